@@ -1,0 +1,168 @@
+"""The `data:`, `eval:` and `stability:` sections of a configuration. Names and defaults are the protocol's."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from homeostat.config import ConfigModel
+from homeostat.errors import nearest
+
+TASKS = ("wikitext2", "sst2", "needle")
+TaskName = Literal["wikitext2", "sst2", "needle"]
+
+
+class Wikitext2Config(ConfigModel):
+    """Strided windows: `prefix_len` clean tokens are stored, corrupted and repaired, the rest is scored."""
+
+    path: str | None = Field(None, description="a local text file, used where the hub cannot be reached")
+    split: Literal["validation", "test"] = "test"
+    num_sequences: int = Field(2000, ge=1, description="at most this many windows")
+    score_len: int = Field(64, ge=1, description="tokens scored at the end of each window")
+    stride: int | None = Field(None, ge=1, description="step between windows; null: the window's length")
+
+
+class Sst2Config(ConfigModel):
+    """Sentences as prompts `Review: {x}\\nSentiment:`; the label string with the larger log-prob wins."""
+
+    path: str | None = Field(None, description="a local .tsv (label, text) or .jsonl (text, label) file")
+    num_examples: int = Field(1000, ge=1)
+    negative_label: str = " negative"
+    positive_label: str = " positive"
+    n_recent: int | None = Field(
+        4, ge=0, description="N_recent for these short prompts; null: the corruption's own N_recent"
+    )
+
+
+class LongContextConfig(ConfigModel):
+    """The needle generator's inputs."""
+
+    num_examples: int = Field(200, ge=1)
+    seed: int | None = Field(None, ge=0, description="null: the run's seed")
+    context_len: int = Field(
+        1024, ge=64, description="tokens of the prompt, question and chat format included"
+    )
+    needle_token: str = Field("the_key", min_length=1)
+    needle_value: str = Field("violet-7", min_length=1)
+    position_frac: float = Field(0.35, ge=0.0, le=1.0)
+    question_template: str = "Question: What is {needle_token}? Answer:"
+    chat: bool | None = Field(None, description="null: chat format exactly when the tokenizer has a template")
+    max_new_tokens: int = Field(10, ge=1)
+
+    @field_validator("question_template")
+    @classmethod
+    def _names_the_needle(cls, template: str) -> str:
+        try:
+            names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+        except ValueError as error:
+            raise ValueError(f"not a valid template ({error})") from None
+        if names != {"needle_token"}:
+            found = ", ".join(sorted(names)) or "none"
+            raise ValueError(f"must contain the field {{needle_token}} and no other (found: {found})")
+        return template
+
+
+class DataConfig(ConfigModel):
+    """Where texts come from: the hub, else a local path, else the samples that come with the program."""
+
+    use_offline: bool = Field(
+        False, description="true: only the offline samples, no network and no local path"
+    )
+    wikitext2: Wikitext2Config = Wikitext2Config()
+    sst2: Sst2Config = Sst2Config()
+    long_context: LongContextConfig = LongContextConfig()
+
+
+class CorruptionEvalConfig(ConfigModel):
+    """The grid: every type at every epsilon. Epsilon 0 is the clean run and is always measured."""
+
+    eps: list[float] = Field([0.0, 0.08, 0.16, 0.32], min_length=1)
+    types: list[str] = Field(
+        [
+            "gaussian",
+            "dropout_zero",
+            "orthogonal_rotation",
+            "bitflipish_sparse",
+            "quant_noise",
+            "contiguous_overwrite",
+        ],
+        min_length=1,
+    )
+
+    @field_validator("eps")
+    @classmethod
+    def _increasing(cls, eps: list[float]) -> list[float]:
+        if any(not 0.0 <= e < float("inf") for e in eps):
+            raise ValueError("every epsilon must be a finite number that is at least 0")
+        return sorted({0.0, *eps})
+
+    @field_validator("types")
+    @classmethod
+    def _distinct(cls, types: list[str]) -> list[str]:
+        return list(dict.fromkeys(types))
+
+
+class EvalConfig(ConfigModel):
+    """What is evaluated, against what, and how much at a time."""
+
+    tasks: list[str] = Field(list(TASKS), min_length=1)
+    max_seq_len: int = Field(256, ge=16, description="tokens of a Wikitext window: prefix and scored part")
+    corruption_eval: CorruptionEvalConfig = CorruptionEvalConfig()
+    defences: list[str] | None = Field(
+        None,
+        description="null: none, the heuristics, the run's trained operators, G and guard where available",
+    )
+    oracle_heuristics: bool = Field(
+        True, description="also report the heuristics with the true mask, labelled"
+    )
+    ood_protocol: str | None = Field(
+        None, description="a split of configs/corruption/ood_splits.yaml, or null"
+    )
+    measure_overhead: bool = True
+    overhead_tokens: int = Field(32, ge=2, description="tokens decoded for each overhead measurement")
+    overhead_context: int = Field(512, ge=32, description="context of the overhead measurement, in tokens")
+    overhead_repeats: int = Field(3, ge=1)
+    fork_batch: int = Field(8, ge=1, description="forks of a prefix scored in one forward")
+    bootstrap: int = Field(2000, ge=100, description="resamples of every confidence interval")
+
+    @field_validator("tasks")
+    @classmethod
+    def _known(cls, tasks: list[str]) -> list[str]:
+        for name in tasks:
+            if name not in TASKS:
+                raise ValueError(f"unknown task {name!r}; {nearest(name, TASKS)}")
+        return list(dict.fromkeys(tasks))
+
+
+class StabilityConfig(ConfigModel):
+    """Finite differences around the clean state: logit sensitivity and amplification."""
+
+    enabled: bool = True
+    num_prompts: int = Field(8, ge=1)
+    prompt_len: int = Field(128, ge=16)
+    num_directions: int = Field(8, ge=1)
+    delta_norms: list[float] = Field([0.0, 0.5, 1.0, 2.0, 8.0, 32.0, 128.0], min_length=1)
+    topk_logits: int | None = Field(1000, ge=1, description="null: all logits")
+    layers: list[int] | Literal["protected"] = Field("protected", description="rows of the amplification map")
+    head_subset: list[int] | None = None
+    time_mode: Literal["old_only", "all_past"] = "old_only"
+    map_prompts: int | None = Field(None, ge=1, description="prompts of the map; null: num_prompts")
+    map_directions: int | None = Field(None, ge=1, description="directions of the map; null: num_directions")
+    map_delta_norm: float = Field(1.0, gt=0.0)
+    batch: int = Field(16, ge=1, description="perturbed forks in one forward")
+    lambda0_run: str | None = Field(None, description="a finished run with lambda_contr = 0: one more curve")
+
+    @field_validator("delta_norms")
+    @classmethod
+    def _with_zero(cls, norms: list[float]) -> list[float]:
+        if any(not 0.0 <= n < float("inf") for n in norms):
+            raise ValueError("every delta norm must be a finite number that is at least 0")
+        return sorted({0.0, *norms})
+
+    @model_validator(mode="after")
+    def _layers_are_layers(self) -> StabilityConfig:
+        if isinstance(self.layers, list) and (not self.layers or min(self.layers) < 0):
+            raise ValueError("stability.layers needs at least one layer, counted from 0")
+        return self
