@@ -29,10 +29,10 @@ def replacing(path: Path) -> Iterator[Path]:
     aside = Path(name)
     try:
         yield aside
-        os.chmod(aside, 0o666 & ~_umask())
+        aside.chmod(0o666 & ~_umask())
         with aside.open("rb") as written:
             os.fsync(written.fileno())
-        os.replace(aside, path)
+        aside.replace(path)
         sync_directory(path.parent)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error

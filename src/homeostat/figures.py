@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from homeostat import atomic
 
@@ -18,7 +18,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 SEQUENTIAL = "viridis"
 DIVERGING = "RdBu_r"
 
-_STYLE = {
+_STYLE: Any = {
     "figure.dpi": 110,
     "savefig.dpi": 220,
     "figure.constrained_layout.use": True,

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -76,7 +77,7 @@ def load_model(
         source = str(folder or name)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
-            model = AutoModelForCausalLM.from_pretrained(
+            model: Any = AutoModelForCausalLM.from_pretrained(
                 source,
                 revision=revision,
                 dtype=getattr(torch, dtype),
@@ -149,6 +150,7 @@ def converted(gguf: Path, name: str) -> tuple[Path, str]:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(f"{folder}.lock"):
                 if not _intact(folder):
+                    print(f"converting {gguf.name} to safetensors, once, in {folder}", file=sys.stderr)
                     _convert(gguf, folder)
         except OSError as error:
             raise UserError(f"cannot convert {gguf} into {folder}: {error}") from error
@@ -187,7 +189,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             config = quantised.config
             if hasattr(config, "quantization_config"):
                 del config.quantization_config
-            model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
             model.load_state_dict(quantised.state_dict())
             model.generation_config = quantised.generation_config
             model.save_pretrained(aside)
@@ -200,7 +202,8 @@ def _convert(gguf: Path, folder: Path) -> None:
         manifest = {"source": gguf.name, "files": files, "sha256": _sha256(aside / "model.safetensors")}
         atomic.write_json(aside / _MANIFEST, manifest)
         shutil.rmtree(folder, ignore_errors=True)
-        os.replace(aside, folder)
+        aside.chmod(0o755)
+        aside.replace(folder)
         atomic.sync_directory(folder.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

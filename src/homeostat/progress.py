@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -35,8 +35,10 @@ class _TerminalBar(Bar):
         self._task = progress.add_task(description, total=total, completed=done, note="")
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
-        fields = {} if note is None else {"note": note}
-        self._progress.update(self._task, advance=steps, **fields)
+        if note is None:
+            self._progress.advance(self._task, steps)
+        else:
+            self._progress.update(self._task, advance=steps, note=note)
 
 
 class _LogBar(Bar):
@@ -74,7 +76,7 @@ def progress(description: str, total: int | None = None, done: int = 0) -> Itera
 
 def track(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
     """Iterate with a progress bar."""
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     with progress(description, total) as bar:
         for item in items:

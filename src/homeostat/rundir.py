@@ -160,8 +160,9 @@ def open_run(
             record = read_record(record_path, "run_record")
             if record["config_hash"] != digest:
                 raise UserError(
-                    f"{folder} holds a run with another configuration (config_hash {record['config_hash'][:12]}, "
-                    f"yours is {digest[:12]}): choose another --out, or the configuration it was started with"
+                    f"{folder} holds a run with another configuration (config_hash "
+                    f"{record['config_hash'][:12]}, yours is {digest[:12]}): choose another --out, or go on "
+                    "with the configuration it was started with"
                 )
         else:
             record = _new_record(command, config_path, digest)

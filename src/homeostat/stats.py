@@ -82,7 +82,7 @@ def fisher_exact(a_hits: int, a_misses: int, b_hits: int, b_misses: int) -> floa
     """Two-sided p-value that two proportions differ."""
     from scipy import stats
 
-    return float(stats.fisher_exact([[a_hits, a_misses], [b_hits, b_misses]]).pvalue)
+    return float(stats.fisher_exact(np.array([[a_hits, a_misses], [b_hits, b_misses]])).pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -1,0 +1,78 @@
+"""Both engines give the same outcomes in the same order, whatever one task does to itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from homeostat.engine import run_tasks
+from homeostat.errors import UserError
+
+
+def square_unless_three(x: int) -> int:
+    if x == 3:
+        raise ValueError("three is refused")
+    return x * x
+
+
+def die_on_two(x: int) -> int:
+    if x == 2:
+        os._exit(9)
+    return x + 1
+
+
+def count_calls(item: list[object]) -> int:
+    folder, x = Path(str(item[0])), int(str(item[1]))
+    with (folder / f"call-{x}").open("a") as calls:
+        calls.write("x")
+    if x == 1 and not (folder / "fixed").exists():
+        raise RuntimeError("not yet")
+    return x * 10
+
+
+def test_one_failing_task_is_reported_and_the_others_finish_in_order() -> None:
+    outcomes = run_tasks(square_unless_three, range(6), workers=2)
+    assert [o.value for o in outcomes] == [0, 1, 4, None, 16, 25]
+    assert outcomes[3].error == "ValueError: three is refused"
+    assert "square_unless_three" in (outcomes[3].traceback or "")
+
+
+def test_a_task_that_kills_its_worker_does_not_take_the_others_along() -> None:
+    outcomes = run_tasks(die_on_two, range(5), workers=2)
+    assert [o.ok for o in outcomes] == [True, True, False, True, True]
+    assert [o.value for o in outcomes if o.ok] == [1, 2, 4, 5]
+    assert "died" in (outcomes[2].error or "")
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+def test_local_and_ray_engines_give_identical_outcomes_with_a_failing_task() -> None:
+    pytest.importorskip("ray")
+    local = run_tasks(square_unless_three, range(6), engine="local", workers=2)
+    ray = run_tasks(square_unless_three, range(6), engine="ray", workers=2)
+    alone = run_tasks(square_unless_three, range(6), engine="local", workers=1)
+    assert [(o.ok, o.value, o.error) for o in local] == [(o.ok, o.value, o.error) for o in ray]
+    assert [(o.ok, o.value, o.error) for o in local] == [(o.ok, o.value, o.error) for o in alone]
+
+
+def test_a_resumed_run_repeats_only_what_failed(tmp_path: Path) -> None:
+    items: list[list[object]] = [[str(tmp_path), x] for x in range(3)]
+    first = run_tasks(count_calls, items, store=tmp_path / "store")
+    assert [o.value for o in first] == [0, None, 20]
+    (tmp_path / "fixed").touch()
+    second = run_tasks(count_calls, items, store=tmp_path / "store")
+    assert [o.value for o in second] == [0, 10, 20]
+    assert [(tmp_path / f"call-{x}").read_text() for x in range(3)] == ["x", "xx", "x"]
+
+
+def test_an_unknown_engine_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="did you mean 'ray'"):
+        run_tasks(square_unless_three, [1], engine="rai")  # type: ignore[arg-type]
+
+
+def test_a_missing_ray_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(UserError, match=r"homeostat\[ray\]"):
+        run_tasks(square_unless_three, [1], engine="ray")
