@@ -33,10 +33,16 @@ DEFAULT_MIXTURE: dict[CorruptionType, float] = {
     "contiguous_overwrite": 0.10,
 }
 DEFAULT_DONOR = (
-    "The harbour master kept two ledgers, one for the ships that came and one for the ships that were expected. "
-    "By the end of winter the second was longer than the first, and nobody in the town spoke of it."
+    "The harbour master kept two ledgers, one for the ships that came and one for the ships that were "
+    "expected. By the end of winter the second was longer than the first, and nobody in the town spoke of it."
 )
 _BLOCK = re.compile(r"(early|mid|late):([1-9]\d*)")
+
+
+def _check_window(window: Window) -> Window:
+    if window[0] >= window[1]:
+        raise ValueError("a window [a, b] covers a <= t < b, so a must be below b")
+    return window
 
 
 class DataConfig(ConfigModel):
@@ -222,9 +228,3 @@ class MedicConfig(ConfigModel):
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     stability: StabilityConfig = StabilityConfig()
-
-
-def _check_window(window: Window) -> Window:
-    if window[0] >= window[1]:
-        raise ValueError("a window [a, b] covers a <= t < b, so a must be below b")
-    return window
