@@ -1,4 +1,4 @@
-"""The `data:`, `eval:` and `stability:` sections of a configuration. Names and defaults are the protocol's."""
+"""The `data:`, `eval:` and `stability:` sections of a configuration: the protocol's names and defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TaskName = Literal["wikitext2", "sst2", "needle"]
 class Wikitext2Config(ConfigModel):
     """Strided windows: `prefix_len` clean tokens are stored, corrupted and repaired, the rest is scored."""
 
-    path: str | None = Field(None, description="a local text file, used where the hub cannot be reached")
+    path: str | None = Field(None, description="a local text to evaluate on, where the hub cannot be reached")
+    train_path: str | None = Field(None, description="the same for training and calibration text")
     split: Literal["validation", "test"] = "test"
     num_sequences: int = Field(2000, ge=1, description="at most this many windows")
     score_len: int = Field(64, ge=1, description="tokens scored at the end of each window")
