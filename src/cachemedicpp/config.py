@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cachemedicpp.eval_config import DataConfig, EvalConfig, StabilityConfig
 from homeostat.config import ConfigModel
 from homeostat.errors import UserError
 from homeostat.models import ModelConfig
@@ -43,16 +44,6 @@ def _check_window(window: Window) -> Window:
     if window[0] >= window[1]:
         raise ValueError("a window [a, b] covers a <= t < b, so a must be below b")
     return window
-
-
-class DataConfig(ConfigModel):
-    """Where texts come from."""
-
-    use_offline: bool = Field(False, description="read data/offline even where more data could be downloaded")
-    train_text: str | None = Field(
-        None,
-        description="a text file to train on; without it the offline sample is used, and the run says so",
-    )
 
 
 class AxesConfig(ConfigModel):
@@ -184,37 +175,6 @@ class TrainConfig(ConfigModel):
     grad_clip: float = Field(1.0, gt=0.0)
     checkpoint_every: int = Field(50, ge=1)
     heldout_sequences: int = Field(32, ge=0, description="sequences of held-out text; 0: no such figure")
-
-
-class CorruptionEvalConfig(ConfigModel):
-    """The grid of the robustness curves."""
-
-    eps: tuple[Annotated[float, Field(ge=0.0)], ...] = (0.0, 0.08, 0.16, 0.32, 0.64)
-    types: tuple[CorruptionType, ...] = tuple(DEFAULT_MIXTURE)
-
-
-class EvalConfig(ConfigModel):
-    """Tasks, grid and cost of an evaluation."""
-
-    max_seq_len: int = Field(256, ge=2)
-    corruption_eval: CorruptionEvalConfig = CorruptionEvalConfig()
-    ood_protocol: str | None = Field(
-        None, description="a split of configs/corruption/ood_splits.yaml, or null for the standard grid"
-    )
-    measure_overhead: bool = True
-    tasks: tuple[Literal["wikitext2", "sst2", "needle"], ...] = ("wikitext2", "sst2", "needle")
-
-
-class StabilityConfig(ConfigModel):
-    """Finite-difference perturbations of the clean state."""
-
-    delta_norms: tuple[Annotated[float, Field(ge=0.0)], ...] = (0.0, 0.5, 1.0, 2.0)
-    num_prompts: int = Field(8, ge=1)
-    num_directions: int = Field(4, ge=1)
-    topk_logits: int | None = Field(1000, ge=1, description="logits compared: the clean top k; null: all")
-    layers: tuple[Index, ...] | None = Field(None, description="layers of the map; null: the protected ones")
-    head_subset: tuple[Index, ...] | None = None
-    time_mode: Literal["all_past", "old_only", "window"] = "old_only"
 
 
 class MedicConfig(ConfigModel):
