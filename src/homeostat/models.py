@@ -70,18 +70,22 @@ def load_model(
     """
     where = resolve_device(device)
     folder, identity = _locate(name)
+    local = folder is not None or not _hub_reachable()
     with _quiet_transformers():
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         source = str(folder or name)
         try:
-            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                source, revision=revision, local_files_only=local, trust_remote_code=False
+            )
             model: Any = AutoModelForCausalLM.from_pretrained(
                 source,
                 revision=revision,
                 dtype=getattr(torch, dtype),
                 attn_implementation=attn_implementation,
+                local_files_only=local,
                 trust_remote_code=False,
                 use_safetensors=True,
             )
@@ -223,12 +227,30 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def offline() -> bool:
+    """Whether the user asked for no network, by the hub's own variable."""
+    return os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
+
+
+def _hub_reachable() -> bool:
+    """One quick look: the hub's client would retry for most of a minute before it gives up."""
+    if offline():
+        return False
+    import httpx
+    from huggingface_hub import constants
+
+    try:
+        httpx.head(constants.ENDPOINT, timeout=5.0)
+    except httpx.HTTPError:
+        return False
+    return True
+
+
 def _cannot_load(name: str, error: Exception) -> str:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     if Path(name).is_dir():
         return f"cannot load model {name!r}: {first}"
-    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
-    state = "HF_HUB_OFFLINE is set" if offline else "the model hub does not have it or cannot be reached"
+    state = "HF_HUB_OFFLINE is set" if offline() else "the model hub does not have it or cannot be reached"
     return (
         f"cannot load model {name!r}: it is not an alias ({', '.join(_WHEELS)}), a local directory or a GGUF "
         f"file, and {state}; the default {DEFAULT_MODEL!r} needs no network ({first})"
