@@ -70,7 +70,7 @@ def load_model(
     """
     where = resolve_device(device)
     folder, identity = _locate(name)
-    local = folder is not None or not _hub_reachable()
+    local = folder is not None or not hub_reachable()
     with _quiet_transformers():
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -147,8 +147,7 @@ def converted(gguf: Path, name: str) -> tuple[Path, str]:
     Safe when several processes start at once: one converts under a lock, the others wait and use its result.
     A folder that does not match its manifest is made anew.
     """
-    digest = _sha256(gguf)
-    folder = cache_dir() / "models" / f"{name}-{digest[:12]}-v{_CONVERSION}"
+    folder, digest = _converted_folder(gguf, name)
     if not _intact(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -159,6 +158,15 @@ def converted(gguf: Path, name: str) -> tuple[Path, str]:
         except OSError as error:
             raise UserError(f"cannot convert {gguf} into {folder}: {error}") from error
     return folder, digest
+
+
+def is_converted(gguf: Path, name: str) -> bool:
+    return _intact(_converted_folder(gguf, name)[0])
+
+
+def _converted_folder(gguf: Path, name: str) -> tuple[Path, str]:
+    digest = _sha256(gguf)
+    return cache_dir() / "models" / f"{name}-{digest[:12]}-v{_CONVERSION}", digest
 
 
 def _locate(name: str) -> tuple[Path | None, str | None]:
@@ -232,7 +240,7 @@ def offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
 
 
-def _hub_reachable() -> bool:
+def hub_reachable() -> bool:
     """One quick look: the hub's client would retry for most of a minute before it gives up."""
     if offline():
         return False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from homeostat.errors import UserError
+
+_INTERRUPTED = 130
 
 Overrides = Annotated[
     list[str] | None,
@@ -21,19 +22,12 @@ Overrides = Annotated[
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:
     """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
     try:
-        code = app(args=arguments, prog_name=name, standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        code = stop.exit_code
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        app(args=arguments, prog_name=name)
     except UserError as error:
-        message = " ".join(str(error).split())
-        print(f"error: {message}", file=sys.stderr)
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted: run the same command again to go on from where it stopped", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            print("interrupted: the same command goes on from where this one stopped", file=sys.stderr)
+        raise
+    sys.exit(0)

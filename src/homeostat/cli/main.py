@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from cachemedicpp.cli import app as cache_app
 from homeostat import __version__
@@ -34,6 +35,27 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command()
+def doctor() -> None:
+    """Check what this machine offers: versions, device, default model, sandbox, Ray, network.
+
+    Exit code 1 if something the program needs is broken.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from homeostat.cli.doctor import examine
+
+    checks = examine()
+    marks = {"ok": "[green]ok", "absent": "[yellow]absent", "broken": "[red]broken"}
+    table = Table("what", "state", "detail", title="homeostat doctor", title_justify="left")
+    for check in checks:
+        table.add_row(check.name, marks[check.state], escape(check.detail))
+    Console().print(table)
+    if any(check.state == "broken" for check in checks):
+        raise typer.Exit(1)
 
 
 def main() -> None:
