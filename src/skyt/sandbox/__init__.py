@@ -1,0 +1,1 @@
+"""Running strangers' code: jailed, pre-forked, with results as plain data."""
