@@ -1,0 +1,104 @@
+"""Masks: which layers, KV heads and positions of one sequence a corruption may touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.config import AxesConfig
+from cachemedicpp.corruption.streams import Stream
+from cachemedicpp.state import Geometry
+from homeostat.errors import UserError
+
+
+@dataclass(frozen=True)
+class Mask:
+    """For one sequence: KV heads of each touched layer, and positions counted from its first real token."""
+
+    heads: dict[int, Tensor]  # layer -> [H_kv] bool; a layer that is not here is not touched
+    time: Tensor  # [T] bool
+
+    def of(self, layer: int) -> Tensor | None:
+        """The mask `[H_kv, T]` of one layer, or None where nothing is touched."""
+        heads = self.heads.get(layer)
+        return None if heads is None else heads.unsqueeze(1) & self.time
+
+    def summary(self) -> dict[str, object]:
+        """Small and readable, for the log."""
+        touched = self.time.nonzero().flatten().tolist()
+        return {
+            "heads": {str(layer): heads.nonzero().flatten().tolist() for layer, heads in self.heads.items()},
+            "positions": len(touched),
+            "first": touched[0] if touched else None,
+            "last": touched[-1] if touched else None,
+        }
+
+
+def check_axes(axes: AxesConfig, geometry: Geometry, protected: tuple[int, ...]) -> None:
+    """Refuse masks that name layers or heads that are not there to be touched."""
+    if axes.layer_mode == "targeted" and (stray := sorted(set(axes.layers) - set(protected))):
+        raise UserError(
+            f"corruption.axes.layers = {list(axes.layers)}: layer {stray[0]} is not protected; "
+            f"repair.protect_layers covers {list(protected)}"
+        )
+    if axes.head_mode == "targeted" and max(axes.heads) >= geometry.kv_heads:
+        raise UserError(
+            f"corruption.axes.heads = {list(axes.heads)}: the model has {geometry.kv_heads} KV heads, "
+            f"so the last is {geometry.kv_heads - 1}"
+        )
+
+
+def draw_mask(
+    axes: AxesConfig, geometry: Geometry, protected: tuple[int, ...], length: int, stream: Stream
+) -> Mask:
+    """Draw a mask for a sequence with `length` real positions stored.
+
+    The draws cover the whole model, so that protecting other layers does not change what a layer gets.
+    """
+    layer_draw = stream.at("layer").uniform(geometry.layers)
+    head_draw = stream.at("head").uniform(geometry.layers, geometry.kv_heads)
+    heads: dict[int, Tensor] = {}
+    for layer in protected:
+        if axes.layer_mode == "bernoulli" and not bool(layer_draw[layer] < axes.p_layer):
+            continue
+        if axes.layer_mode == "targeted" and layer not in axes.layers:
+            continue
+        chosen = _heads(axes, head_draw[layer])
+        if bool(chosen.any()):
+            heads[layer] = chosen
+    return Mask(heads, time_mask(axes, length))
+
+
+def time_mask(axes: AxesConfig, length: int) -> Tensor:
+    """The positions `[T]` a time mode allows. One that allows none is refused, not passed over in silence."""
+    time = torch.zeros(length, dtype=torch.bool)
+    if axes.time_mode == "all_past":
+        time[:] = True
+    elif axes.time_mode == "old_only":
+        if length <= axes.N_recent:
+            raise UserError(
+                f"corruption.axes.N_recent = {axes.N_recent}: old_only leaves nothing of a cache with "
+                f"{length} positions; use longer prompts or a smaller N_recent"
+            )
+        time[: length - axes.N_recent] = True
+    else:
+        a, b = axes.window or (0, 0)
+        if b > length:
+            raise UserError(
+                f"corruption.axes.window = [{a}, {b}]: the cache holds {length} positions; "
+                "choose a window inside it, or longer prompts"
+            )
+        time[a:b] = True
+    return time
+
+
+def _heads(axes: AxesConfig, draw: Tensor) -> Tensor:
+    if axes.head_mode == "all":
+        return torch.ones_like(draw, dtype=torch.bool)
+    if axes.head_mode == "bernoulli":
+        return draw < axes.p_head
+    chosen = torch.zeros_like(draw, dtype=torch.bool)
+    chosen[list(axes.heads)] = True
+    return chosen

@@ -1,0 +1,55 @@
+"""Vectors turned by one fixed rotation: norms and angles among them survive, their meaning does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.config import CorruptionParams
+from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
+from cachemedicpp.corruption.streams import Stream
+
+
+@register("orthogonal_rotation")
+@dataclass(frozen=True)
+class OrthogonalRotation(Corruption):
+    """`x @ R` for a share of the masked vectors (all, unless epsilon says otherwise)."""
+
+    rotation_seed: int
+    share: float = 1.0
+
+    @classmethod
+    def from_params(cls, params: CorruptionParams) -> Self:
+        return cls(params.rotation_seed)
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
+        return cls(params.rotation_seed, fraction(epsilon))
+
+    def severity(self) -> dict[str, float]:
+        return {"share": self.share, "rotation_seed": self.rotation_seed}
+
+    @property
+    def is_identity(self) -> bool:
+        return self.share == 0
+
+    def apply(self, x: Tensor, mask: Tensor, stream: Stream, site: Site) -> Tensor:
+        turned = x @ rotation(x.shape[-1], self.rotation_seed).to(x.device)
+        touched = stream.uniform(*mask.shape).to(x.device) < self.share  # [H, T]
+        return under(mask & touched, turned, x)
+
+
+@cache
+def rotation(d: int, seed: int) -> Tensor:
+    """`R` `[d, d]` from the QR of a seeded Gaussian matrix, made on the CPU.
+
+    The signs of the triangular factor's diagonal are taken out, which makes `R` unique for the seed.
+    """
+    gaussian = torch.randn(d, d, generator=torch.Generator("cpu").manual_seed(seed), dtype=torch.float64)
+    Q, R = torch.linalg.qr(gaussian)
+    unique: Tensor = Q * R.diagonal().sign()
+    return unique.float()

@@ -1,0 +1,48 @@
+"""Coarse storage: quantised and brought back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from torch import Tensor
+
+from cachemedicpp.config import CorruptionParams
+from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
+from cachemedicpp.corruption.streams import Stream
+
+
+@register("quant_noise")
+@dataclass(frozen=True)
+class QuantNoise(Corruption):
+    """Symmetric uniform quantisation; each head's scale comes from its largest masked magnitude.
+
+    `step` is one level relative to that magnitude: `1 / (2^(bits-1) - 1)`. Epsilon is the relative step; the
+    bits it stands for, `1 + log2(1 + 1/epsilon)`, need not be whole, and 2 (epsilon 1) is the coarsest.
+    """
+
+    step: float
+
+    @classmethod
+    def from_params(cls, params: CorruptionParams) -> Self:
+        return cls(1.0 / (2 ** (params.quant_bits - 1) - 1))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
+        return cls(fraction(epsilon))
+
+    def severity(self) -> dict[str, float]:
+        if self.is_identity:
+            return {"step": 0.0}
+        return {"step": self.step, "quant_bits": 1 + math.log2(1 + 1 / self.step)}
+
+    @property
+    def is_identity(self) -> bool:
+        return self.step == 0
+
+    def apply(self, x: Tensor, mask: Tensor, stream: Stream, site: Site) -> Tensor:
+        largest = x.abs().masked_fill(~mask.unsqueeze(-1), 0.0).amax((-2, -1), keepdim=True)  # [H, 1, 1]
+        scale = (largest * self.step).clamp(min=1e-30)
+        levels = math.floor(1 / self.step + 1e-6)
+        return under(mask, (x / scale).round().clamp(-levels, levels) * scale, x)

@@ -1,0 +1,47 @@
+"""Random streams that depend on what they are for and on nothing else.
+
+Every draw comes from a generator of its own, made on the CPU and seeded by a hash of (seed, sequence, draw,
+purpose). So a sequence is corrupted the same alone or in a batch, on any device and in any process, and
+drawing more for one purpose never shifts what another one gets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A named place in the tree of random streams; `at` goes one level deeper."""
+
+    path: tuple[str | int, ...]
+
+    def at(self, *names: str | int) -> Stream:
+        return replace(self, path=self.path + names)
+
+    def generator(self) -> torch.Generator:
+        digest = hashlib.blake2b(repr(self.path).encode("utf-8"), digest_size=8).digest()
+        return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "big") >> 1)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform in [0, 1), float32 on the CPU."""
+        return torch.rand(shape, generator=self.generator())
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal, float32 on the CPU."""
+        return torch.randn(shape, generator=self.generator())
+
+
+def sequence_keys(input_ids: Tensor, attention_mask: Tensor | None = None) -> list[str]:
+    """A key for each sequence from its own token ids, padding left out: the same in any batch."""
+    rows = input_ids.tolist()
+    kept = attention_mask.tolist() if attention_mask is not None else [[1] * len(row) for row in rows]
+    keys = []
+    for row, mask in zip(rows, kept, strict=True):
+        real = [token for token, keep in zip(row, mask, strict=True) if keep]
+        keys.append(hashlib.blake2b(repr(real).encode("utf-8"), digest_size=8).hexdigest())
+    return keys
