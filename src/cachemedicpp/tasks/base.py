@@ -1,0 +1,79 @@
+"""What a task is: examples with a stored part and a query, and a score for every fork of the stored part.
+
+The model runs the stored part once, clean. What the cache then holds is corrupted and repaired, fork by fork,
+and the query is answered from it. So corruption is always of a stored cache, never of a prefill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from homeostat.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import Cache
+
+    from cachemedicpp.config import AxesConfig
+
+
+@dataclass(frozen=True)
+class Example:
+    """`stored` tokens live in the cache; `query` tokens are run on every fork; `target` is what is right."""
+
+    key: str
+    stored: tuple[int, ...]
+    query: tuple[int, ...]
+    target: Any
+
+
+@dataclass(frozen=True)
+class Score:
+    """One fork's result on one example. `value` adds up: a log-likelihood, or 1 for a right answer."""
+
+    value: float
+    count: int = 1
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class Task(Protocol):
+    """`metric` is `ppl` or `accuracy`; `axes` are the masks this task is corrupted under."""
+
+    name: str
+    metric: str
+    axes: AxesConfig
+    examples: Sequence[Example]
+    settings: dict[str, Any]
+
+    def score(self, model: Any, example: Example, cache: Cache, forks: int) -> list[Score]:
+        """Answer `example` from `forks` caches stacked in one batch. The cache is used up."""
+        ...
+
+
+def rows(ids: Sequence[int], count: int, model: Any) -> Tensor:
+    """The same tokens for every fork: `[forks, T]`."""
+    return torch.tensor([list(ids)], device=model.device).expand(count, -1)
+
+
+def check_stored(name: str, examples: Sequence[Example], axes: AxesConfig) -> None:
+    """Refuse examples whose stored part the time mask would leave untouched, and say what to change."""
+    if axes.time_mode != "old_only":
+        return
+    shortest = min(len(example.stored) for example in examples)
+    if shortest <= axes.N_recent:
+        raise UserError(
+            f"task {name}: its shortest prompt stores {shortest} tokens, and old_only with N_recent = "
+            f"{axes.N_recent} corrupts none of them; use longer prompts or a smaller N_recent for this task"
+        )
+
+
+def check_length(name: str, needed: int, setting: str, model: Any) -> None:
+    """Refuse prompts longer than the model's positions, before anything runs."""
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if limit is not None and needed > limit:
+        raise UserError(f"task {name}: {setting} needs {needed} positions and the model has {limit}")

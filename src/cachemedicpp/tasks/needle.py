@@ -1,0 +1,94 @@
+"""The needle check: can the model still find one statement in an old part of its cache?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.needle import STATEMENT, generate, matches
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
+from homeostat.errors import UserError
+
+if TYPE_CHECKING:
+    from cachemedicpp.config import AxesConfig, MedicConfig
+
+
+@dataclass(frozen=True)
+class NeedleTask:
+    axes: AxesConfig
+    examples: Sequence[Example]
+    tokenizer: Any
+    token: str
+    max_new_tokens: int
+    settings: dict[str, Any]
+    name: str = "needle"
+    metric: str = "accuracy"
+
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> NeedleTask:
+        wanted = config.data.long_context
+        needed = wanted.context_len + wanted.max_new_tokens
+        check_length("needle", needed, f"data.long_context.context_len = {wanted.context_len}", model)
+        answer = tokenizer(f" {wanted.needle_value}", add_special_tokens=False)["input_ids"]
+        if len(answer) > wanted.max_new_tokens:
+            raise UserError(
+                f"data.long_context.needle_value = {wanted.needle_value!r} takes {len(answer)} tokens, "
+                f"more than max_new_tokens = {wanted.max_new_tokens}"
+            )
+        seed = config.seed if wanted.seed is None else wanted.seed
+        examples = []
+        for index in range(wanted.num_examples):
+            ids = generate(wanted, tokenizer, seed, index).ids
+            examples.append(Example(f"needle:{seed}:{index}", ids[:-1], ids[-1:], wanted.needle_value))
+        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
+        check_stored("needle", examples, axes)
+        settings = {
+            "source": {"dataset": "needle", "origin": "generator", "seed": seed},
+            "statement": STATEMENT,
+            "question_template": wanted.question_template,
+            "needle_token": wanted.needle_token,
+            "needle_value": wanted.needle_value,
+            "position_frac": wanted.position_frac,
+            "context_len": wanted.context_len,
+            "chat": bool(getattr(tokenizer, "chat_template", None)) if wanted.chat is None else wanted.chat,
+            "n": len(examples),
+            "time_mode": axes.time_mode,
+            "N_recent": axes.N_recent,
+        }
+        return cls(axes, examples, tokenizer, wanted.needle_token, wanted.max_new_tokens, settings)
+
+    def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
+        answers = greedy(model, self.tokenizer, example.query, cache, forks, self.max_new_tokens)
+        return [
+            Score(float(matches(answer, example.target, self.token)), detail={"answer": answer})
+            for answer in answers
+        ]
+
+
+def greedy(
+    model: Any, tokenizer: Any, query: Sequence[int], cache: Any, forks: int, max_new_tokens: int
+) -> list[str]:
+    """Greedy continuations of all forks in one batch; a fork is done at its end-of-text token."""
+    import torch
+
+    stops = _stop_ids(model, tokenizer)
+    ids = rows(query, forks, model)
+    done = torch.zeros(forks, dtype=torch.bool, device=model.device)
+    chosen = []
+    for _ in range(max_new_tokens):
+        logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+        ids = logits.argmax(-1, keepdim=True)  # [F, 1]
+        chosen.append(ids.where(~done[:, None], ids.new_tensor(tokenizer.pad_token_id)))
+        done |= torch.isin(ids[:, 0], stops.to(ids.device))
+        if bool(done.all()):
+            break
+    return list(tokenizer.batch_decode(torch.cat(chosen, dim=1), skip_special_tokens=True))
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> Any:
+    import torch
+
+    stops = getattr(model.generation_config, "eos_token_id", None)
+    found = {tokenizer.eos_token_id, *(stops if isinstance(stops, list) else [stops])}
+    return torch.tensor(sorted(int(stop) for stop in found if stop is not None))

@@ -1,0 +1,97 @@
+"""SST-2 as a prompt: the label string with the larger log-probability, summed over its tokens, wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.data import load_sentences, spread
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored
+from homeostat.errors import UserError
+
+if TYPE_CHECKING:
+    from cachemedicpp.config import AxesConfig, MedicConfig
+
+PROMPT = "Review: {x}\nSentiment:"
+
+
+@dataclass(frozen=True)
+class Sst2Task:
+    axes: AxesConfig
+    examples: Sequence[Example]
+    labels: tuple[tuple[int, ...], tuple[int, ...]]  # tokens of the negative and of the positive label
+    settings: dict[str, Any]
+    name: str = "sst2"
+    metric: str = "accuracy"
+
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Sst2Task:
+        wanted = config.data.sst2
+        negative = _label_tokens(tokenizer, wanted.negative_label, "negative_label")
+        positive = _label_tokens(tokenizer, wanted.positive_label, "positive_label")
+        if negative == positive:
+            raise UserError(
+                "data.sst2: both labels tokenise to the same tokens; nothing could tell them apart"
+            )
+        data = load_sentences(config.data)
+        sentences = spread(list(data.items), wanted.num_examples)
+        examples = []
+        for index, sentence in enumerate(sentences):
+            ids = tuple(tokenizer(PROMPT.replace("{x}", sentence.text))["input_ids"])
+            examples.append(Example(f"sst2:{index}", ids[:-1], ids[-1:], sentence.label))
+        longest = max(len(e.stored) for e in examples) + 1 + max(len(negative), len(positive))
+        check_length("sst2", longest, "the longest review", model)
+        axes = config.corruption.axes
+        if wanted.n_recent is not None:
+            axes = axes.model_copy(update={"N_recent": wanted.n_recent})
+        check_stored("sst2", examples, axes)
+        settings = {
+            "source": data.source.as_record(),
+            "prompt": PROMPT,
+            "labels": [wanted.negative_label, wanted.positive_label],
+            "n": len(examples),
+            "share_positive": sum(s.label for s in sentences) / len(sentences),
+            "time_mode": axes.time_mode,
+            "N_recent": axes.N_recent,
+        }
+        return cls(axes, examples, (negative, positive), settings)
+
+    def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
+        logprob = label_logprobs(model, example.query, self.labels, cache, forks)  # [F, 2]
+        found = []
+        for negative, positive in logprob.tolist():
+            right = int(positive > negative) == example.target
+            found.append(Score(float(right), detail={"margin": positive - negative}))
+        return found
+
+
+def label_logprobs(
+    model: Any, query: Sequence[int], labels: Sequence[Sequence[int]], cache: Any, forks: int
+) -> Any:
+    """Log-probability of each label after `query`, summed over the label's tokens: `[forks, labels]`.
+
+    Labels of one token need one row a fork. Longer ones get a row each; the shorter are padded on the right,
+    where causal attention keeps padding out of every score.
+    """
+    import torch
+
+    longest = max(len(label) for label in labels)
+    if longest == 1:
+        ids = torch.tensor([list(query)] * forks, device=model.device)
+        logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+        return logits.float().log_softmax(-1)[:, [label[0] for label in labels]]
+    cache.batch_repeat_interleave(len(labels))
+    padded = [[*query, *label, *[label[-1]] * (longest - len(label))] for label in labels]
+    ids = torch.tensor(padded * forks, device=model.device)  # [F * L, Q + longest]
+    logits = model(ids[:, :-1], past_key_values=cache, use_cache=True).logits[:, len(query) - 1 :]
+    each = logits.float().log_softmax(-1).gather(-1, ids[:, len(query) :, None]).squeeze(-1)
+    real = torch.tensor([[i < len(label) for i in range(longest)] for label in labels] * forks)
+    return each.where(real.to(each.device), 0.0).sum(-1).view(forks, len(labels))
+
+
+def _label_tokens(tokenizer: Any, label: str, setting: str) -> tuple[int, ...]:
+    ids = tuple(tokenizer(label, add_special_tokens=False)["input_ids"])
+    if not ids:
+        raise UserError(f"data.sst2.{setting} = {label!r}: this label tokenises to nothing; write a word")
+    return ids

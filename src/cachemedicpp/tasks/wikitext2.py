@@ -1,0 +1,78 @@
+"""Wikitext-2 perplexity over strided windows: clean prefix, corrupt, repair, score the continuation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.data import load_text, spread
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
+from homeostat.errors import UserError
+
+if TYPE_CHECKING:
+    from cachemedicpp.config import AxesConfig, MedicConfig
+
+
+@dataclass(frozen=True)
+class Wikitext2Task:
+    axes: AxesConfig
+    examples: Sequence[Example]
+    settings: dict[str, Any]
+    name: str = "wikitext2"
+    metric: str = "ppl"
+
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
+        wanted, length = config.data.wikitext2, config.eval.max_seq_len
+        if wanted.score_len >= length - 1:
+            raise UserError(
+                f"data.wikitext2.score_len = {wanted.score_len}: with eval.max_seq_len = {length} there is "
+                "no prefix left to store; score fewer tokens or lengthen the window"
+            )
+        check_length("wikitext2", length, f"eval.max_seq_len = {length}", model)
+        corpus = load_text(config.data)
+        ids = tokenizer(corpus.text, add_special_tokens=False, verbose=False)["input_ids"]
+        start = tokenizer("")["input_ids"]  # a BOS token, for tokenizers that begin every text with one
+        windows = spread(strided_windows(ids, length - len(start), wanted.stride), wanted.num_sequences)
+        if not windows:
+            raise UserError(
+                f"the Wikitext corpus has {len(ids)} tokens: not one window of eval.max_seq_len = {length}"
+            )
+        stored = length - wanted.score_len - 1  # the last prefix token asks for the first scored one
+        examples = []
+        for at, window in windows:
+            tokens = (*start, *window)
+            key = f"wikitext2:{at}"
+            examples.append(
+                Example(key, tokens[:stored], tokens[stored:-1], target=tokens[length - wanted.score_len :])
+            )
+        axes = config.corruption.axes
+        check_stored("wikitext2", examples, axes)
+        settings = {
+            "source": corpus.source.as_record(),
+            "max_seq_len": length,
+            "score_len": wanted.score_len,
+            "stride": wanted.stride or length - len(start),
+            "n": len(examples),
+            "time_mode": axes.time_mode,
+            "N_recent": axes.N_recent,
+        }
+        return cls(axes, examples, settings)
+
+    def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
+        import torch
+
+        logits = model(rows(example.query, forks, model), past_key_values=cache, use_cache=True).logits
+        target = rows(example.target, forks, model)  # [F, S]
+        logprob = -torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), target.flatten(), reduction="none"
+        ).view(target.shape)
+        count = len(example.target)
+        return [Score(float(total), count) for total in logprob.double().sum(-1)]
+
+
+def strided_windows(ids: Sequence[int], length: int, stride: int | None) -> list[tuple[int, tuple[int, ...]]]:
+    """Every full window of `length` tokens, `stride` apart (null: end to end), with its starting place."""
+    step = stride or length
+    return [(at, tuple(ids[at : at + length])) for at in range(0, len(ids) - length + 1, step)]
