@@ -6,9 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyt import shapes
+from skyt import codec, shapes
 from skyt.contract import Contract, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
-from skyt.sandbox import codec
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import warnings
 from dataclasses import dataclass
 
 NORMALIZATION_VERSION = f"1-py{sys.version_info.major}.{sys.version_info.minor}"
-MAX_PARSED_CHARS = 1_000_000
+MAX_PARSED_CHARS = 200_000
+MAX_DEPTH = 100
 
 _BLANKS = re.compile(r"[ \t\f\v]+$", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{2,}")
@@ -30,20 +31,23 @@ class Normalised:
 def normalise(code: str) -> Normalised:
     """Normalise a program. Never raises.
 
-    What Python cannot parse (syntax errors, NULs, nesting deeper than the parser allows, over a million
-    characters) gets the fallback: line ends unified, trailing blanks, blank lines and whole-line comments
-    dropped, tabs expanded. It is idempotent like the main path, but says nothing about the program's meaning.
+    What Python cannot parse (syntax errors, NULs, nesting deeper than `MAX_DEPTH` nodes, more than
+    `MAX_PARSED_CHARS` characters) gets the fallback: line ends unified, trailing blanks, blank lines and
+    whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says nothing about the
+    program's meaning.
     """
     if len(code) <= MAX_PARSED_CHARS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = ast.parse(_encodable(code))
+                _check_depth(tree)
                 _drop_docstrings(tree)
                 text = ast.unparse(tree)
                 # Unparse is not always a fixed point (f-strings, nested quotes): one more round settles it.
                 again = ast.unparse(ast.parse(text))
-            return Normalised(again, parsed=True)
+            if len(again) <= MAX_PARSED_CHARS:
+                return Normalised(again, parsed=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
             pass
     return Normalised(_fallback(code), parsed=False)
@@ -52,6 +56,16 @@ def normalise(code: str) -> Normalised:
 def _encodable(code: str) -> str:
     code.encode("utf-8")  # a lone surrogate raises UnicodeEncodeError, a ValueError
     return code.removeprefix("\ufeff")
+
+
+def _check_depth(tree: ast.Module) -> None:
+    """Refuse deep trees at a fixed depth: where recursion fails would depend on the caller's stack."""
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _drop_docstrings(tree: ast.Module) -> None:

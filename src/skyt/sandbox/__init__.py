@@ -1,1 +1,19 @@
 """Running strangers' code: jailed, pre-forked, with results as plain data."""
+
+from skyt.sandbox.capability import Capability, capability
+from skyt.sandbox.pool import UNSAFE_OPTION, EncodedCalls, Job, Limits, SandboxPool, encode_calls
+from skyt.sandbox.results import CallResult, expected, same
+
+__all__ = [
+    "UNSAFE_OPTION",
+    "CallResult",
+    "Capability",
+    "EncodedCalls",
+    "Job",
+    "Limits",
+    "SandboxPool",
+    "capability",
+    "encode_calls",
+    "expected",
+    "same",
+]

@@ -1,0 +1,104 @@
+"""What runs beside a stranger's program, in a forked child that is thrown away after it.
+
+The harness only carries values in and out. It judges nothing: the program can do to this process whatever
+Python can do, so everything said here is said in the program's name. Loaded by the jail, with nothing but the
+standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import types
+from typing import Any
+
+
+class CallTimeout(BaseException):
+    """The CPU time of one call is used up."""
+
+
+def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: Any) -> None:
+    """Load the program, make the calls, write one line a call.
+
+    `L` loaded or not, `v` value and changed arguments, `x` exception, `t` out of time. Texts are ASCII JSON,
+    so tabs and newlines can only be separators.
+    """
+    os.write(out, b"R\n")  # the request has been read; the jail can go on even if this process dies now
+    head, calls_text = body.split(b"\n", 1)
+    job = json.loads(head)
+    calls = json.loads(calls_text)
+    write, dumps, encode, decode = os.write, json.dumps, codec.encode, codec.decode
+    setitimer, profile = signal.setitimer, signal.ITIMER_PROF
+
+    def emit(kind: str, *parts: str) -> None:
+        line = "\t".join((kind, *parts)) + "\n"
+        if len(line) > max_result:
+            line = 'v\t{"o":"too large"}\t\n'
+        data = line.encode("ascii")
+        while data:
+            data = data[write(out, data) :]
+
+    def expire(_signal: int, _frame: Any) -> None:
+        raise CallTimeout
+
+    signal.signal(signal.SIGPROF, expire)
+    random.seed(0)
+    module = types.ModuleType("program")
+    sys.modules["program"] = module
+    setitimer(profile, call_seconds)
+    try:
+        exec(compile(job["code"], "<program>", "exec"), module.__dict__)  # noqa: S102
+        setitimer(profile, 0)
+    except CallTimeout:
+        return emit("L", dumps("timeout"))
+    except BaseException as error:
+        setitimer(profile, 0)
+        return emit("L", dumps(_name(error)))
+    entry = module.__dict__.get(job["name"])
+    if entry is None or (job["kind"] == "class") != isinstance(entry, type) or not callable(entry):
+        return emit("L", dumps("no entry point"))
+    emit("L", "null")
+
+    for call in calls:
+        args = [decode(arg) for arg in call["args"]]
+        kwargs = {name: decode(value) for name, value in call.get("kwargs", {}).items()}
+        operations = call.get("operations")
+        setitimer(profile, call_seconds)
+        try:
+            if operations is None:
+                result = encode(entry(*args, **kwargs))
+                after = [encode(arg) for arg in args]
+            else:
+                result = _operate(entry(*args, **kwargs), operations, codec)
+                after = call["args"]
+            setitimer(profile, 0)
+        except CallTimeout:
+            return emit("t")
+        except BaseException as error:
+            setitimer(profile, 0)
+            emit("x", dumps(_name(error)))
+            continue
+        changed = "" if after == call["args"] else dumps(after, separators=(",", ":"))
+        emit("v", dumps(result, separators=(",", ":")), changed)
+    return None
+
+
+def _operate(target: Any, operations: list[Any], codec: Any) -> Any:
+    """A sequence of method calls; each gives a value or the name of an exception."""
+    outcomes = []
+    for method, args in operations:
+        try:
+            outcomes.append(codec.encode(getattr(target, method)(*[codec.decode(arg) for arg in args])))
+        except CallTimeout:
+            raise
+        except BaseException as error:
+            outcomes.append({"x": _name(error)})
+    return outcomes
+
+
+def _name(error: BaseException) -> str:
+    name = type.__dict__["__name__"].__get__(type(error))
+    return str(name)[:100]
