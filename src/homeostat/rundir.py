@@ -85,8 +85,9 @@ class RunDir:
         """
         path = self.stage_path(name)
         if not path.exists():
-            atomic.write_json(path, compute())
-        return json.loads(path.read_text(encoding="utf-8"))
+            result = {"run_id": self.run_id, "stage": name, "result": compute()}
+            write_record(path, result, "stage_record")
+        return read_record(path, "stage_record")["result"]
 
     def finish(self) -> None:
         """Mark the run complete in its record."""

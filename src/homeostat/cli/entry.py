@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -17,6 +19,11 @@ Overrides = Annotated[
         "--set", metavar="KEY=VALUE", help="Override one setting, e.g. --set train.lr=1e-4; may be repeated."
     ),
 ]
+
+
+def default_run_dir(what: str) -> Path:
+    """`runs/<what>-<time>` in the current directory, for commands started without --out."""
+    return Path("runs") / f"{what}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:

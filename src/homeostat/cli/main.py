@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ from rich.markup import escape
 
 from cachemedicpp.cli import app as cache_app
 from homeostat import __version__
-from homeostat.cli.entry import run
+from homeostat.cli.entry import Overrides, default_run_dir, run
 from skyt.cli import app as code_app
 
 app = typer.Typer(
@@ -56,6 +57,23 @@ def doctor() -> None:
     Console().print(table)
     if any(check.state == "broken" for check in checks):
         raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Run directory (default: runs/demo-<time>).")] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Show both systems at work on the default model: a few minutes, no network, a run directory to look at.
+
+    An interrupted demo goes on from where it stopped when it is given the same --out.
+    """
+    from homeostat.config import load_config
+    from homeostat.demo.command import run_demo
+    from homeostat.demo.config import DemoConfig
+
+    config = load_config(DemoConfig, None, overrides or ())
+    run_demo(config, out or default_run_dir("demo"))
 
 
 def main() -> None:

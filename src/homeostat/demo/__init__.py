@@ -1,0 +1,1 @@
+"""`homeostat demo`: both systems at work on a real model, in minutes, with a run directory to look at."""
