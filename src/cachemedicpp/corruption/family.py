@@ -63,15 +63,20 @@ class Plan:
     damages: Sequence[_Damage]
     events: Sequence[Event]
     length: int
+    protected: tuple[int, ...]
+    kv_heads: int
     donor: Donor | None = field(default=None, repr=False)
 
     def apply(self, layer: int, K: Tensor, V: Tensor) -> KV:
         """Damaged copies of `K` and `V` `[B, H_kv, T, d]`, or the same tensors where nothing is touched."""
         return KV(self._one(layer, "K", K), self._one(layer, "V", V))
 
-    def mask(self, layer: int, kv_heads: int) -> Tensor:
-        """The true mask `[B, H_kv, T]` of a layer: what a defence with oracle knowledge would be told."""
-        full = torch.zeros(len(self.damages), kv_heads, self.length, dtype=torch.bool)
+    def masks(self) -> dict[int, Tensor]:
+        """The true masks `[B, H_kv, T]` by layer: what a defence with oracle knowledge is told."""
+        return {layer: self.mask(layer) for layer in self.protected}
+
+    def mask(self, layer: int) -> Tensor:
+        full = torch.zeros(len(self.damages), self.kv_heads, self.length, dtype=torch.bool)
         for row, damage in enumerate(self.damages):
             mask = damage.mask.of(layer)
             if mask is not None and not damage.corruption.is_identity:
@@ -170,7 +175,8 @@ class Injection:
             events.append(
                 Event(corruption.name, epsilon, corruption.severity(), key, self.draw, mask.summary())
             )
-        return Plan(damages, events, length, self.family.donor)
+        family = self.family
+        return Plan(damages, events, length, family.protected, family.geometry.kv_heads, family.donor)
 
     def corrupt_cache(self, cache: Cache, keys: Sequence[str], attention_mask: Tensor | None = None) -> Plan:
         """At rest: damage what `cache` stores, once. Layers that are not touched keep their tensors."""

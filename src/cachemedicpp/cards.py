@@ -1,0 +1,85 @@
+"""A stored repair: `operator.safetensors` and a `card.json` that says what it is and what it was made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from cachemedicpp.state import Geometry
+from homeostat import atomic
+from homeostat.errors import UserError
+from homeostat.models import model_identity
+from homeostat.records import Record, read_record, write_record
+
+CARD = "card.json"
+TENSORS = "operator.safetensors"
+
+
+def make_card(
+    family: str,
+    model: Any,
+    layers: tuple[int, ...],
+    tensors: dict[str, Tensor],
+    settings: Record,
+    config_hash: str | None = None,
+    training: Record | None = None,
+) -> Record:
+    """The card of a repair for `model`: family, sizes, whose weights, which configuration, how made."""
+    return {
+        "family": family,
+        "model": model_identity(model),
+        "geometry": dict(vars(Geometry.of(model))),
+        "layers": list(layers),
+        "shapes": {name: list(x.shape) for name, x in tensors.items()},
+        "settings": settings,
+        "config_hash": config_hash,
+        "training": training,
+    }
+
+
+def save_repair(folder: Path, tensors: dict[str, Tensor], card: Record) -> None:
+    """Write the tensors, then the card: a folder with a card is complete."""
+    data = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
+    atomic.write_bytes(folder / TENSORS, save(data))
+    write_record(folder / CARD, card, "repair_card")
+
+
+def read_card(folder: Path) -> Record:
+    if not (folder / CARD).is_file():
+        raise UserError(
+            f"{folder} holds no repair (no {CARD}): train one with `homeostat cache train CONFIG`"
+        )
+    return read_record(folder / CARD, "repair_card")
+
+
+def read_tensors(folder: Path, card: Record) -> dict[str, Tensor]:
+    """The tensors of a repair; ones that do not match the card are refused."""
+    path = folder / TENSORS
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    found = {name: list(x.shape) for name, x in tensors.items()}
+    if found != card["shapes"]:
+        raise UserError(f"{path} does not match its card: it holds {found}, the card says {card['shapes']}")
+    return tensors
+
+
+def check_fit(card: Record, model: Any) -> None:
+    """Refuse a model of other sizes than the repair was made for, naming both."""
+    made, here = card["geometry"], dict(vars(Geometry.of(model)))
+    if made != here:
+        raise UserError(
+            f"repair {card['family']!r} was made for {card['model']['id']} with {_shape(made)}; "
+            f"this model has {_shape(here)}: use the operator's own model, or train one for this"
+        )
+
+
+def _shape(geometry: dict[str, int]) -> str:
+    return "layers × KV heads × head size = {layers} × {kv_heads} × {head_dim} ({heads} query heads)".format(
+        **geometry
+    )

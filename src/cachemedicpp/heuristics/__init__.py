@@ -1,0 +1,28 @@
+"""Repairs without learning: the baselines that a trained operator has to beat.
+
+By default a heuristic is blind: it knows which layers are protected and nothing about what was damaged, like
+the operators. Given the true mask it has oracle knowledge; figures must say which of the two they show.
+"""
+
+from collections.abc import Sequence
+
+from cachemedicpp.heuristics.clipping_renorm import ClippingRenorm
+from cachemedicpp.heuristics.masking_dropout import MaskingDropout
+from cachemedicpp.heuristics.reset_clear import ResetClear
+from cachemedicpp.heuristics.smoothing import Smoothing
+from cachemedicpp.repair import Repair
+from homeostat.errors import UserError, nearest
+
+HEURISTICS: dict[str, type[Repair]] = {
+    cls.name: cls for cls in (ResetClear, Smoothing, MaskingDropout, ClippingRenorm)
+}
+
+
+def heuristic(name: str, layers: Sequence[int]) -> Repair:
+    """A heuristic by name, at its default settings, for these layers."""
+    if name not in HEURISTICS:
+        raise UserError(f"unknown heuristic {name!r}; {nearest(name, HEURISTICS)}")
+    return HEURISTICS[name](tuple(layers))  # type: ignore[call-arg]
+
+
+__all__ = ["HEURISTICS", "ClippingRenorm", "MaskingDropout", "ResetClear", "Smoothing", "heuristic"]
