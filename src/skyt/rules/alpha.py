@@ -1,0 +1,219 @@
+"""Names: what no caller can see is called by the order in which it appears."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.engine import Context
+from skyt.rules.registry import module
+from skyt.rules.scope import MODULES
+from skyt.rules.syntax import local_functions, read_names, stored_names, walk
+
+
+@module(
+    phase=2,
+    needs="nothing",
+    sound="every module that is named is imported, once, before it is used; importing them has no effect",
+)
+def complete_imports(context: Context) -> bool:
+    tree = context.tree
+    bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    used = (read_names(tree) & MODULES) - bound
+    old = [s for s in tree.body if isinstance(s, ast.Import)]
+    plain = [s for s in old if len(s.names) == 1 and s.names[0].name in MODULES and not s.names[0].asname]
+    if any(s not in plain for s in old):
+        return False
+    wanted = sorted(used)
+    if [s.names[0].name for s in plain] == wanted and tree.body[: len(wanted)] == plain:
+        return False
+    new: list[ast.stmt] = [ast.Import(names=[ast.alias(name=name)]) for name in wanted]
+    tree.body = [*new, *(s for s in tree.body if s not in plain)]
+    context.record("complete-imports", ", ".join(s.names[0].name for s in plain), ", ".join(wanted))
+    return True
+
+
+@module(
+    phase=2,
+    needs="public names; for parameters: calls by position",
+    sound="a name that only the program itself uses can be any name that is not taken",
+)
+def rename_private(context: Context) -> bool:
+    """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
+    tree = context.tree
+    if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in ast.walk(tree)):
+        return False
+    if any(isinstance(n, ast.Global | ast.Nonlocal | ast.Match) for n in ast.walk(tree)):
+        return False
+    kept = _kept_names(tree, context)
+    shown: dict[str, str] = {}
+    shown |= _rename_globals(tree, kept)
+    for owner, function in local_functions(tree):
+        shown |= {f"{function.name}:{k}": v for k, v in _rename_locals(tree, owner, function, kept).items()}
+    attributes = _Appearance(set(), _private_attributes(tree, context))
+    attributes.visit(tree)
+    fields = {name: f"a{i}" for i, name in enumerate(attributes.attributes)}
+    _Rename({}, fields).visit(tree)
+    shown |= {"." + k: v for k, v in fields.items()}
+    if all(k.split(":")[-1].lstrip(".") == v for k, v in shown.items()):
+        return False
+    context.record("rename-private", " ".join(shown), " ".join(shown.values()))
+    return True
+
+
+def _kept_names(tree: ast.Module, context: Context) -> set[str]:
+    """Names that callers use, and keywords of calls (a parameter may be meant)."""
+    kept = set(context.facts.public) | {"__name__"}
+    kept |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg}
+    if not context.facts.positional:
+        kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
+    return kept
+
+
+def _rename_globals(tree: ast.Module, kept: set[str]) -> dict[str, str]:
+    """Functions, classes and variables of the module: g0, g1, …"""
+    names = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    names |= {n for s in tree.body if isinstance(s, ast.Assign) for n in stored_names(s)}
+    shadowed = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    for _, function in local_functions(tree):
+        shadowed |= {n for s in function.body for n in stored_names(s)}
+    order = _Appearance(names - kept - shadowed, set())
+    order.visit(tree)
+    return _numbered(tree, tree, order, "g")
+
+
+def _rename_locals(
+    tree: ast.Module, owner: ast.ClassDef | None, function: ast.FunctionDef, kept: set[str]
+) -> dict[str, str]:
+    """Locals and parameters of one function (functions nested in it included): v0, v1, …"""
+    names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    names |= {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    names |= {
+        n.name
+        for n in ast.walk(function)
+        if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
+    }
+    names |= {n.name for n in ast.walk(function) if isinstance(n, ast.ExceptHandler) and n.name}
+    order = _Appearance(names - kept, set())
+    for part in (function.args, *function.body):
+        order.visit(part)
+    return _numbered(tree, function, order, "v")
+
+
+def _numbered(
+    tree: ast.Module, where: ast.Module | ast.FunctionDef, order: _Appearance, letter: str
+) -> dict[str, str]:
+    taken = {n.id for n in ast.walk(where) if isinstance(n, ast.Name)} - set(order.found)
+    if isinstance(where, ast.Module):
+        taken |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)} - set(
+            order.found
+        )
+    numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
+    renaming = {name: next(numbers) for name in order.found}
+    if isinstance(where, ast.Module):
+        _Rename(renaming, {}).visit(where)
+    else:
+        where.args = _Rename(renaming, {}).visit(where.args)
+        where.body = [_Rename(renaming, {}).visit(s) for s in where.body]
+    return renaming
+
+
+_REFLECTION = {"getattr", "setattr", "hasattr", "vars", "locals", "globals", "eval", "exec", "dir", "delattr"}
+
+
+def _private_attributes(tree: ast.Module, context: Context) -> set[str]:
+    """Attributes that the program's own classes define and that no built-in type has."""
+    if any(isinstance(n, ast.Name) and n.id == "__slots__" for n in ast.walk(tree)):
+        return set()
+    defined = {
+        n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+    }
+    for owner in tree.body:
+        if isinstance(owner, ast.ClassDef):
+            if owner.bases or owner.decorator_list or owner.keywords:
+                return set()
+            defined |= {m.name for m in owner.body if isinstance(m, ast.FunctionDef)}
+            defined |= {
+                t.id
+                for s in owner.body
+                if isinstance(s, ast.Assign)
+                for t in s.targets
+                if isinstance(t, ast.Name)
+            }
+    defined = {a for a in defined if not (a.startswith("__") and a.endswith("__"))}
+    return defined - context.facts.public - _BUILTIN_ATTRIBUTES
+
+
+_BUILTIN_ATTRIBUTES = frozenset(
+    name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
+) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
+
+
+class _Appearance(ast.NodeVisitor):
+    """The order in which private names and attributes appear in the text."""
+
+    def __init__(self, names: set[str], attributes: set[str]) -> None:
+        self.names, self.private_attributes = names, attributes
+        self.found: dict[str, None] = {}
+        self.attributes: dict[str, None] = {}
+
+    def _see(self, name: str) -> None:
+        if name in self.names:
+            self.found.setdefault(name)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._see(node.id)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        self._see(node.arg)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._see(node.name or "")
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name in self.private_attributes:
+            self.attributes.setdefault(node.name)
+        self._see(node.name)
+        self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._see(node.name)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.visit(node.value)
+        if node.attr in self.private_attributes:
+            self.attributes.setdefault(node.attr)
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str], attributes: dict[str, str]) -> None:
+        self.names, self.attributes = names, attributes
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg = self.names.get(node.arg, node.arg)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = self.attributes.get(node.attr, node.attr)
+        return self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef):
+                item.name = self.attributes.get(item.name, item.name)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if node.name:
+            node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)

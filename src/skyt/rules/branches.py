@@ -1,0 +1,295 @@
+"""Branches: one shape for guards, `else` after return, nested conditions, and branches that share code."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.registry import Place, block
+from skyt.rules.syntax import (
+    clone,
+    int_value,
+    is_false,
+    is_none,
+    is_true,
+    leaves,
+    load,
+    negate,
+    returns,
+    same,
+)
+
+ALWAYS = "nothing"
+
+
+def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
+    return ast.If(test=test, body=body, orelse=orelse or [])
+
+
+def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]:
+    return [*body[:index], *new, *body[index + 1 :]]
+
+
+@block(needs=ALWAYS, sound="control never reaches a statement behind one that always leaves")
+def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body[:-1]):
+        if leaves([s]):
+            return body[: i + 1]
+    return None
+
+
+@block(needs=ALWAYS, sound="a condition that is a constant chooses its branch for good")
+def decide_constant(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.If) and is_true(s.test):
+            return replaced(body, i, *s.body)
+        if isinstance(s, ast.If) and is_false(s.test):
+            return replaced(body, i, *s.orelse)
+        if isinstance(s, ast.While) and is_false(s.test):
+            return replaced(body, i, *s.orelse)
+    return None
+
+
+@block(
+    needs="a condition without effects that cannot raise",
+    sound="a branch without statements only evaluates its test",
+)
+def drop_empty_branch(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.If):
+            continue
+        empty = all(isinstance(x, ast.Pass) for x in s.body)
+        if empty and s.orelse:
+            return replaced(body, i, branch(negate(s.test), s.orelse))
+        if s.orelse and all(isinstance(x, ast.Pass) for x in s.orelse):
+            return replaced(body, i, branch(s.test, s.body))
+        if empty or (s.orelse and same(s.body, s.orelse)):
+            rest = [] if empty else s.body
+            if place.scope.effects(s.test).total:
+                return replaced(body, i, *rest)
+            return replaced(body, i, ast.Expr(value=s.test), *rest)
+    return None
+
+
+@block(
+    needs=ALWAYS, sound="behind a branch that always leaves, `else` and the code after it are the same place"
+)
+def flatten_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.If) and s.orelse):
+            continue
+        if leaves(s.body):
+            return replaced(body, i, branch(s.test, s.body), *s.orelse)
+        if leaves(s.orelse):
+            return replaced(body, i, branch(negate(s.test), s.orelse), *s.body)
+    return None
+
+
+@block(
+    needs=ALWAYS,
+    sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what happens anyway",
+)
+def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    last = body[-1]
+    idle = (place.loop_tail and isinstance(last, ast.Continue)) or (
+        place.tail and isinstance(last, ast.Return) and is_none(last.value)
+    )
+    return (body[:-1] or [ast.Pass()]) if idle else None
+
+
+@block(
+    needs=ALWAYS,
+    sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in the other branch",
+)
+def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body[:-1]):
+        if not isinstance(s, ast.If) or s.orelse:
+            continue
+        last = s.body[-1]
+        skips = (place.loop_tail and isinstance(last, ast.Continue)) or (
+            place.tail and isinstance(last, ast.Return) and is_none(last.value) and not returns(body)
+        )
+        if skips:
+            rest = body[i + 1 :]
+            if len(s.body) == 1:
+                return [*body[:i], branch(negate(s.test), rest)]
+            return [*body[:i], branch(s.test, s.body[:-1], rest)]
+    return None
+
+
+@block(
+    needs=ALWAYS,
+    sound="two nested conditions without `else` hold together exactly when their conjunction does",
+)
+def merge_nested(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if (
+            isinstance(s, ast.If)
+            and not s.orelse
+            and len(s.body) == 1
+            and isinstance(s.body[0], ast.If)
+            and not s.body[0].orelse
+        ):
+            inner = s.body[0]
+            test = ast.BoolOp(op=ast.And(), values=[*_parts(s.test, ast.And), *_parts(inner.test, ast.And)])
+            return replaced(body, i, branch(test, inner.body))
+    return None
+
+
+def _parts(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
+    return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
+
+
+@block(needs=ALWAYS, sound="two guards in a row that leave in the same way are one guard with `or`")
+def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+        if (
+            isinstance(s, ast.If)
+            and isinstance(t, ast.If)
+            and not s.orelse
+            and not t.orelse
+            and leaves(s.body)
+            and same(s.body, t.body)
+        ):
+            test = ast.BoolOp(op=ast.Or(), values=[*_parts(s.test, ast.Or), *_parts(t.test, ast.Or)])
+            return [*body[:i], branch(test, s.body), *body[i + 2 :]]
+    return None
+
+
+@block(needs=ALWAYS, sound="a branch that ends in the statement that follows it anyway need not say so")
+def share_exit(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+        if isinstance(s, ast.If) and isinstance(t, ast.Return | ast.Raise | ast.Continue | ast.Break):
+            new = clone(s)
+            if _strip_exit(new, t):
+                return replaced(body, i, new)
+    return None
+
+
+def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
+    changed = False
+    for name in ("body", "orelse"):
+        inner: list[ast.stmt] = getattr(s, name)
+        if not inner:
+            continue
+        if same(inner[-1], follower):
+            setattr(s, name, inner[:-1] or ([ast.Pass()] if name == "body" else []))
+            changed = True
+        elif isinstance(inner[-1], ast.If):
+            changed = _strip_exit(inner[-1], follower) or changed
+    return changed
+
+
+@block(needs=ALWAYS, sound="code at the end of both branches runs after either, so it can stand behind them")
+def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.If) and s.orelse and same(s.body[-1], s.orelse[-1]) and not leaves(s.body):
+            then, other = s.body[:-1] or [ast.Pass()], s.orelse[:-1]
+            return replaced(body, i, branch(s.test, then, other), s.body[-1])
+    return None
+
+
+@block(
+    needs="a condition without effects that the shared statement does not change",
+    sound="code at the start of both branches runs either way, so it can stand before them if the test does not notice",
+)
+def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.If) and s.orelse and same(s.body[0], s.orelse[0]):
+            first = place.scope.effects(s.body[0])
+            test = place.scope.effects(s.test)
+            from skyt.rules.effects import conflict
+
+            if test.pure and not first.other and not conflict(first, test, place.scope):
+                then, other = s.body[1:] or [ast.Pass()], s.orelse[1:]
+                return replaced(body, i, s.body[0], branch(s.test, then, other))
+    return None
+
+
+@block(needs=ALWAYS, sound="a conditional expression that is the whole value is a conditional statement")
+def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.Return) and isinstance(s.value, ast.IfExp):
+            e = s.value
+            return replaced(body, i, branch(e.test, [ast.Return(value=e.body)]), ast.Return(value=e.orelse))
+        if (
+            isinstance(s, ast.Assign)
+            and isinstance(s.value, ast.IfExp)
+            and len(s.targets) == 1
+            and isinstance(s.targets[0], ast.Name)
+        ):
+            e = s.value
+            then = ast.Assign(targets=[clone(s.targets[0])], value=e.body, lineno=0)
+            other = ast.Assign(targets=[clone(s.targets[0])], value=e.orelse, lineno=0)
+            return replaced(body, i, branch(e.test, [then], [other]))
+    return None
+
+
+@block(
+    needs="the condition's type is bool",
+    sound="returning True or False by a boolean condition is returning the condition (or its negation)",
+)
+def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    if len(body) < 2:
+        return None
+    s, t = body[-2], body[-1]
+    if not (
+        isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return)
+    ):
+        return None
+    if not isinstance(t, ast.Return) or t.value is None:
+        return None
+    answer = s.body[0].value
+    if not (isinstance(answer, ast.Constant) and isinstance(answer.value, bool)):
+        return None
+    test, rest = s.test, t.value
+    boolean = place.scope.type_of(test) == "bool"
+    if isinstance(rest, ast.Constant) and isinstance(rest.value, bool) and rest.value is not answer.value:
+        if answer.value is False:
+            return [*body[:-2], ast.Return(value=ast.UnaryOp(op=ast.Not(), operand=test))]
+        value = test if boolean else ast.Call(func=load("bool"), args=[test], keywords=[])
+        return [*body[:-2], ast.Return(value=value)]
+    if answer.value is False:
+        joined = ast.BoolOp(op=ast.And(), values=[negate(test), *_parts(rest, ast.And)])
+        return [*body[:-2], ast.Return(value=joined)]
+    if boolean:
+        joined = ast.BoolOp(op=ast.Or(), values=[*_parts(test, ast.Or), *_parts(rest, ast.Or)])
+        return [*body[:-2], ast.Return(value=joined)]
+    return None
+
+
+def negative(test: ast.expr) -> bool:
+    """Whether a condition is the one of each pair of opposites that normal forms avoid."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return True
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.Or)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        if isinstance(test.ops[0], ast.Lt) and int_value(test.left) is not None:
+            return True
+        return isinstance(test.ops[0], ast.NotEq | ast.NotIn | ast.IsNot | ast.LtE | ast.GtE | ast.Gt)
+    return False
+
+
+@block(needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
+def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.If) or not negative(s.test):
+            continue
+        test = negation(s.test, place)
+        if test is None or negative(test):
+            continue
+        if s.orelse and not leaves(s.body) and not leaves(s.orelse):
+            return replaced(body, i, branch(test, s.orelse, s.body))
+        if not s.orelse and leaves(s.body) and leaves(body[i + 1 :]):
+            return [*body[:i], branch(test, body[i + 1 :]), *s.body]
+        tail = place.tail or place.loop_tail
+        if not s.orelse and tail and i == len(body) - 2 and False:
+            return None
+    return None
+
+
+def negation(test: ast.expr, place: Place) -> ast.expr | None:
+    """The opposite of a condition, pushed inward as far as types allow."""
+    from skyt.rules.conditions import opposite
+
+    return opposite(test, place.scope)

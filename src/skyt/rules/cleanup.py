@@ -1,0 +1,292 @@
+"""What has no behaviour: annotations, docstrings, demo code, prints, unused imports and definitions."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.engine import Context
+from skyt.rules.registry import Place, block, module
+from skyt.rules.scope import MODULES
+from skyt.rules.syntax import NESTED, clone, load, read_names, rename, stored_names, text, walk
+from skyt.rules.types import IMMUTABLE
+
+FREE_MODULES = MODULES | {
+    "typing",
+    "__future__",
+    "sys",
+    "os",
+    "dataclasses",
+    "abc",
+    "unittest",
+    "doctest",
+    "time",
+}
+
+
+@module(
+    phase=0,
+    needs="nothing",
+    sound="annotations of parameters, results and locals are not evaluated for their value by any caller in the "
+    "contract's observation (result, exception, arguments)",
+)
+def drop_annotations(context: Context) -> bool:
+    changed = False
+    for node in ast.walk(context.tree):
+        if isinstance(node, ast.FunctionDef):
+            if node.returns is not None:
+                changed, node.returns = True, None
+            for argument in ast.walk(node.args):
+                if isinstance(argument, ast.arg) and argument.annotation is not None:
+                    changed, argument.annotation = True, None
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and any(isinstance(s, ast.AnnAssign) for s in body):
+                changed = True
+                kept = [_plain(s) for s in body]
+                setattr(node, name, [s for s in kept if s is not None] or [ast.Pass()])
+    if changed:
+        context.record("drop-annotations", "", "")
+    return changed
+
+
+def _plain(s: ast.stmt) -> ast.stmt | None:
+    if not isinstance(s, ast.AnnAssign):
+        return s
+    return None if s.value is None else ast.Assign(targets=[s.target], value=s.value, lineno=0)
+
+
+@module(
+    phase=0,
+    needs="the entry point's name",
+    sound="statements at module level that define nothing the entry point reaches cannot change a call's result; "
+    "output and `__main__` are not observed",
+)
+def drop_demo_code(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    defined = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    if facts.name not in defined:
+        return False
+    needed = _reachable(tree, facts.name)
+    kept: list[ast.stmt] = []
+    dropped: list[ast.stmt] = []
+    for s in tree.body:
+        if isinstance(s, (*NESTED, ast.Import, ast.ImportFrom)):
+            (kept if not isinstance(s, NESTED) or s.name in needed else dropped).append(s)  # type: ignore[union-attr]
+        elif isinstance(s, ast.Assign) and stored_names(s) & needed:
+            kept.append(s)
+        elif _demo(s, needed):
+            dropped.append(s)
+        else:
+            kept.append(s)
+    if dropped:
+        context.record("drop-demo-code", text(dropped), "")
+        tree.body = kept
+    return bool(dropped)
+
+
+def _demo(s: ast.stmt, needed: set[str]) -> bool:
+    """Statements that run at import and bind nothing the entry point needs."""
+    if isinstance(s, ast.If | ast.Expr | ast.Assign | ast.For | ast.Assert | ast.With | ast.Pass):
+        touched = {n.id for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        changes = any(
+            isinstance(n, ast.Attribute | ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in walk(s)
+        )
+        return not (touched & needed) and not changes
+    return False
+
+
+def _reachable(tree: ast.Module, entry: str) -> set[str]:
+    """Top-level names the entry point uses, directly or through others."""
+    users: dict[str, set[str]] = {}
+    for s in tree.body:
+        if isinstance(s, ast.FunctionDef | ast.ClassDef):
+            users.setdefault(s.name, set()).update(n.id for n in ast.walk(s) if isinstance(n, ast.Name))
+        else:
+            for name in stored_names(s):
+                users.setdefault(name, set()).update(read_names(s))
+    needed, pending = set[str](), [entry]
+    while pending:
+        name = pending.pop()
+        if name in users and name not in needed:
+            needed.add(name)
+            pending.extend(users[name])
+    return needed
+
+
+@module(
+    phase=0,
+    needs="the entry point's name; exactly one public definition of its kind in the program, and no other use of the name",
+    sound="the contract's caller can only call that name; the definition itself is not changed",
+)
+def name_entry_point(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    kind = ast.ClassDef if facts.kind == "class" else ast.FunctionDef
+    found = [s for s in tree.body if isinstance(s, kind)]
+    if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
+        return False
+    if any(isinstance(n, ast.Name) and n.id == facts.name for n in ast.walk(tree)):
+        return False
+    public = [s for s in found if not s.name.startswith("_")]
+    used = {n.id for s in found for n in ast.walk(s) if isinstance(n, ast.Name) and n.id != s.name}
+    roots = [s for s in public if s.name not in used]
+    if len(roots) != 1 or (
+        isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
+    ):
+        return False
+    old = roots[0].name
+    rename(tree, {old: facts.name})
+    context.record("name-entry-point", old, facts.name)
+    return True
+
+
+@module(
+    phase=0,
+    needs="the module is one of the standard library without effects on import",
+    sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
+)
+def imports_on_top(context: Context) -> bool:
+    """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math` on top."""
+    tree = context.tree
+    finder = _Imports()
+    finder.visit(tree)
+    if finder.unsafe or not finder.changed:
+        return False
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    if bound & (finder.modules | set(finder.aliases) | set(finder.members)):
+        return False
+    remover = _ImportRemover(finder)
+    remover.visit(tree)
+    used = read_names(tree)
+    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(finder.modules) if m in used]
+    before = text([s for s in ast.walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)])
+    tree.body = [*top, *tree.body]
+    context.record("imports-on-top", before or "imports", text(top))
+    return True
+
+
+class _Imports(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.aliases: dict[str, str] = {}
+        self.members: dict[str, tuple[str, str]] = {}
+        self.unsafe = self.changed = False
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.changed = True
+        for alias in node.names:
+            self.modules.add(alias.name)
+            self.unsafe = self.unsafe or alias.name not in FREE_MODULES
+            if alias.asname:
+                self.aliases[alias.asname] = alias.name
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.changed = True
+        name = node.module or ""
+        self.unsafe = self.unsafe or name not in FREE_MODULES or node.level > 0
+        for alias in node.names:
+            self.unsafe = self.unsafe or alias.name == "*"
+            if name not in {"typing", "__future__"}:
+                self.modules.add(name)
+                self.members[alias.asname or alias.name] = (name, alias.name)
+            else:
+                self.members.setdefault(alias.asname or alias.name, (name, alias.name))
+
+
+class _ImportRemover(ast.NodeTransformer):
+    def __init__(self, found: _Imports) -> None:
+        self.found = found
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.found.aliases:
+            return load(self.found.aliases[node.id])
+        if node.id in self.found.members:
+            owner, name = self.found.members[node.id]
+            if owner not in {"typing", "__future__"}:
+                return ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if hasattr(node, "body") and isinstance(node.body, list) and not node.body:
+            if not isinstance(node, ast.Module):
+                node.body = [ast.Pass()]
+        return node
+
+
+@module(
+    needs="nothing",
+    sound="a definition that nothing reachable from the entry point names is never used",
+)
+def drop_unused_definitions(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    if not any(isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name for s in tree.body):
+        return False
+    needed = _reachable(tree, facts.name)
+    dropped = [
+        s
+        for s in tree.body
+        if (isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name not in needed)
+        or (isinstance(s, ast.Import) and not ({a.name for a in s.names} & needed))
+    ]
+    if dropped:
+        context.record("drop-unused-definitions", text(dropped), "")
+        tree.body = [s for s in tree.body if s not in dropped]
+    return bool(dropped)
+
+
+@block(
+    needs="the printed values have built-in types",
+    sound="standard output is not part of the contract's observation, and printing built-in values cannot raise",
+)
+def drop_prints(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    kept = [s for s in body if not _is_print(s, place)]
+    return kept if len(kept) != len(body) else None
+
+
+def _is_print(s: ast.stmt, place: Place) -> bool:
+    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name)):
+        return False
+    call = s.value
+    if call.func.id != "print" or place.scope.is_local("print") or call.keywords:  # type: ignore[attr-defined]
+        return False
+    return all(place.scope.type_of(a) in IMMUTABLE and place.scope.effects(a).total for a in call.args)
+
+
+@block(
+    needs="nothing",
+    sound="`pass`, constants and other pure, total expressions as statements do nothing",
+)
+def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    kept = [
+        s
+        for s in body
+        if not (
+            (isinstance(s, ast.Pass) and len(body) > 1)
+            or (isinstance(s, ast.Expr) and place.scope.effects(s.value).total)
+        )
+    ]
+    return kept if len(kept) != len(body) else None
+
+
+@block(
+    needs="nothing",
+    sound="exceptions are observed by their type; the message, when evaluating it cannot fail, is not",
+)
+def drop_messages(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.Raise) or not isinstance(s.exc, ast.Call):
+            continue
+        builtin = isinstance(s.exc.func, ast.Name) and s.exc.func.id.endswith(("Error", "Exception"))
+        if builtin and not s.exc.keywords and all(place.scope.effects(a).total for a in s.exc.args):
+            new = clone(s)
+            new.exc, new.cause = s.exc.func, None
+            return [*body[:i], new, *body[i + 1 :]]
+    return None

@@ -1,0 +1,496 @@
+"""Effects: what an expression or statement reads, writes and may raise, so that rules know what may move past what.
+
+The heap is divided by roots: `stack.append(x)` writes the object that `stack` names. A root that its function owns
+(made there, never handed out) can only be reached by that name; all other roots may be the same object.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skyt.rules.syntax import int_value
+from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is_str, kind, ordered
+
+if TYPE_CHECKING:
+    from skyt.rules.scope import Scope
+
+PURE_BUILTINS = frozenset(
+    [
+        "len",
+        "abs",
+        "min",
+        "max",
+        "sum",
+        "sorted",
+        "range",
+        "enumerate",
+        "zip",
+        "reversed",
+        "str",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "tuple",
+        "set",
+        "dict",
+        "frozenset",
+        "ord",
+        "chr",
+        "isinstance",
+        "all",
+        "any",
+        "repr",
+        "divmod",
+        "round",
+        "pow",
+        "type",
+        "map",
+        "filter",
+        "hash",
+        "issubclass",
+        "callable",
+    ]
+)
+OWNERS = frozenset(
+    ["len", "sum", "sorted", "min", "max", "str", "list", "tuple", "set", "any", "all", "bool", "print"]
+)
+TOTAL_BUILTINS = frozenset(
+    ["len", "isinstance", "bool", "list", "tuple", "set", "range", "enumerate", "reversed", "str", "repr"]
+)
+PURE_METHODS = frozenset(
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "split",
+        "rsplit",
+        "splitlines",
+        "join",
+        "replace",
+        "startswith",
+        "endswith",
+        "isalnum",
+        "isalpha",
+        "isdigit",
+        "isspace",
+        "islower",
+        "isupper",
+        "isnumeric",
+        "isdecimal",
+        "find",
+        "rfind",
+        "index",
+        "count",
+        "keys",
+        "values",
+        "items",
+        "get",
+        "copy",
+        "encode",
+        "decode",
+        "format",
+        "casefold",
+        "title",
+        "capitalize",
+        "swapcase",
+        "translate",
+        "zfill",
+        "isascii",
+        "ljust",
+        "rjust",
+        "center",
+        "removeprefix",
+        "removesuffix",
+        "isidentifier",
+        "group",
+        "groups",
+    ]
+)
+MUTATORS = frozenset(
+    [
+        "append",
+        "pop",
+        "extend",
+        "insert",
+        "remove",
+        "clear",
+        "sort",
+        "reverse",
+        "add",
+        "discard",
+        "update",
+        "popitem",
+        "move_to_end",
+        "setdefault",
+        "appendleft",
+        "popleft",
+        "extendleft",
+        "rotate",
+    ]
+)
+PURE_MODULES = frozenset({"math", "re", "string", "operator", "unicodedata", "itertools", "functools"})
+MAKERS = frozenset(
+    {"collections.OrderedDict", "collections.deque", "collections.defaultdict", "collections.Counter"}
+)
+TOTAL_STR_METHODS = frozenset(
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "replace",
+        "casefold",
+        "isalnum",
+        "isalpha",
+        "isdigit",
+        "isspace",
+        "islower",
+        "isupper",
+        "startswith",
+        "endswith",
+        "title",
+        "capitalize",
+        "swapcase",
+    ]
+)
+UNKNOWN = "*"
+
+
+def mutates_receiver(node: ast.Call) -> ast.expr | None:
+    """The object a method call changes in place, if the method's name says that it does."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+        return node.func.value
+    return None
+
+
+def pure_call(node: ast.Call, pure: Container[str]) -> bool:
+    """Whether a call has no effect but its result (it may raise, it may read its arguments)."""
+    function = node.func
+    if isinstance(function, ast.Name):
+        if function.id in pure:
+            return True
+        # Builtins that call back run what they are given: only names known to be pure may be given.
+        handed = [*node.args, *(k.value for k in node.keywords)]
+        return function.id in PURE_BUILTINS and all(
+            not isinstance(a, ast.Lambda) or _pure_lambda(a, pure) for a in handed
+        )
+    if isinstance(function, ast.Attribute):
+        owner = function.value
+        if isinstance(owner, ast.Name) and owner.id in PURE_MODULES:
+            return True
+        if isinstance(owner, ast.Name) and f"{owner.id}.{function.attr}" in MAKERS:
+            return True
+        return function.attr in PURE_METHODS
+    return False
+
+
+def _pure_lambda(node: ast.Lambda, pure: Container[str]) -> bool:
+    return all(
+        not isinstance(n, ast.Call) or (mutates_receiver(n) is None and pure_call(n, pure))
+        for n in ast.walk(node.body)
+    )
+
+
+@dataclass
+class Effects:
+    """Names read and written, heap roots read and written, and whether it may raise or do anything else."""
+
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    heap_reads: set[str] = field(default_factory=set)
+    heap_writes: set[str] = field(default_factory=set)
+    raises: bool = False
+    jumps: bool = False  # may not run on to what follows: return, break, an endless loop
+    other: bool = False  # calls something unknown
+
+    @property
+    def pure(self) -> bool:
+        return not (self.writes or self.heap_writes or self.other or self.jumps)
+
+    @property
+    def total(self) -> bool:
+        """Pure and never raising: may be evaluated any number of times, or not at all."""
+        return self.pure and not self.raises
+
+
+def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
+    """The effects of an expression, a statement or a list of them, insides included."""
+    found = Effects()
+    for item in [node] if isinstance(node, ast.AST) else node:
+        _add(item, scope, found)
+    return found
+
+
+def conflict(first: Effects, second: Effects, scope: Scope) -> bool:
+    """Whether swapping two adjacent computations could be seen."""
+    if first.jumps or second.jumps:
+        return True
+    if first.other or second.other:
+        return not (first.total and not first.heap_reads) and not (second.total and not second.heap_reads)
+    if first.writes & (second.reads | second.writes) or second.writes & first.reads:
+        return True
+    if _meet(first.heap_writes, second.heap_reads | second.heap_writes, scope):
+        return True
+    if _meet(second.heap_writes, first.heap_reads, scope):
+        return True
+    if first.raises and second.raises:
+        return True
+    return (first.raises and _outlives(second, scope)) or (second.raises and _outlives(first, scope))
+
+
+def disturbs(changed: Effects, seen: Effects, scope: Scope) -> bool:
+    """Whether running the first may change the value of the second."""
+    if changed.writes & seen.reads or _meet(changed.heap_writes, seen.heap_reads, scope):
+        return True
+    return changed.other and any(r not in scope.owned for r in seen.heap_reads)
+
+
+def _outlives(e: Effects, scope: Scope) -> bool:
+    """Whether an effect can still be seen after an exception has left the function."""
+    return e.other or any(root not in scope.owned for root in e.heap_writes)
+
+
+def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
+    owned = scope.owned
+    return any(w == t or (w not in owned and t not in owned) for w in writes for t in touched)
+
+
+def root(node: ast.expr) -> str:
+    """The name under which the heap object of this expression is reached; UNKNOWN if it is not a plain name."""
+    return node.id if isinstance(node, ast.Name) else UNKNOWN
+
+
+def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
+    if isinstance(node, ast.Name):
+        (found.reads if isinstance(node.ctx, ast.Load) else found.writes).add(node.id)
+        return
+    if isinstance(node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        found.reads |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        found.other = found.other or not isinstance(node, ast.Lambda)
+        return
+    for child in ast.iter_child_nodes(node):
+        _add(child, scope, found)
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        _add_access(node, scope, found)
+    elif isinstance(node, ast.Call):
+        _add_call(node, scope, found)
+    elif isinstance(node, ast.BinOp):
+        found.raises = found.raises or binop_raises(node, scope)
+        if kind(scope.type_of(node)) in {"list", "tuple"}:
+            found.heap_reads |= {root(node.left), root(node.right)}
+    elif isinstance(node, ast.Compare):
+        _add_compare(node, scope, found)
+    elif isinstance(node, ast.AugAssign):
+        found.raises = True
+        if isinstance(node.target, ast.Name):
+            found.reads.add(node.target.id)
+            if scope.type_of(_loaded(node.target)) not in IMMUTABLE:
+                found.heap_writes.add(node.target.id)
+    elif isinstance(node, ast.For | ast.comprehension):
+        if kind(scope.type_of(node.iter)) not in {
+            "list",
+            "str",
+            "char",
+            "iter",
+            "tuple",
+            "set",
+            "dict",
+            "deque",
+        }:
+            found.raises = True
+        if scope.type_of(node.iter) not in IMMUTABLE:
+            found.heap_reads.add(root(node.iter))
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        own = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        found.writes -= own
+        found.reads -= own
+    elif isinstance(node, ast.UnaryOp | ast.BoolOp | ast.If | ast.IfExp):
+        _add_truth(node, scope, found)
+    elif isinstance(node, ast.Return | ast.Break | ast.Continue | ast.While):
+        found.jumps = True
+    elif isinstance(node, ast.Raise | ast.Assert):
+        found.jumps = found.raises = True
+    elif isinstance(
+        node, ast.Try | ast.With | ast.Match | ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom
+    ):
+        found.other = found.jumps = True
+    elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.NamedExpr | ast.Starred):
+        found.raises = found.other = True
+    elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Tuple | ast.List) for t in node.targets):
+        parts = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+        found.raises = found.raises or len(parts) == 0
+    elif isinstance(node, ast.JoinedStr):
+        found.raises = found.raises or any(
+            scope.type_of(v.value) not in IMMUTABLE for v in node.values if isinstance(v, ast.FormattedValue)
+        )
+
+
+def _loaded(node: ast.Name) -> ast.Name:
+    return ast.Name(id=node.id, ctx=ast.Load())
+
+
+def _add_truth(node: ast.AST, scope: Scope, found: Effects) -> None:
+    """Asking a container whether it is empty reads it; asking an object of unknown type could do anything."""
+    if isinstance(node, ast.BoolOp):
+        operands: list[ast.expr] = node.values
+    elif isinstance(node, ast.UnaryOp):
+        operands = [node.operand]
+        if not isinstance(node.op, ast.Not) and not is_number(scope.type_of(node.operand)):
+            found.raises = True
+    else:
+        operands = [node.test]  # type: ignore[attr-defined]
+    for operand in operands:
+        if isinstance(operand, ast.Name | ast.Attribute) and scope.type_of(operand) not in IMMUTABLE:
+            found.heap_reads.add(root(operand))
+
+
+def _add_access(node: ast.Attribute | ast.Subscript, scope: Scope, found: Effects) -> None:
+    owner = scope.type_of(node.value)
+    if isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name) and scope.is_module(node.value.id):
+            found.reads.discard(node.value.id)
+            return
+        if not kind(owner).startswith("object:") and not is_str(owner) and kind(owner) not in SIZED:
+            found.raises = True
+    elif not isinstance(node.slice, ast.Slice):
+        stores = isinstance(node.ctx, ast.Store) and kind(owner) == "dict" and scope.immutable(node.slice)
+        found.raises = found.raises or not (stores or scope.holds_key(node))
+    elif not (is_str(owner) or kind(owner) in {"list", "tuple"}) or not _int_slice(node.slice, scope):
+        found.raises = True
+    if isinstance(node.ctx, ast.Load):
+        if owner not in IMMUTABLE:
+            found.heap_reads.add(root(node.value))
+    else:
+        found.heap_writes.add(root(node.value))
+
+
+def _int_slice(node: ast.Slice, scope: Scope) -> bool:
+    step = node.step is None or int_value(node.step) not in (None, 0)
+    return step and all(p is None or is_int(scope.type_of(p)) for p in (node.lower, node.upper))
+
+
+def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
+    function = node.func
+    receiver = mutates_receiver(node)
+    arguments = [*node.args, *(k.value for k in node.keywords)]
+    shared = {root(a) for a in arguments if scope.type_of(a) not in IMMUTABLE}
+    if isinstance(function, ast.Name):
+        found.reads.discard(function.id)
+    if receiver is not None:
+        owner = kind(scope.type_of(receiver))
+        if owner in SIZED:
+            found.heap_writes.add(root(receiver))
+            found.heap_reads |= {root(receiver)} | shared
+            name = function.attr  # type: ignore[attr-defined]
+            total = name in {"append", "add", "appendleft", "clear", "extend", "discard"}
+            total = total or (name == "pop" and not node.args and scope.nonempty(receiver))
+            found.raises = found.raises or not total
+        else:
+            found.other = found.raises = True
+        return
+    if pure_call(node, scope.pure):
+        found.heap_reads |= shared
+        if isinstance(function, ast.Attribute) and scope.type_of(function.value) not in IMMUTABLE:
+            if kind(scope.type_of(function.value)).startswith("object:"):
+                found.other = True
+            found.heap_reads.add(root(function.value))
+        found.raises = found.raises or call_raises(node, scope)
+        return
+    found.raises = found.other = True
+
+
+def call_raises(node: ast.Call, scope: Scope) -> bool:
+    """Whether a pure call may raise, given the types of its arguments."""
+    function = node.func
+    types = [scope.type_of(a) for a in node.args]
+    if isinstance(function, ast.Name):
+        if function.id == "len" or function.id in {"list", "tuple", "set", "enumerate", "reversed", "sorted"}:
+            kinds = {"list", "tuple", "dict", "set", "str", "char", "deque"} | (
+                set() if function.id == "len" else {"iter"}
+            )
+            plain = function.id not in {"set", "sorted"} or all(
+                isinstance(t, str) or t[1] in IMMUTABLE
+                for t in types
+                if t is not None  # type: ignore[index]
+            )
+            return not (types and all(kind(t) in kinds for t in types) and plain)
+        if function.id == "range":
+            return not all(is_int(t) for t in types) or (
+                len(types) == 3 and int_value(node.args[2]) in (None, 0)
+            )
+        if function.id in {"str", "repr", "bool", "abs"}:
+            return not all(t in IMMUTABLE for t in types) or (
+                function.id == "abs" and not is_number(types[0])
+            )
+        if function.id == "isinstance":
+            return False
+        if function.id in {"min", "max"} and len(types) > 1:
+            return not all(is_int(t) for t in types)
+        if function.id == "int":
+            return not (len(types) == 1 and types[0] in {"int", "bool"})
+        return True
+    if isinstance(function, ast.Attribute):
+        owner = scope.type_of(function.value)
+        if is_str(owner):
+            if function.attr == "join":
+                return not (len(types) == 1 and is_str(_element(types[0])))
+            return function.attr not in TOTAL_STR_METHODS or not all(is_str(t) for t in types)
+        if kind(owner) == "dict":
+            return function.attr not in {"keys", "values", "items"} and not (
+                function.attr == "get" and types[0] in IMMUTABLE
+            )
+        if kind(owner) in {"list"}:
+            return function.attr not in {"copy"}
+        if isinstance(function.value, ast.Name) and function.value.id == "re" and function.attr == "sub":
+            constant = all(isinstance(a, ast.Constant) for a in node.args[:2])
+            return not (constant and len(types) == 3 and is_str(types[2]))
+        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" in MAKERS:
+            return bool(node.args)
+    return True
+
+
+def _element(t: object) -> object:
+    return t[1] if isinstance(t, tuple) else "char" if is_str(t) else "any"  # type: ignore[arg-type]
+
+
+def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
+    a, b = scope.type_of(node.left), scope.type_of(node.right)
+    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+        if isinstance(node.op, ast.Add) and (
+            (is_str(a) and is_str(b)) or (kind(a) == kind(b) and kind(a) in {"list", "tuple"})
+        ):
+            return False
+        return not (is_int(a) and is_int(b))
+    if isinstance(node.op, ast.FloorDiv | ast.Mod):
+        value = int_value(node.right)
+        return not (is_int(a) and is_int(b) and (value not in (None, 0) or scope.nonzero(node.right)))
+    if isinstance(node.op, ast.Pow):
+        value = int_value(node.right)
+        return not (is_int(a) and value is not None and value >= 0)
+    return True
+
+
+def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
+    operands = [node.left, *node.comparators]
+    types = [scope.type_of(o) for o in operands]
+    for operand, t in zip(operands, types, strict=True):
+        if t not in IMMUTABLE and not isinstance(operand, ast.Tuple):
+            found.heap_reads.add(root(operand))
+    for i, op in enumerate(node.ops):
+        a, b = types[i], types[i + 1]
+        if isinstance(op, ast.Is | ast.IsNot):
+            continue
+        if isinstance(op, ast.Eq | ast.NotEq):
+            found.raises = found.raises or not (comparable(a, b) or a in IMMUTABLE or b in IMMUTABLE)
+        elif isinstance(op, ast.In | ast.NotIn):
+            inside = kind(b) in SIZED and a in IMMUTABLE
+            found.raises = found.raises or not (inside or (is_str(a) and is_str(b)))
+        else:
+            found.raises = found.raises or not (ordered(a, b) or (is_number(a) and is_number(b)))

@@ -1,0 +1,83 @@
+"""Liveness: which local names may still be read after a statement, on any path."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from skyt.rules.syntax import NESTED, blocks, read_names, stored_names
+
+Names = frozenset[str]
+EMPTY: Names = frozenset()
+
+
+class Liveness:
+    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all names alive."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.after: dict[int, Names] = {}
+        self.before: dict[int, Names] = {}
+        names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+        nested = [n for n in ast.walk(function) if isinstance(n, NESTED) and n is not function]
+        self.always: Names = frozenset(n.id for f in nested for n in ast.walk(f) if isinstance(n, ast.Name))
+        guarded = any(isinstance(n, ast.Try | ast.With | ast.Match) for n in ast.walk(function))
+        if guarded or any(isinstance(n, ast.Global | ast.Nonlocal) for n in ast.walk(function)):
+            self.always = frozenset(names)
+        self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
+
+    def live_after(self, s: ast.stmt) -> Names:
+        return self.after.get(id(s), EMPTY) | self.always
+
+    def _block(self, body: Sequence[ast.stmt], out: Names, on_break: Names, on_continue: Names) -> Names:
+        for s in reversed(body):
+            self.after[id(s)] = out
+            out = self._statement(s, out, on_break, on_continue)
+            self.before[id(s)] = out
+        return out
+
+    def _statement(self, s: ast.stmt, out: Names, on_break: Names, on_continue: Names) -> Names:
+        if isinstance(s, ast.Return | ast.Raise):
+            return frozenset(read_names(s))
+        if isinstance(s, ast.Break):
+            return on_break
+        if isinstance(s, ast.Continue):
+            return on_continue
+        if isinstance(s, ast.If):
+            then = self._block(s.body, out, on_break, on_continue)
+            other = self._block(s.orelse, out, on_break, on_continue)
+            return then | other | read_names(s.test)
+        if isinstance(s, ast.While):
+            return self._loop(s, frozenset(read_names(s.test)), EMPTY, out, on_break, on_continue)
+        if isinstance(s, ast.For):
+            inner = self._loop(s, EMPTY, frozenset(stored_names(s.target)), out, on_break, on_continue)
+            return inner | read_names(s.iter)
+        if isinstance(s, ast.Try | ast.With | ast.Match):
+            for inner_block in blocks(s):
+                out = out | self._block(inner_block, out, on_break, on_continue)
+            return out | read_names(s)
+        if isinstance(s, NESTED):
+            return out | read_names(s)
+        killed = stored_names(s)
+        if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
+            return out | read_names(s.value) | {s.target.id}
+        if isinstance(s, ast.Delete):
+            return out | {n.id for n in ast.walk(s) if isinstance(n, ast.Name)}
+        return (out - killed) | read_names(s)
+
+    def _loop(
+        self,
+        s: ast.For | ast.While,
+        test: Names,
+        bound: Names,
+        out: Names,
+        on_break: Names,
+        on_continue: Names,
+    ) -> Names:
+        after = self._block(s.orelse, out, on_break, on_continue)
+        head = test | after
+        while True:
+            entered = self._block(s.body, head, out, head)
+            new = head | test | (entered - bound)
+            if new == head:
+                return head
+            head = new

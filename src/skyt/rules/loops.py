@@ -1,0 +1,317 @@
+"""Loops: one shape for exits, for counting loops, and for iteration by index."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.branches import replaced
+from skyt.rules.effects import Effects, disturbs
+from skyt.rules.engine import scope_before
+from skyt.rules.registry import Place, block
+from skyt.rules.syntax import (
+    LOOPS,
+    NESTED,
+    blocks,
+    call,
+    clone,
+    count_reads,
+    int_value,
+    is_true,
+    load,
+    own_breaks,
+    read_names,
+    same,
+    stored_names,
+    substitute,
+    walk,
+)
+from skyt.rules.types import is_int, is_str, kind
+
+
+@block(needs="nothing", sound="leaving a loop right before `return E` is returning E from inside it")
+def break_to_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, LOOPS) or not own_breaks(s.body):
+            continue
+        if i + 1 < len(body):
+            follower = body[i + 1]
+            if not isinstance(follower, ast.Return):
+                continue
+        elif place.tail:
+            follower = ast.Return(value=None)
+        else:
+            continue
+        new = clone(s)
+        _replace_breaks(new.body, follower)
+        return replaced(body, i, new)
+    return None
+
+
+def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.Break):
+            body[i] = clone(new)
+        elif isinstance(s, LOOPS):
+            _replace_breaks(s.orelse, new)
+        elif not isinstance(s, NESTED):
+            for inner in blocks(s):
+                _replace_breaks(inner, new)
+
+
+@block(needs="nothing", sound="without `break`, a loop's `else` always runs after it")
+def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, LOOPS) and s.orelse and not own_breaks(s.body):
+            new = clone(s)
+            new.orelse = []
+            return replaced(body, i, new, *s.orelse)
+    return None
+
+
+@block(
+    needs="nothing",
+    sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
+)
+def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    from skyt.rules.branches import negation
+
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.While) and is_true(s.test) and not s.orelse and len(s.body) > 1):
+            continue
+        first = s.body[0]
+        if not (isinstance(first, ast.If) and not first.orelse):
+            continue
+        if len(first.body) == 1 and isinstance(first.body[0], ast.Break):
+            test = negation(first.test, place)
+            if test is not None:
+                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
+        if isinstance(first.body[-1], ast.Return) and not own_breaks(s.body):
+            test = negation(first.test, place)
+            if test is not None:
+                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)
+    return None
+
+
+@block(
+    needs="an int counter, changed only by the step at the end, dead after the loop; a limit the body does not change; "
+    "no `continue`",
+    sound="the counter then takes exactly the values of a range, one a round",
+)
+def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`i = a; while i < n: …; i += 1` becomes `for i in range(a, n): …`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.While) and not s.orelse and len(s.body) > 1):
+            continue
+        found = _counter(s, place)
+        if found is None:
+            continue
+        name, limit, step = found
+        if name in place.live_at(s) or own_breaks(s.body, (ast.Continue,)):
+            continue
+        inner = s.body[:-1]
+        written = {n for x in inner for n in stored_names(x)} | {name}
+        if name in {n for x in inner for n in stored_names(x)} or read_names(limit) & written:
+            continue
+        scope = place.scope
+        seen, changed = scope.effects(limit), scope.effects(inner)
+        if not seen.total or disturbs(changed, seen, scope):
+            continue
+        start: ast.expr = load(name)
+        before = body[:i]
+        if i and _assigns(body[i - 1], name):
+            start = body[i - 1].value  # type: ignore[attr-defined]
+            before = body[: i - 1]
+        args = [start, limit] if step == 1 else [start, limit, ast.Constant(value=step)]
+        loop = ast.For(
+            target=ast.Name(id=name, ctx=ast.Store()),
+            iter=call("range", *args),
+            body=inner,
+            orelse=[],
+            lineno=0,
+        )
+        return [*before, loop, *body[i + 1 :]]
+    return None
+
+
+def _assigns(s: ast.stmt, name: str) -> bool:
+    return (
+        isinstance(s, ast.Assign)
+        and len(s.targets) == 1
+        and isinstance(s.targets[0], ast.Name)
+        and s.targets[0].id == name
+    )
+
+
+def _counter(s: ast.While, place: Place) -> tuple[str, ast.expr, int] | None:
+    """(counter, exclusive limit, step) of a counting loop."""
+    test, last = s.test, s.body[-1]
+    if not (
+        isinstance(last, ast.Assign) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name)
+    ):
+        return None
+    name = last.targets[0].id
+    value = last.value
+    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and same(value.left, load(name))):
+        return None
+    step = int_value(value.right)
+    if step is None or step < 1 or not is_int(place.scope.type_of(load(name))):
+        return None
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return None
+    left, op, right = test.left, test.ops[0], test.comparators[0]
+    if not same(left, load(name)) or not is_int(place.scope.type_of(right)):
+        square = _square_limit(test, name, place)
+        return None if square is None else (name, square, step)
+    if isinstance(op, ast.Lt):
+        return name, right, step
+    if isinstance(op, ast.LtE):
+        return name, ast.BinOp(left=right, op=ast.Add(), right=ast.Constant(value=1)), step
+    return None
+
+
+def _square_limit(test: ast.Compare, name: str, place: Place) -> ast.expr | None:
+    """`i * i <= n` with i and n never negative is `i <= isqrt(n)`."""
+    square = ast.BinOp(left=load(name), op=ast.Mult(), right=load(name))
+    if not (same(test.left, square) and isinstance(test.ops[0], ast.LtE)):
+        return None
+    n = test.comparators[0]
+    low = place.scope.interval(n)[0]
+    start = place.scope.info.nonnegative if place.scope.info else frozenset()
+    if low is None or low < 0 or name not in start or not is_int(place.scope.type_of(n)):
+        return None
+    root = call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
+    return ast.BinOp(left=root, op=ast.Add(), right=ast.Constant(value=1))
+
+
+@block(
+    needs="a str, or a list the body does not change; an index used only to read the element",
+    sound="the elements come in the order of their indices",
+)
+def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`."""
+    for k, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+            continue
+        index, source = s.target.id, _range_of_len(s.iter)
+        if source is None or index in place.live_at(s) or source.id in stored_names(s):
+            continue
+        t = place.scope.type_of(source)
+        if not (is_str(t) or kind(t) == "list"):
+            continue
+        scope = place.scope
+        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
+            continue
+        lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
+        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
+        if (
+            not uses
+            or uses != count_reads(s.body, index)
+            or index in {n for x in s.body for n in stored_names(x)}
+        ):
+            continue
+        new = clone(s)
+        element = place.context.name("c")
+        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), clone(source)
+        new.body = [_Lookup(lookup, element).visit(x) for x in new.body]
+        return replaced(body, k, new)
+    return None
+
+
+def _range_of_len(node: ast.Call) -> ast.Name | None:
+    if not (isinstance(node.func, ast.Name) and node.func.id == "range"):
+        return None
+    args = node.args[1:] if len(node.args) == 2 and int_value(node.args[0]) == 0 else node.args
+    if len(args) != 1:
+        return None
+    inner = args[0]
+    if (
+        isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Name)
+        and inner.func.id == "len"
+        and len(inner.args) == 1
+        and isinstance(inner.args[0], ast.Name)
+    ):
+        return inner.args[0]
+    return None
+
+
+class _Lookup(ast.NodeTransformer):
+    def __init__(self, lookup: ast.expr, name: str) -> None:
+        self.lookup, self.name = lookup, name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
+
+
+@block(needs="an index that is never read", sound="numbers that nobody reads need not be made")
+def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
+            continue
+        first, second = s.target.elts
+        made = s.iter
+        if not (
+            isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "enumerate"
+        ):
+            continue
+        if not isinstance(first, ast.Name) or len(made.args) != 1 or made.keywords:
+            continue
+        if count_reads(s.body, first.id) or first.id in place.live_at(s):
+            continue
+        new = clone(s)
+        new.target, new.iter = second, made.args[0]
+        return replaced(body, i, new)
+    return None
+
+
+@block(needs="a loop variable that is never read", sound="only the number of rounds of such a loop matters")
+def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i in range(2, n + 1)` with i unused becomes `for i in range(n - 1)`."""
+    from skyt.rules.arithmetic import difference
+
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+            continue
+        made = s.iter
+        if not (isinstance(made.func, ast.Name) and made.func.id == "range" and len(made.args) == 2):
+            continue
+        if count_reads(s.body, s.target.id) or s.target.id in place.live_at(s):
+            continue
+        if not all(is_int(place.scope.type_of(a)) and place.scope.effects(a).total for a in made.args):
+            continue
+        rounds = difference(made.args[1], made.args[0], place.scope)
+        if rounds is None:
+            continue
+        new = clone(s)
+        new.iter = call("range", rounds)
+        return replaced(body, i, new)
+    return None
+
+
+@block(
+    needs="a body that does nothing for the first value of the range, an int loop variable dead after the loop",
+    sound="a round without effect can be left out",
+)
+def skip_idle_round(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i in range(1, n): r = r * i` starts at 2, because multiplying by 1 does nothing."""
+    from skyt.rules.arithmetic import folded
+
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+            continue
+        made = s.iter
+        if not (isinstance(made.func, ast.Name) and made.func.id == "range" and len(made.args) == 2):
+            continue
+        start = int_value(made.args[0])
+        if start is None or s.target.id in place.live_at(s) or len(s.body) != 1:
+            continue
+        only = s.body[0]
+        if not (isinstance(only, ast.Assign) and isinstance(only.targets[0], ast.Name)):
+            continue
+        value = substitute(clone(only.value), {s.target.id: ast.Constant(value=start)})
+        scope = scope_before(body, i, place.scope)
+        if same(folded(value, scope), load(only.targets[0].id)) and only.targets[0].id != s.target.id:
+            new = clone(s)
+            new.iter = call("range", ast.Constant(value=start + 1), made.args[1])
+            return replaced(body, i, new)
+    return None

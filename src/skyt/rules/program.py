@@ -1,0 +1,453 @@
+"""What is known of a program as a whole: types of its variables, which of its functions are pure, who owns what.
+
+Types are flow-insensitive: a variable has the join of everything ever assigned to it, found by iterating to a fixed
+point from the contract's facts about the entry point's parameters and from the call sites of private functions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from skyt.rules.effects import OWNERS, mutates_receiver, pure_call
+from skyt.rules.facts import Facts, Parameter
+from skyt.rules.infer import Inference
+from skyt.rules.syntax import NESTED, local_functions, walk_shallow
+from skyt.rules.types import ANY, Type, element, join, kind
+
+MAX_ROUNDS = 8
+
+
+@dataclass
+class FunctionInfo:
+    """One function of the program with the types of its variables."""
+
+    node: ast.FunctionDef
+    owner: ast.ClassDef | None
+    public: bool
+    env: dict[str, Type] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    owned: frozenset[str] = frozenset()
+    captured: frozenset[str] = frozenset()
+    nonnegative: frozenset[str] = frozenset()
+
+    @property
+    def arguments(self) -> list[str]:
+        a = self.node.args
+        return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+
+    @property
+    def simple_arguments(self) -> bool:
+        a = self.node.args
+        return not (a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+
+    def bounds_of(self, name: str) -> tuple[int | None, int | None]:
+        """Bounds of a parameter that is never assigned, from the contract; of a variable proven non-negative."""
+        if name not in self.assigned:
+            for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
+                if argument == name:
+                    return parameter.min, parameter.max
+        return (0 if name in self.nonnegative else None), None
+
+    @property
+    def value_arguments(self) -> list[str]:
+        """Arguments without `self`."""
+        return self.arguments[1:] if self.owner is not None else self.arguments
+
+
+class Program:
+    """The analysis of one syntax tree. It is thrown away and made anew when the tree changes."""
+
+    def __init__(self, tree: ast.Module, facts: Facts, trusted: bool = False) -> None:
+        self.tree = tree
+        self.facts = facts
+        self.trusted = trusted
+        self.inference = Inference()
+        self.functions: dict[int, FunctionInfo] = {}
+        self.by_name: dict[str, FunctionInfo] = {}
+        self.globals = {
+            n.id
+            for s in tree.body
+            if not isinstance(s, NESTED)
+            for n in walk_shallow(s)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in ast.walk(tree))
+        self._collect()
+        self._infer()
+        self._ownership()
+        self.pure = self._purity()
+        self._nonnegative()
+
+    def info(self, function: ast.FunctionDef) -> FunctionInfo:
+        return self.functions[id(function)]
+
+    def type_of(self, node: ast.expr | None, function: FunctionInfo | None) -> Type:
+        result = self.inference.of(node, function.env if function else {})
+        return ANY if result is None else result
+
+    def _collect(self) -> None:
+        for owner, node in local_functions(self.tree):
+            self._add(owner, node)
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.FunctionDef) and inner is not node:
+                    self._add(None, inner)
+        self.inference.classes = {s.name for s in self.tree.body if isinstance(s, ast.ClassDef)}
+
+    def _add(self, owner: ast.ClassDef | None, node: ast.FunctionDef) -> None:
+        facts = self.facts
+        entry = owner is not None and owner.name == facts.name and facts.kind == "class"
+        public = entry if owner is not None else facts.kind == "function" and node.name == facts.name
+        info = FunctionInfo(node, owner, public, parameters=facts.of(node.name) if public else ())
+        info.public = public and (bool(info.parameters) or node.name in facts.public)
+        self.functions[id(node)] = info
+        self.by_name[("." if owner else "") + node.name] = info
+        inner = [n for n in ast.walk(node) if isinstance(n, NESTED) and n is not node]
+        info.captured = frozenset(
+            n.id for nested in inner for n in ast.walk(nested) if isinstance(n, ast.Name)
+        )
+        for target, value in _assignments(node):
+            info.assigned.setdefault(target, []).append(value)
+
+    def _infer(self) -> None:
+        results = self.inference.results
+        for key, info in self.by_name.items():
+            results[key] = None
+            env = info.env
+            for argument in info.arguments:
+                env[argument] = None if not info.public else ANY
+            for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
+                env[argument] = parameter.type
+            if info.owner is not None and info.arguments:
+                env[info.arguments[0]] = "object:" + info.owner.name
+            for default in info.node.args.defaults:
+                name = info.arguments[-len(info.node.args.defaults) :][info.node.args.defaults.index(default)]
+                env[name] = join(env.get(name), self.inference.of(default, {}))
+        for _ in range(MAX_ROUNDS):
+            before = self._snapshot()
+            for info in self.functions.values():
+                self._infer_function(info)
+            if self._snapshot() == before:
+                break
+        else:
+            for info in self.functions.values():
+                info.env = dict.fromkeys(info.env, ANY)
+            self.inference.attributes = {}
+            self.inference.results = dict.fromkeys(results, ANY)
+        for info in self.functions.values():
+            info.env = {k: (ANY if v is None else v) for k, v in info.env.items()}
+        self.inference.attributes = {k: ANY if v is None else v for k, v in self.inference.attributes.items()}
+        self.inference.results = {k: ANY if v is None else v for k, v in self.inference.results.items()}
+
+    def _snapshot(self) -> tuple[object, ...]:
+        envs = tuple(tuple(info.env.items()) for info in self.functions.values())
+        return envs, tuple(self.inference.attributes.items()), tuple(self.inference.results.items())
+
+    def _infer_function(self, info: FunctionInfo) -> None:
+        env, infer = info.env, self.inference
+        nested = {id(n) for f in info.node.body for n in ast.walk(f) if isinstance(n, ast.FunctionDef)}
+        returned: Type = None
+        falls = True
+        for node in _own_nodes(info.node, nested):
+            if isinstance(node, ast.Return):
+                returned = join(returned, infer.of(node.value, env))
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._bind(target, infer.of(node.value, env), node.value, env)
+            elif isinstance(node, ast.AugAssign):
+                value = ast.BinOp(left=_loaded(node.target), op=node.op, right=node.value)
+                self._bind(node.target, infer.of(value, env), None, env)
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                self._bind(node.target, infer.of(node.value, env), node.value, env)
+            elif isinstance(node, ast.For | ast.comprehension):
+                self._bind(node.target, element(infer.of(node.iter, env)), None, env)
+            elif isinstance(node, ast.Call):
+                self._arguments(node, env)
+                self._grow(node, env)
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                self._bind(node.optional_vars, ANY, None, env)
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                env[node.name] = ANY
+            elif isinstance(node, ast.Global | ast.Nonlocal):
+                env.update(dict.fromkeys(node.names, ANY))
+            elif isinstance(node, ast.Lambda):
+                env.update({a.arg: ANY for a in node.args.args})
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                env[node.name] = ANY
+            elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Match):
+                returned = ANY
+                env.update({n.id: ANY for n in ast.walk(info.node) if isinstance(n, ast.Name)})
+        from skyt.rules.syntax import returns
+
+        falls = not returns(info.node.body)
+        key = ("." if info.owner else "") + info.node.name
+        if self.by_name.get(key) is info:
+            infer.results[key] = join(infer.results.get(key), join(returned, "none" if falls else None))
+            if falls and returned is not None:
+                infer.results[key] = join(infer.results[key], "none")
+        elif key in infer.results:
+            infer.results[key] = ANY
+
+    def _bind(self, target: ast.expr, value: Type, source: ast.expr | None, env: dict[str, Type]) -> None:
+        if isinstance(target, ast.Name):
+            env[target.id] = join(env.get(target.id), value)
+            if isinstance(source, ast.Name) and isinstance(value, tuple):
+                env[source.id] = join(env.get(source.id), env[target.id])
+        elif isinstance(target, ast.Tuple | ast.List):
+            parts = source.elts if isinstance(source, ast.Tuple | ast.List) else []
+            for i, item in enumerate(target.elts):
+                if len(parts) == len(target.elts):
+                    self._bind(item, self.inference.of(parts[i], env), parts[i], env)
+                elif kind(value) == "pair" and isinstance(value, tuple) and len(target.elts) == 2:
+                    self._bind(item, value[1 + i], None, env)  # type: ignore[arg-type]
+                else:
+                    self._bind(item, ANY if value is not None else None, None, env)
+        elif isinstance(target, ast.Attribute):
+            known = self.inference.attributes
+            known[target.attr] = join(known.get(target.attr), value)
+        elif isinstance(target, ast.Subscript):
+            whole = self.inference.of(target.value, env)
+            if kind(whole) in {"list", "deque"} and not isinstance(target.slice, ast.Slice):
+                self._widen(target.value, (kind(whole), value), env)
+            elif kind(whole) == "dict":
+                self._widen(target.value, ("dict", self.inference.of(target.slice, env), value), env)
+            else:
+                self._widen(target.value, ANY, env)
+        elif isinstance(target, ast.Starred):
+            self._bind(target.value, ANY, None, env)
+
+    def _widen(self, owner: ast.expr, value: Type, env: dict[str, Type]) -> None:
+        if isinstance(owner, ast.Name):
+            env[owner.id] = join(env.get(owner.id), value)
+        elif isinstance(owner, ast.Attribute):
+            known = self.inference.attributes
+            known[owner.attr] = join(known.get(owner.attr), value)
+
+    def _grow(self, node: ast.Call, env: dict[str, Type]) -> None:
+        """Elements put into a container widen its element type."""
+        function = node.func
+        if not isinstance(function, ast.Attribute) or not node.args:
+            return
+        k = kind(self.inference.of(function.value, env))
+        if k not in {"list", "set", "deque", "dict"}:
+            return
+        last = self.inference.of(node.args[-1], env)
+        if function.attr in {"append", "add", "appendleft", "insert"} and k != "dict":
+            self._widen(function.value, (k, last), env)
+        elif function.attr in {"extend", "extendleft"}:
+            self._widen(function.value, (k, element(last)), env)
+        elif function.attr in {"setdefault", "update"}:
+            self._widen(function.value, ANY, env)
+
+    def _arguments(self, node: ast.Call, env: dict[str, Type]) -> None:
+        """Arguments at a call site widen the parameters of the function called."""
+        function = node.func
+        if isinstance(function, ast.Name) and function.id in self.inference.classes:
+            info = next(
+                (
+                    i
+                    for i in self.functions.values()
+                    if i.owner and i.owner.name == function.id and i.node.name == "__init__"
+                ),
+                None,
+            )
+        elif isinstance(function, ast.Name):
+            info = self.by_name.get(function.id)
+        elif isinstance(function, ast.Attribute) and kind(self.inference.of(function.value, env)).startswith(
+            "object:"
+        ):
+            info = self.by_name.get("." + function.attr)
+        else:
+            return
+        if info is None:
+            return
+        names = info.value_arguments
+        given = {k.arg: k.value for k in node.keywords if k.arg}
+        given.update(zip(names, node.args, strict=False))
+        irregular = any(isinstance(a, ast.Starred) for a in node.args) or any(
+            k.arg is None for k in node.keywords
+        )
+        for name in names:
+            if irregular:
+                info.env[name] = ANY
+            elif name in given:
+                info.env[name] = join(info.env.get(name), self.inference.of(given[name], env))
+                value = given[name]
+                if isinstance(value, ast.Name) and isinstance(info.env[name], tuple):
+                    env[value.id] = join(env.get(value.id), info.env[name])
+
+    def _ownership(self) -> None:
+        for info in self.functions.values():
+            info.owned = frozenset(_owned(info))
+
+    def _purity(self) -> frozenset[str]:
+        """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
+        candidates = {n for n, i in self.by_name.items() if i.owner is None and not self.rebinds_builtins}
+        while True:
+            impure = {n for n in candidates if not self._is_pure(self.by_name[n], candidates)}
+            if not impure:
+                return frozenset(candidates)
+            candidates -= impure
+
+    def _is_pure(self, info: FunctionInfo, candidates: set[str]) -> bool:
+        for node in ast.walk(info.node):
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                if not (isinstance(node.value, ast.Name) and node.value.id in info.owned):
+                    return False
+            elif isinstance(node, ast.Call):
+                receiver = mutates_receiver(node)
+                if receiver is not None:
+                    if not (isinstance(receiver, ast.Name) and receiver.id in info.owned):
+                        return False
+                elif not pure_call(node, candidates):
+                    return False
+            elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith) or (
+                isinstance(node, ast.AugAssign)
+                and isinstance(node.target, ast.Name)
+                and kind(info.env.get(node.target.id, ANY)) in {"", "list", "set", "dict", "deque"}
+                and node.target.id not in info.owned
+            ):
+                return False
+        return True
+
+    def _nonnegative(self) -> None:
+        from skyt.rules.bounds import nonnegative_variables
+
+        for info in self.functions.values():
+            info.nonnegative = nonnegative_variables(info, self)
+
+
+def _own_nodes(function: ast.FunctionDef, nested: set[int]) -> Iterator[ast.AST]:
+    """Nodes of a function in source order, without the insides of functions nested in it."""
+    pending: list[ast.AST] = list(reversed(function.body))
+    while pending:
+        node = pending.pop()
+        yield node
+        if id(node) not in nested and not isinstance(node, ast.ClassDef):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    from skyt.rules.syntax import clone
+
+    node = clone(target)
+    node.ctx = ast.Load()  # type: ignore[attr-defined]
+    return node
+
+
+def _assignments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from _targets(target, node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, ast.BinOp(left=_loaded(node.target), op=node.op, right=node.value)
+        elif (isinstance(node, ast.AnnAssign) and node.value is not None) or isinstance(node, ast.NamedExpr):
+            yield from _targets(node.target, node.value)
+        elif isinstance(node, ast.For):
+            value = node.iter
+            if isinstance(node.target, ast.Name) and _is_range(value):
+                yield node.target.id, value
+            else:
+                yield from _targets(node.target, None)
+        elif isinstance(node, ast.comprehension):
+            if isinstance(node.target, ast.Name) and _is_range(node.iter):
+                yield node.target.id, node.iter
+            else:
+                yield from _targets(node.target, None)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            yield from _targets(node.optional_vars, None)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name, None
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                yield from _targets(target, None)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            for name in node.names:
+                yield name, None
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not function:
+            yield node.name, None
+        elif isinstance(node, ast.arg) and node not in (*function.args.args, *function.args.kwonlyargs):
+            yield node.arg, None
+
+
+def _is_range(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+
+
+def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
+        for item, part in zip(target.elts, parts, strict=False):
+            yield from _targets(item, part)
+    elif isinstance(target, ast.Starred):
+        yield from _targets(target.value, None)
+
+
+def _owned(info: FunctionInfo) -> Iterator[str]:
+    """Local containers that this function made itself and that nobody else can reach while it runs."""
+    escaping: set[str] = set()
+    parents = {id(c): p for p in ast.walk(info.node) for c in ast.iter_child_nodes(p)}
+    for node in ast.walk(info.node):
+        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
+            continue
+        if node.id in info.captured or not _harmless_use(node, parents):
+            escaping.add(node.id)
+    for name, values in info.assigned.items():
+        if name in escaping or name in info.arguments:
+            continue
+        if all(v is not None and _is_fresh(v) for v in values):
+            yield name
+
+
+def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:
+    parent = parents.get(id(node))
+    if isinstance(parent, ast.Attribute):
+        outer = parents.get(id(parent))
+        return isinstance(outer, ast.Call) and outer.func is parent
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node or True
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Name) and parent.func.id in OWNERS and node in parent.args
+    if isinstance(parent, ast.For | ast.comprehension):
+        return parent.iter is node
+    return isinstance(
+        parent,
+        ast.Return
+        | ast.Compare
+        | ast.BoolOp
+        | ast.UnaryOp
+        | ast.BinOp
+        | ast.If
+        | ast.While
+        | ast.FormattedValue,
+    ) and not (isinstance(parent, ast.BoolOp) and not _boolean_place(parent, parents))
+
+
+def _boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
+    parent = parents.get(id(node))
+    if isinstance(parent, ast.If | ast.While):
+        return parent.test is node
+    if isinstance(parent, ast.BoolOp):
+        return _boolean_place(parent, parents)
+    return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+
+
+def _is_fresh(value: ast.expr) -> bool:
+    """Whether evaluating this makes a new container."""
+    if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.SetComp | ast.DictComp):
+        return True
+    if isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Name):
+            return value.func.id in {"list", "dict", "set", "sorted"}
+        return (
+            isinstance(value.func, ast.Attribute)
+            and isinstance(value.func.value, ast.Name)
+            and value.func.value.id == "collections"
+        )
+    return isinstance(value, ast.BinOp) and isinstance(value.left, ast.List | ast.ListComp)
