@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,8 +19,43 @@ import yaml
 from homeostat.config import ConfigModel, config_hash, parse_config
 from homeostat.errors import UserError, nearest
 from homeostat.resources import resource_root
+from skyt.specs import (
+    BoolSpec,
+    Domain,
+    Facts,
+    FloatSpec,
+    Identifier,
+    IntSpec,
+    ListSpec,
+    Spec,
+    StrSpec,
+    conditions,
+    facts_of,
+)
 
-Identifier = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+__all__ = [
+    "BoolSpec",
+    "Case",
+    "Constraints",
+    "Contract",
+    "Domain",
+    "EntryPoint",
+    "Facts",
+    "FloatSpec",
+    "IntSpec",
+    "ListSpec",
+    "Method",
+    "OperationCase",
+    "OracleSpec",
+    "OutOfDomain",
+    "Parameter",
+    "Property",
+    "Spec",
+    "StrSpec",
+    "load_contract",
+    "load_contracts",
+    "read_contract",
+]
 
 
 class Parameter(ConfigModel):
@@ -76,90 +112,6 @@ class Constraints(ConfigModel):
     imports: tuple[str, ...] = ()
     naming: Literal["strict", "lenient"] = "lenient"
     forbidden_calls: tuple[str, ...] = ()
-
-
-class IntSpec(ConfigModel):
-    """Integers. `min` and `max` are the domain; `sample_min` and `sample_max` only bound what is generated.
-
-    `interesting` values are generated more often than others (squares of primes, say); `draw_from` names a
-    list parameter whose elements and their neighbours are drawn half of the time.
-    """
-
-    type: Literal["int"] = "int"
-    min: int | None = None
-    max: int | None = None
-    sample_min: int | None = None
-    sample_max: int | None = None
-    interesting: tuple[int, ...] = ()
-    draw_from: Identifier | None = None
-
-    @pydantic.model_validator(mode="after")
-    def _ordered(self) -> IntSpec:
-        low, high = self.sample_range
-        if low > high:
-            raise ValueError(f"nothing lies between {low} and {high}")
-        return self
-
-    @property
-    def sample_range(self) -> tuple[int, int]:
-        low = self.sample_min if self.sample_min is not None else self.min
-        high = self.sample_max if self.sample_max is not None else self.max
-        if low is None:
-            low = min(-1000, high if high is not None else 0)
-        if high is None:
-            high = max(1000, low)
-        return max(low, self.min if self.min is not None else low), min(
-            high, self.max if self.max is not None else high
-        )
-
-
-class FloatSpec(ConfigModel):
-    """Finite floating-point numbers."""
-
-    type: Literal["float"] = "float"
-    min: float | None = None
-    max: float | None = None
-
-
-class BoolSpec(ConfigModel):
-    type: Literal["bool"] = "bool"
-
-
-class StrSpec(ConfigModel):
-    """Strings over an alphabet (none given: all of Unicode but surrogates).
-
-    `shape` says what structured strings to generate beside random ones: it never narrows the domain.
-    """
-
-    type: Literal["str"] = "str"
-    alphabet: str | None = None
-    min_length: int = 0
-    max_length: int | None = None
-    sample_length: int = 40
-    shape: Literal["text", "brackets", "palindrome"] = "text"
-
-
-class ListSpec(ConfigModel):
-    """Lists of one kind of element, in ascending order when `sorted`, without repeats when `distinct`."""
-
-    type: Literal["list"] = "list"
-    elements: IntSpec | FloatSpec | BoolSpec | StrSpec
-    min_length: int = 0
-    max_length: int | None = None
-    sample_length: int = 40
-    sorted: bool = False
-    distinct: bool = False
-
-
-Spec = Annotated[IntSpec | FloatSpec | BoolSpec | StrSpec | ListSpec, pydantic.Field(discriminator="type")]
-
-
-class Domain(ConfigModel):
-    """The inputs the contract speaks about: a spec for each parameter, and for those of a class's methods."""
-
-    parameters: dict[str, Spec]
-    methods: dict[str, dict[str, Spec]] = pydantic.Field(default_factory=dict)
-    max_operations: int = 40
 
 
 class OperationCase(ConfigModel):
@@ -245,20 +197,6 @@ class OutOfDomain(ConfigModel):
         return self
 
 
-class Facts(ConfigModel):
-    """What every in-domain call guarantees of one parameter: the ground that rewriting rules stand on."""
-
-    type: str
-    min: int | float | None = None
-    max: int | float | None = None
-    min_length: int = 0
-    max_length: int | None = None
-    alphabet: str | None = None
-    sorted: bool = False
-    distinct: bool = False
-    elements: Facts | None = None
-
-
 class Contract(ConfigModel):
     """One prompt and everything that can be held against its outputs."""
 
@@ -284,7 +222,7 @@ class Contract(ConfigModel):
                 raise ValueError("cases of a class have `operations`, cases of a function have none")
         return self
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 over the whole contract: part of every cache key."""
         return config_hash(self)
@@ -296,11 +234,11 @@ class Contract(ConfigModel):
     def facts(self, method: str | None = None) -> dict[str, Facts]:
         """Facts by parameter name, of the function (or constructor), or of a method."""
         specs = self.domain.parameters if method is None else self.domain.methods[method]
-        return {name: _facts(spec) for name, spec in specs.items()}
+        return {name: facts_of(spec) for name, spec in specs.items()}
 
     def preconditions(self, method: str | None = None) -> list[str]:
         """The facts as Python conditions, for people: `isinstance(n, int)`, `n >= 0`."""
-        return [line for name, facts in self.facts(method).items() for line in _conditions(name, facts)]
+        return [line for name, facts in self.facts(method).items() for line in conditions(name, facts)]
 
 
 def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
@@ -351,37 +289,3 @@ def _same_names(
     names = [item.name for item in wanted]
     if list(given) != names:
         raise ValueError(f"{where} must describe {names} in that order, not {list(given)}")
-
-
-def _facts(spec: Spec) -> Facts:
-    if isinstance(spec, ListSpec):
-        return Facts(
-            type="list",
-            min_length=spec.min_length,
-            max_length=spec.max_length,
-            sorted=spec.sorted,
-            distinct=spec.distinct,
-            elements=_facts(spec.elements),
-        )
-    if isinstance(spec, StrSpec):
-        return Facts(
-            type="str", min_length=spec.min_length, max_length=spec.max_length, alphabet=spec.alphabet
-        )
-    if isinstance(spec, BoolSpec):
-        return Facts(type="bool")
-    return Facts(type=spec.type, min=spec.min, max=spec.max)
-
-
-def _conditions(name: str, facts: Facts) -> list[str]:
-    lines = [f"isinstance({name}, {facts.type})"]
-    lines += [f"{name} >= {facts.min}"] * (facts.min is not None)
-    lines += [f"{name} <= {facts.max}"] * (facts.max is not None)
-    lines += [f"len({name}) >= {facts.min_length}"] * bool(facts.min_length)
-    lines += [f"len({name}) <= {facts.max_length}"] * (facts.max_length is not None)
-    lines += [f"set({name}) <= set({facts.alphabet!r})"] * (facts.alphabet is not None)
-    lines += [f"{name} == sorted({name})"] * facts.sorted
-    lines += [f"len(set({name})) == len({name})"] * facts.distinct
-    if facts.elements is not None:
-        inner = " and ".join(_conditions("x", facts.elements))
-        lines.append(f"all({inner} for x in {name})")
-    return lines

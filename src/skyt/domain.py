@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skyt import codec, shapes
-from skyt.contract import Contract, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contract import Contract
+from skyt.specs import FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 
 
 @dataclass(frozen=True)

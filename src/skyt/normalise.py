@@ -31,10 +31,10 @@ class Normalised:
 def normalise(code: str) -> Normalised:
     """Normalise a program. Never raises.
 
-    What Python cannot parse (syntax errors, NULs, nesting deeper than `MAX_DEPTH` nodes, more than
+    What Python cannot parse (syntax errors, NULs, trees deeper than `MAX_DEPTH` nodes, more than
     `MAX_PARSED_CHARS` characters) gets the fallback: line ends unified, trailing blanks, blank lines and
-    whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says nothing about the
-    program's meaning.
+    whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says nothing about
+    what the program means.
     """
     if len(code) <= MAX_PARSED_CHARS:
         try:

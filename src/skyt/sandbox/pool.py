@@ -252,22 +252,17 @@ class Jail:
                 except OSError:
                     return output, None, "the jail is gone"
             ended = self._status in reading
-            self._drain(output)
+            # The warden reports after the child's death, so whatever the child wrote is in the pipe by then.
+            self._drain(output, most)
             if len(output) > most:
                 return output, None, "too much output"
             if ended:
-                report = self._read_status(deadline)
-                self._drain(output)
-                return output, report, "the jail is gone"
+                return output, self._read_status(deadline), "the jail is gone"
 
-    def _drain(self, output: bytearray) -> None:
-        try:
-            while chunk := os.read(self._results, 1 << 18):
+    def _drain(self, output: bytearray, most: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while len(output) <= most and (chunk := os.read(self._results, 1 << 18)):
                 output += chunk
-                if len(chunk) < 1 << 16:
-                    return
-        except BlockingIOError:
-            return
 
     def _read_status(self, deadline: float) -> dict[str, Any] | None:
         line = b""
