@@ -36,8 +36,8 @@ def boundary(spec: Spec) -> list[Any]:
             edge[:2] * 3,
         ]
         return [_shaped(spec, values) for values in lists]
-    texts = ["", "a", "A", " ", "aa", "ab", "0", "-", "_", "aba", "Ab", "a b", "é", *texts.special(spec)]
-    return [text for text in texts if spec.alphabet is None or set(text) <= set(spec.alphabet)]
+    short = ["", "a", "A", " ", "aa", "ab", "0", "-", "_", "aba", "Ab", "a b", "é", *texts.special(spec)]
+    return [text for text in short if spec.alphabet is None or set(text) <= set(spec.alphabet)]
 
 
 def draw(spec: Spec, rng: random.Random, *, widen: bool = False) -> Any:
