@@ -1,0 +1,219 @@
+"""What a page is made of: sections of blocks, plain JSON that the page's script draws.
+
+Nothing here knows either system. A block is a dictionary with a `kind`; the functions below are the only
+places that spell those dictionaries, and `assets/*.js` the only ones that read them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Block = dict[str, Any]
+Point = tuple[float, float | None, float | None, float | None]  # x, y, low, high
+
+
+def section(ident: str, title: str, lead: str, blocks: Iterable[Block]) -> Block:
+    return {"id": ident, "title": title, "lead": lead, "blocks": list(blocks)}
+
+
+def prose(text: str) -> Block:
+    return {"kind": "prose", "text": text}
+
+
+def missing(what: str, how: str = "") -> Block:
+    """A part that is not in the run directory: named, never made up."""
+    return {"kind": "missing", "what": what, "how": how}
+
+
+def figure(
+    label: str,
+    value: float | int | str | None,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    level: float | None = None,
+    note: str = "",
+    before: float | None = None,
+    main: bool = False,
+) -> Block:
+    """One headline figure; `before` is what it was without repair, `main` marks the ones to read first."""
+    return {
+        "label": label,
+        "value": number(value),
+        "low": number(low),
+        "high": number(high),
+        "level": level,
+        "note": note,
+        "before": number(before),
+        "main": main,
+    }
+
+
+def figures(items: Sequence[Block]) -> Block:
+    return {"kind": "figures", "items": list(items)}
+
+
+def facts(items: Iterable[tuple[str, Any]]) -> Block:
+    return {"kind": "facts", "items": [[name, plain(value)] for name, value in items]}
+
+
+def column(name: str, *, digits: int | None = None, help: str = "") -> Block:
+    return {"name": name, "digits": digits, "help": help}
+
+
+def table(
+    ident: str,
+    title: str,
+    columns: Sequence[Block | str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    note: str = "",
+    folded: bool = False,
+) -> Block:
+    """Cells are text, numbers, null, or `interval(...)`."""
+    return {
+        "kind": "table",
+        "id": ident,
+        "title": title,
+        "note": note,
+        "folded": folded,
+        "columns": [column(c) if isinstance(c, str) else c for c in columns],
+        "rows": [[plain(cell) for cell in row] for row in rows],
+    }
+
+
+def interval(value: Any, low: Any = None, high: Any = None) -> Any:
+    """A table cell with its interval, or the bare number where there is none."""
+    value, low, high = number(value), number(low), number(high)
+    if value is None or low is None or high is None:
+        return value
+    return {"v": value, "lo": low, "hi": high}
+
+
+def series(name: str, points: Iterable[Point], *, variant: str | None = None) -> Block:
+    rows = [[number(part) for part in point] for point in points]
+    return {"name": name, "variant": variant, "points": rows}
+
+
+def panel(
+    title: str, lines: Sequence[Block], *, group: str | None = None, y_label: str | None = None
+) -> Block:
+    return {"title": title, "group": group, "series": list(lines), "y": y_label}
+
+
+def chart(
+    ident: str,
+    title: str,
+    panels: Sequence[Block],
+    *,
+    x: str,
+    y: str,
+    note: str = "",
+    x_scale: str = "linear",
+    y_scale: str = "linear",
+    y_limits: tuple[float, float] | None = None,
+    mode: str = "line",
+) -> Block:
+    """Curves with bands (`mode="line"`), labelled points (`"scatter"`) or counts (`"steps"`).
+
+    Panels of one `group` are drawn side by side; the reader chooses the group, and series by their names.
+    """
+    return {
+        "kind": "chart",
+        "id": ident,
+        "title": title,
+        "note": note,
+        "mode": mode,
+        "x": {"label": x, "scale": x_scale},
+        "y": {"label": y, "scale": y_scale, "limits": list(y_limits) if y_limits else None},
+        "panels": list(panels),
+    }
+
+
+def heatmap(
+    ident: str,
+    title: str,
+    maps: Sequence[tuple[str, Sequence[Sequence[float | None]]]],
+    *,
+    x: str,
+    x_ticks: Sequence[Any],
+    y: str,
+    y_ticks: Sequence[Any],
+    value: str,
+    note: str = "",
+    centre: float | None = None,
+) -> Block:
+    """Maps on one shared colour scale; with a `centre` the scale diverges from it."""
+    return {
+        "kind": "heatmap",
+        "id": ident,
+        "title": title,
+        "note": note,
+        "value": value,
+        "centre": centre,
+        "x": {"label": x, "ticks": [str(t) for t in x_ticks]},
+        "y": {"label": y, "ticks": [str(t) for t in y_ticks]},
+        "maps": [{"name": name, "values": [[number(v) for v in row] for row in rows]} for name, rows in maps],
+    }
+
+
+def dots(
+    ident: str,
+    title: str,
+    names: Sequence[str],
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    *,
+    x: str,
+    limits: tuple[float, float] | None = None,
+    note: str = "",
+) -> Block:
+    """One line a category with a dot (and interval) for each name."""
+    return {
+        "kind": "dots",
+        "id": ident,
+        "title": title,
+        "note": note,
+        "names": list(names),
+        "x": {"label": x, "limits": list(limits) if limits else None},
+        "rows": [
+            {"label": label, "values": {k: plain(v) for k, v in values.items()}} for label, values in rows
+        ],
+    }
+
+
+def shares(
+    ident: str, title: str, names: Sequence[str], rows: Iterable[tuple[str, Sequence[int]]], *, note: str = ""
+) -> Block:
+    """Stacked bars of counts that make up a whole."""
+    return {
+        "kind": "shares",
+        "id": ident,
+        "title": title,
+        "note": note,
+        "names": list(names),
+        "rows": [{"label": label, "counts": [int(c) for c in counts]} for label, counts in rows],
+    }
+
+
+def text(title: str, content: str, *, folded: bool = True) -> Block:
+    return {"kind": "text", "title": title, "text": content, "folded": folded}
+
+
+def number(value: Any) -> Any:
+    """JSON has no NaN or infinity: such a figure is shown as missing."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can carry: text, number, true/false, null, or an interval."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, dict) and set(value) == {"v", "lo", "hi"}:
+        return {key: number(part) for key, part in value.items()}
+    return str(value)

@@ -1,0 +1,159 @@
+"""Reading a run directory for display: what is there, what is not, and what is damaged.
+
+A page must open for a run that is half done or partly broken, so nothing here raises for a bad file: the
+problem is kept and shown. Only a folder that is no run directory at all is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from homeostat.errors import UserError
+from homeostat.records import Record
+
+RECORD = "run_record.json"
+
+
+class RunFiles:
+    """The files of one run, read leniently. `problems` collects what could not be read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.problems: list[str] = []
+        if not self.path.is_dir():
+            raise UserError(f"no such run directory: {self.path}")
+        if not (self.path / RECORD).is_file():
+            raise UserError(f"{self.path} is not a run directory: it has no {RECORD}")
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @cached_property
+    def record(self) -> Record:
+        return self.json(RECORD) or {}
+
+    @cached_property
+    def config(self) -> Record:
+        """Every setting of the run, or nothing where the file is missing or damaged."""
+        content = self.text("config_resolved.yaml")
+        if content is None:
+            return {}
+        try:
+            loaded = yaml.safe_load(content)
+        except yaml.YAMLError as error:
+            self._problem("config_resolved.yaml", error)
+            return {}
+        return loaded if isinstance(loaded, dict) else {}
+
+    def metrics(self, name: str) -> Record | None:
+        """The `metrics` of `metrics/<name>.json`."""
+        record = self.json(f"metrics/{name}.json")
+        found = record.get("metrics") if record else None
+        return found if isinstance(found, dict) else None
+
+    def settings(self, name: str) -> Record:
+        record = self.json(f"metrics/{name}.json") or {}
+        found = record.get("settings")
+        return found if isinstance(found, dict) else {}
+
+    def metric_names(self) -> list[str]:
+        return sorted(path.stem for path in self.files("metrics", ".json"))
+
+    def json(self, relative: str) -> Record | None:
+        content = self.text(relative)
+        if content is None:
+            return None
+        try:
+            loaded = json.loads(content)
+        except (json.JSONDecodeError, RecursionError) as error:
+            self._problem(relative, error)
+            return None
+        if not isinstance(loaded, dict):
+            self._problem(relative, "is not a JSON object")
+            return None
+        return loaded
+
+    def text(self, relative: str) -> str | None:
+        path = self.path / relative
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            self._problem(relative, error)
+            return None
+
+    def lines(self, relative: str) -> Iterator[Record]:
+        """The JSON objects of a log. A torn last line is normal while a run is going; others are problems."""
+        try:
+            file = (self.path / relative).open("rb")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._problem(relative, error)
+            return
+        with file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    record = json.loads(line)
+                except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+                    self._problem(f"{relative}, line {number}", error)
+                    continue
+                if isinstance(record, dict):
+                    yield record
+
+    def csv(self, relative: str) -> list[dict[str, str]]:
+        content = self.text(relative)
+        if content is None:
+            return []
+        try:
+            return [
+                {str(k): str(v) for k, v in row.items()}
+                for row in csv.DictReader(content.splitlines(keepends=True))
+            ]
+        except csv.Error as error:
+            self._problem(relative, error)
+            return []
+
+    def files(self, folder: str, suffix: str) -> list[Path]:
+        """Plain files of a folder. Links are left out: a page shows what is in the run directory only."""
+        base = self.path / folder
+        if base.is_symlink() or not base.is_dir():
+            return []
+        return sorted(p for p in base.glob(f"*{suffix}") if p.is_file() and not p.is_symlink())
+
+    def _problem(self, what: str, error: Any) -> None:
+        message = f"{what}: {' '.join(str(error).split())}"
+        if message not in self.problems and len(self.problems) < 50:
+            self.problems.append(message)
+
+
+def first(mapping: Any, *keys: str, default: Any = None) -> Any:
+    """`mapping[a][b][c]` where all of it is there, else `default`."""
+    for key in keys:
+        if not isinstance(mapping, dict) or key not in mapping:
+            return default
+        mapping = mapping[key]
+    return mapping
+
+
+def flatten(mapping: Record, prefix: str = "") -> dict[str, Any]:
+    """Nested settings as dotted names; lists stay values."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{name}.")
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,139 @@
+"""Figures and tables a run wrote for its paper, and metrics no other section has claimed, for any run."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from homeostat.report.blocks import Block, facts, missing, plain, section, table, text
+from homeostat.report.reading import RunFiles, flatten
+
+_IMAGE_LIMIT = 1_500_000  # bytes of one picture
+_IMAGES_LIMIT = 6_000_000  # bytes of all of them: the report stays small enough to send
+_TABLE_ROWS = 2000
+_SYMBOLS = {
+    r"\pm": "±",
+    r"\times": "×",
+    r"\varepsilon": "ε",
+    r"\epsilon": "ε",
+    r"\delta": "δ",
+    r"\lambda": "λ",
+    r"\uparrow": "↑",
+    r"\downarrow": "↓",
+    r"\%": "%",
+    r"\_": "_",
+    r"\&": "&",
+    r"\#": "#",
+    r"\,": " ",
+    "--": "–",
+    "~": " ",
+}
+
+
+def figures_section(files: RunFiles, captions: dict[str, str]) -> Block | None:
+    """The run's PNG figures, in the order of `captions` first."""
+    paths = {
+        path.name: path for path in files.files("paper/figures", ".png") + files.files("figures", ".png")
+    }
+    order = [name for name in captions if name in paths] + [name for name in paths if name not in captions]
+    items, left_out, total = [], [], 0
+    for name in order:
+        size = paths[name].stat().st_size
+        if size > _IMAGE_LIMIT or total + size > _IMAGES_LIMIT:
+            left_out.append(name)
+            continue
+        total += size
+        picture = base64.b64encode(paths[name].read_bytes()).decode("ascii")
+        title = captions.get(name) or name.removesuffix(".png").replace("_", " ")
+        where = paths[name].relative_to(files.path).as_posix()
+        items.append({"title": title, "path": where, "src": f"data:image/png;base64,{picture}"})
+    blocks: list[Block] = [{"kind": "images", "items": items}] if items else []
+    blocks += [
+        missing(f"{name}: it is too large to carry in a report and stays in the run directory")
+        for name in left_out
+    ]
+    blocks += [missing(f"figure {name}") for name in captions if name not in paths]
+    if not blocks:
+        return None
+    return section("figures", "Figures", "As written by the run, also as PDF beside them.", blocks)
+
+
+def tables_section(files: RunFiles, expected: Collection[str] = ()) -> Block | None:
+    """The run's LaTeX tables, readable, with their source."""
+    paths = files.files("paper/tables", ".tex")
+    blocks: list[Block] = []
+    for path in paths:
+        source = files.text(path.relative_to(files.path).as_posix())
+        if source is not None:
+            blocks += _latex(path, source)
+    blocks += [missing(f"table {name}") for name in expected if name not in {path.name for path in paths}]
+    return section("tables", "Tables", "As written by the run for LaTeX.", blocks) if blocks else None
+
+
+def other_section(files: RunFiles, claimed: Collection[str]) -> Block | None:
+    """Metric files that no section knows: scalars as facts, lists of records as tables, nothing left out."""
+    blocks: list[Block] = []
+    for name in files.metric_names():
+        found = files.metrics(name)
+        if name in claimed or found is None:
+            continue
+        scalars: dict[str, Any] = {}
+        for key, value in found.items():
+            if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+                rows = [flatten(row) for row in value[:_TABLE_ROWS]]
+                columns = list(dict.fromkeys(column for row in rows for column in row))
+                cut = f"The first {_TABLE_ROWS:,} of {len(value):,} rows." if len(value) > _TABLE_ROWS else ""
+                cells = [[plain(row.get(column)) for column in columns] for row in rows]
+                blocks.append(table(f"{name}-{slug(key)}", f"{name}: {key}", columns, cells, note=cut))
+            elif isinstance(value, dict):
+                scalars |= flatten(value, f"{key}.")
+            else:
+                scalars[key] = value
+        if scalars:
+            blocks.append(facts(scalars.items()))
+    lead = "Everything measured that has no picture above."
+    return section("measured", "Also measured", lead, blocks) if blocks else None
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _latex(path: Path, source: str) -> list[Block]:
+    rows = latex_rows(source)
+    caption = re.search(r"\\caption\{((?:[^{}]|\{[^{}]*\})*)\}", source)
+    title = readable(caption.group(1)) if caption else path.stem.removeprefix("table_").replace("_", " ")
+    blocks: list[Block] = []
+    if len(rows) > 1:
+        width = max(len(row) for row in rows)
+        padded = [row + [""] * (width - len(row)) for row in rows]
+        blocks.append(table(f"tex-{slug(path.stem)}", title, padded[0], padded[1:]))
+    blocks.append(text(f"{path.name} (LaTeX)", source, folded=len(rows) > 1))
+    return blocks
+
+
+def latex_rows(source: str) -> list[list[str]]:
+    """The cells of the first tabular, as plain text; empty where there is none."""
+    inside = re.search(r"\\begin\{tabular[*x]?\}(.*?)\\end\{tabular", source, re.DOTALL)
+    if not inside:
+        return []
+    body = re.sub(r"(?<!\\)%.*", "", inside.group(1))
+    body = re.sub(r"^(\s*\{[^{}]*\})+", "", body)  # column specification
+    body = re.sub(
+        r"\\(toprule|midrule|bottomrule|hline|centering|small)\b|\\cmidrule(\([^)]*\))?\{[^}]*\}", "", body
+    )
+    lines = re.split(r"\\\\(?:\[[^\]]*\])?", body)
+    return [[readable(cell) for cell in re.split(r"(?<!\\)&", line)] for line in lines if line.strip()]
+
+
+def readable(cell: str) -> str:
+    """LaTeX of a table cell as text: emphasis, maths and escapes removed."""
+    cell = re.sub(
+        r"\\(?:textbf|textit|emph|texttt|mathrm|text|multicolumn\{\d+\}\{[^}]*\})\{([^{}]*)\}", r"\1", cell
+    )
+    for old, new in _SYMBOLS.items():
+        cell = cell.replace(old, new)
+    return " ".join(re.sub(r"[{}$]", "", cell).split())
