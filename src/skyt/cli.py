@@ -2,13 +2,289 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from homeostat.cli.entry import Overrides
+
+if TYPE_CHECKING:
+    from skyt.session import Surroundings
+    from skyt.suite import Generated
+
 app = typer.Typer(
-    help="Output: anchor a prompt to one canon, measure and repair generated code.", no_args_is_help=True
+    help=(
+        "Output: anchor a prompt to one canon, measure how far generated code strays from it, and repair it.\n\n"
+        "Start with `homeostat code run gcd -n 12`: it samples the default model offline and ends with a table."
+    ),
+    no_args_is_help=True,
 )
 
 
-@app.callback()
-def _group() -> None:
-    pass
+class Evidence(str, Enum):
+    rewritten = "rewritten"
+    equivalent = "equivalent"
+
+
+class Engine(str, Enum):
+    local = "local"
+    ray = "ray"
+
+
+Tau = Annotated[float, typer.Option("--tau", help="Threshold of P_tau, between 0 and 1.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seeds sampling and generated inputs.")]
+EvidenceOption = Annotated[
+    Evidence,
+    typer.Option(
+        "--evidence",
+        help="Weakest evidence on which a sample becomes the canon. `rewritten`: same normal form under sound "
+        "rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
+    ),
+]
+Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs a pair for --evidence equivalent.")]
+Contracts = Annotated[
+    Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
+]
+CanonDir = Annotated[
+    Path | None,
+    typer.Option("--canon-dir", metavar="DIR", help="Keep canons here, across runs; default: in the run."),
+]
+ReAnchor = Annotated[
+    bool,
+    typer.Option("--re-anchor", help="Archive the canons (and rows measured against them) and fix new ones."),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Processes for judging and repairing; default: one a core.")
+]
+Uncontained = Annotated[
+    bool,
+    typer.Option(
+        "--i-accept-running-untrusted-code-unsandboxed",
+        help="Where this machine cannot contain generated code, run it all the same. Without this, refuse.",
+    ),
+]
+NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
+
+
+@app.command()
+def run(
+    contract: Annotated[str, typer.Argument(help="A contract's id, e.g. gcd or merge_sort.")],
+    n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
+    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
+    tau: Tau = 0.10,
+    seed: Seed = 0,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Local model (alias, hub id, folder), or a name at --base-url."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", help="An OpenAI-compatible endpoint, e.g. http://localhost:8000/v1."),
+    ] = None,
+    evidence: EvidenceOption = Evidence.rewritten,
+    inputs: Inputs = 1000,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run directory; default runs/code-CONTRACT.")
+    ] = None,
+    contracts: Contracts = None,
+    canon_dir: CanonDir = None,
+    re_anchor: ReAnchor = False,
+    workers: Workers = None,
+    no_figures: NoFigures = False,
+    uncontained: Uncontained = False,
+    overrides: Overrides = None,
+) -> None:
+    """Sample one prompt, anchor it, measure and repair every output.
+
+    The first compliant output becomes the canon. The same command again goes on where it stopped.
+
+    Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
+    """
+    from homeostat.config import load_config
+    from skyt.config import RunConfig
+    from skyt.metrics import check_tau
+    from skyt.suite import run_one
+
+    check_tau(tau)
+    settings = [
+        f"contract={json.dumps(contract)}",
+        f"n={n}",
+        f"temperature={temperature}",
+        f"tau={tau}",
+        f"seed={seed}",
+        f"evidence={evidence.value}",
+        f"inputs={inputs}",
+        f"allow_uncontained={str(uncontained).lower()}",
+        f"generator.kind={'openai' if base_url else 'local'}",
+    ]
+    if base_url:
+        settings += [f"generator.base_url={base_url}", f"generator.name={model or ''}"]
+    elif model:
+        settings += [f"generator.model.name={model}"]
+    config = load_config(RunConfig, None, [*settings, *(overrides or [])])
+    folder = out or Path("runs") / f"code-{contract}"
+    around = _around(canon_dir, re_anchor, workers, no_figures)
+    _report(run_one(config, folder, around, contracts), folder)
+
+
+@app.command()
+def suite(
+    matrix: Annotated[Path, typer.Argument(metavar="MATRIX.yaml", help="Prompts × models × temperatures.")],
+    engine: Annotated[Engine, typer.Option("--engine", help="Where cells are generated.")] = Engine.local,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run directory; default runs/code-MATRIX.")
+    ] = None,
+    contracts: Contracts = None,
+    canon_dir: CanonDir = None,
+    re_anchor: ReAnchor = False,
+    workers: Workers = None,
+    no_figures: NoFigures = False,
+    overrides: Overrides = None,
+) -> None:
+    """Every prompt with every model at every temperature; one canon a prompt over all of them.
+
+    `configs/skyt/suite.yaml` is an example to copy. With `--engine ray` the cells are spread over a Ray cluster
+    whose machines share the run directory.
+
+    Example: homeostat code suite configs/skyt/suite.yaml --set n=5
+    """
+    from homeostat.config import load_config
+    from skyt.config import SuiteConfig
+    from skyt.suite import run_suite
+
+    config = load_config(SuiteConfig, matrix, overrides or [])
+    folder = out or Path("runs") / f"code-{matrix.stem}"
+    around = _around(canon_dir, re_anchor, workers, no_figures)
+    _report(run_suite(config, folder, around, contracts, engine.value, matrix), folder)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl[.gz]", help="Recorded generations.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Run directory; default runs/code-replay-FILE.")
+    ] = None,
+    canons: Annotated[
+        Path | None,
+        typer.Option(
+            "--canons", metavar="FILE.json", help="Canons to use: [{contract_id, canonical_code}, …]."
+        ),
+    ] = None,
+    tau: Tau = 0.10,
+    seed: Seed = 0,
+    evidence: EvidenceOption = Evidence.rewritten,
+    inputs: Inputs = 1000,
+    contracts: Contracts = None,
+    canon_dir: CanonDir = None,
+    re_anchor: ReAnchor = False,
+    workers: Workers = None,
+    no_figures: NoFigures = False,
+    uncontained: Uncontained = False,
+) -> None:
+    """Measure and repair generations recorded earlier; no model is needed.
+
+    A row is {"contract_id", "model", "temperature", "sample", "raw_output"}; other keys are ignored. A broken
+    line is reported with its number, the rest is processed, and the exit code is 1.
+
+    Example: homeostat code replay generations.jsonl.gz --out runs/replay
+    """
+    from skyt.config import MeasureConfig
+    from skyt.metrics import check_tau
+    from skyt.present import show_metrics
+    from skyt.replay import replay as replay_file
+
+    check_tau(tau)
+    from homeostat.config import parse_config
+
+    raw = {
+        "tau": tau,
+        "seed": seed,
+        "evidence": evidence.value,
+        "inputs": inputs,
+        "allow_uncontained": uncontained,
+    }
+    settings = parse_config(MeasureConfig, raw, "the options")
+    folder = out or Path("runs") / f"code-replay-{file.name.partition('.')[0]}"
+    around = _around(canon_dir, re_anchor, workers, no_figures)
+    done = replay_file(file, folder, settings, around, canons=canons, contracts_dir=contracts)
+    show_metrics(done.metrics)
+    _say_where(folder)
+    for line in done.broken:
+        print(f"{file}, line {line.number}: {line.problem}", file=sys.stderr)
+    if done.broken:
+        print(f"{len(done.broken)} line(s) of {file} were left out", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def metrics(
+    run_dir: RunDirectory,
+    tau: Annotated[float | None, typer.Option("--tau", help="Another threshold than the run's.")] = None,
+) -> None:
+    """Compute every metric again from the run's CSVs, checking each row.
+
+    Example: homeostat code metrics runs/code-gcd --tau 0.2
+    """
+    from skyt.present import show_metrics
+    from skyt.summary import summarise_again
+
+    show_metrics(summarise_again(run_dir, tau))
+
+
+@app.command()
+def plots(run_dir: RunDirectory) -> None:
+    """Draw the figures of a run again from its records.
+
+    Example: homeostat code plots runs/code-gcd
+    """
+    from skyt.figures import draw_all
+
+    for path in draw_all(run_dir, run_dir / "paper" / "figures"):
+        if path.suffix == ".png":
+            print(path)
+
+
+@app.command()
+def diff(
+    run_dir: RunDirectory,
+    sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A sample_id of samples.jsonl, e.g. 12.")],
+) -> None:
+    """Show how one sample differs from its canon, before and after repair.
+
+    Example: homeostat code diff runs/code-gcd 3
+    """
+    from skyt.diff import show_diff
+
+    show_diff(run_dir, sample)
+
+
+def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_figures: bool) -> Surroundings:
+    from skyt.session import Surroundings
+
+    return Surroundings(canon_dir, re_anchor, workers, not no_figures)
+
+
+def _report(done: Generated, folder: Path) -> None:
+    """The table of a finished run, or what is missing from an unfinished one (exit code 1)."""
+    if done.metrics is None:
+        for line in done.failures:
+            print(line, file=sys.stderr)
+        print(
+            f"{done.recorded} of {done.wanted} outputs are on record in {folder}; run the same command again "
+            f"to ask for the rest, those on record are not asked for twice",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    from skyt.present import show_metrics
+
+    show_metrics(done.metrics)
+    _say_where(folder)
+
+
+def _say_where(folder: Path) -> None:
+    print(f"records, metrics and figures: {folder}")

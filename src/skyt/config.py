@@ -14,7 +14,11 @@ Temperature = Annotated[float, Field(ge=0.0, le=10.0)]
 
 
 class MeasureConfig(ConfigModel):
-    """How samples are judged, repaired and counted."""
+    """How samples are judged, repaired and counted.
+
+    The contracts' hashes and the rules' version are filled in by the program: a run is resumed only with the
+    contracts and rules it was started with.
+    """
 
     tau: float = Field(DEFAULT_TAU, ge=0.0, le=1.0, description="threshold of P_tau")
     evidence: Literal["rewritten", "equivalent"] = Field(
@@ -24,9 +28,10 @@ class MeasureConfig(ConfigModel):
     seed: int = Field(0, ge=0, description="seeds sampling and generated inputs")
     distance: str = Field("levenshtein", description="a registered distance")
     allow_uncontained: bool = Field(
-        False,
-        description="run generated code uncontained where the platform cannot contain it",
+        False, description="run generated code uncontained where the platform cannot contain it"
     )
+    contract_hashes: dict[str, str] = {}
+    rules_version: str = ""
 
 
 class LocalGenerator(ConfigModel):

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from homeostat import atomic, stats
 from homeostat.errors import UserError
 from homeostat.records import Record, read_record, validate
-from homeostat.rundir import RunDir
+from homeostat.rundir import RunDir, hold
 from skyt import records
 from skyt.aggregate import Cell, Tallies, aggregate
 from skyt.metrics import Tally, check_tau, details, metrics
@@ -36,6 +38,25 @@ def summarise(run: RunDir, tau: float, settings: Record) -> Record:
     }
     run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
     return found
+
+
+def summarise_again(run_dir: Path, tau: float | None = None) -> Record:
+    """Metrics of a finished or interrupted run, from its records, with the run's own settings."""
+    if not (run_dir / "run_record.json").exists():
+        raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
+    settings = yaml.safe_load((run_dir / "config_resolved.yaml").read_text(encoding="utf-8"))
+    chosen = settings["tau"] if tau is None else tau
+    with hold(run_dir):
+        run = RunDir(run_dir, read_record(run_dir / "run_record.json", "run_record"))
+        return summarise(run, chosen, _earlier_settings(run_dir, settings))
+
+
+def _earlier_settings(run_dir: Path, config: Record) -> Record:
+    """What the metrics record said it was measured with; of a run cut short, what the configuration says."""
+    path = run_dir / "metrics" / f"{METRICS}.json"
+    if path.exists():
+        return dict(read_record(path, "metric_record")["settings"])
+    return {name: config[name] for name in ("evidence", "inputs", "seed", "distance", "rules_version")}
 
 
 def canon_signatures(folder: Path) -> dict[str, str | None]:

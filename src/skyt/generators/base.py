@@ -1,0 +1,71 @@
+"""What a generator is: an asynchronous stream of outputs for a list of requests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One output of one model for one prompt."""
+
+    contract_id: str
+    model: str
+    temperature: float
+    sample: int
+    raw_output: str
+
+    @property
+    def cell(self) -> tuple[str, str, float]:
+        return self.contract_id, self.model, self.temperature
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sample to be generated. `number` is its place in the run; `sample` its place in its cell."""
+
+    number: int
+    contract_id: str
+    prompt: str
+    temperature: float
+    sample: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """The text a request was answered with."""
+
+    request: Request
+    text: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A request that stayed without an answer; a resumed run asks again."""
+
+    request: Request
+    error: str
+
+
+class GenerationFailed(Exception):
+    """A mistake that no retry cures for this request."""
+
+
+class Generator(Protocol):
+    """Answers requests. `name` is the model's name in the records."""
+
+    @property
+    def name(self) -> str: ...
+
+    def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+        """Every request exactly once, in any order, as soon as it is done."""
+
+
+def sample_seed(seed: int, contract_id: str, model: str, temperature: float, sample: int) -> int:
+    """A seed of its own for each sample: the same whatever else is generated, in whatever batches."""
+    text = f"{seed}|{contract_id}|{model}|{temperature!r}|{sample}"
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "big") & 0x7FFFFFFF

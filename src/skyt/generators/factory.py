@@ -1,0 +1,35 @@
+"""From a `generator:` section of a configuration to a generator. Heavy ones are imported only when asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+from homeostat.errors import UserError
+from skyt.config import CallableGenerator, GeneratorConfig, LocalGenerator, OpenAIGenerator, RecordedGenerator
+from skyt.generators.base import Generator
+
+
+def make_generator(config: GeneratorConfig) -> Generator:
+    if isinstance(config, LocalGenerator):
+        from skyt.generators.local import LocalModel
+
+        return LocalModel.load(config)
+    if isinstance(config, OpenAIGenerator):
+        from skyt.generators.openai import Endpoint
+
+        return Endpoint(config)
+    if isinstance(config, RecordedGenerator):
+        from skyt.generators.recorded import Recorded
+
+        return Recorded.open(config)
+    from skyt.generators.function import Function
+
+    return Function(_resolve(config), name=config.name, concurrency=config.concurrency)
+
+
+def _resolve(config: CallableGenerator) -> object:
+    module, _, name = config.target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"generator target {config.target!r}: {error}") from None

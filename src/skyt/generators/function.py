@@ -1,0 +1,48 @@
+"""Any Python callable `prompt -> text` as a generator; plain or async, several calls at a time if wished."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from homeostat.errors import UserError
+from skyt.generators.base import Failure, Output, Request
+
+
+class Function:
+    """Calls `function(prompt)` for each request, `concurrency` at a time."""
+
+    def __init__(self, function: Any, name: str = "callable", concurrency: int = 1) -> None:
+        if not callable(function):
+            raise UserError(f"generator {name!r}: {function!r} is not callable")
+        self.name = name
+        self._function = function
+        self._concurrency = concurrency
+
+    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+        limit = asyncio.Semaphore(self._concurrency)
+
+        async def answer(request: Request) -> Output | Failure:
+            async with limit:
+                try:
+                    text = await self._call(request.prompt)
+                except Exception as error:  # the user's function: whatever it raises is its answer
+                    return Failure(request, f"{type(error).__name__}: {error}")
+            if not isinstance(text, str):
+                return Failure(request, f"the function returned {type(text).__name__}, not str")
+            return Output(request, text)
+
+        tasks = [asyncio.ensure_future(answer(request)) for request in requests]
+        try:
+            for done in asyncio.as_completed(tasks):
+                yield await done
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _call(self, prompt: str) -> Any:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(prompt)
+        return await asyncio.to_thread(self._function, prompt)

@@ -1,0 +1,119 @@
+"""A transformers model on this machine, sampled in batches with a seed for each sample.
+
+Sampling is argmax of `logits / temperature + Gumbel noise`, which draws exactly from the softmax. The noise of a
+sample comes from its own generator, so a sample does not depend on its neighbours or on the batch size, as far
+as the logits do not: batched matrix products may differ in the last bits from single ones, and once in a
+great while that tips an almost even choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from homeostat.errors import UserError
+from skyt.config import LocalGenerator
+from skyt.generators.base import Failure, Output, Request
+
+if TYPE_CHECKING:
+    import torch
+
+
+class LocalModel:
+    """Generates with a loaded model and its chat template."""
+
+    def __init__(self, config: LocalGenerator, model: Any, tokenizer: Any) -> None:
+        self._config, self._model, self._tokenizer = config, model, tokenizer
+        self.name = config.name
+
+    @classmethod
+    def load(cls, config: LocalGenerator) -> LocalModel:
+        return cls(config, *config.model.load())
+
+    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+        for batch in self._batches(requests):
+            texts = await asyncio.to_thread(self._sample, batch)
+            for request, text in zip(batch, texts, strict=True):
+                yield Output(request, text)
+
+    def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        """Batches of one prompt at one temperature: no padding, and one distribution to sample from."""
+        for _, group in groupby(requests, key=lambda r: (r.contract_id, r.prompt, r.temperature)):
+            same = list(group)
+            for start in range(0, len(same), self._config.batch_size):
+                yield same[start : start + self._config.batch_size]
+
+    def _sample(self, batch: list[Request]) -> list[str]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        ids = self._prompt_ids(batch[0].prompt).expand(len(batch), -1)  # [B, T]
+        seeds = [request.seed for request in batch]
+        noise = _GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
+        with torch.inference_mode():
+            out = self._model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=False,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+                max_new_tokens=self._config.max_new_tokens,
+                pad_token_id=self._tokenizer.pad_token_id,
+                logits_processor=LogitsProcessorList([noise]),
+            )  # [B, T + new]
+        texts: list[str] = self._tokenizer.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
+        return texts
+
+    def _prompt_ids(self, prompt: str) -> torch.Tensor:
+        if self._tokenizer.chat_template is None:
+            encoded = self._tokenizer(prompt, return_tensors="pt")
+        else:
+            encoded = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                return_tensors="pt",
+                return_dict=True,
+            )
+        ids: torch.Tensor = encoded["input_ids"].to(self._model.device)  # [1, T]
+        longest = getattr(self._model.config, "max_position_embeddings", None)
+        if longest is not None and ids.shape[1] + self._config.max_new_tokens > longest:
+            raise UserError(
+                f"the prompt has {ids.shape[1]} tokens and max_new_tokens = {self._config.max_new_tokens}, which is "
+                f"more than the {longest} positions of {self.name}: lower generator.max_new_tokens"
+            )
+        return ids
+
+
+class _GumbelSampling:
+    """A logits processor that turns greedy choice into sampling, with a random stream for each row."""
+
+    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float) -> None:
+        import torch
+
+        self._temperature, self._top_p = temperature, top_p
+        self._streams = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        if self._temperature == 0.0:
+            return scores
+        scores = scores.float() / self._temperature  # [B, V]
+        if self._top_p < 1.0:
+            scores = _nucleus(scores, self._top_p)
+        uniform = torch.stack([torch.rand(scores.shape[1], generator=g) for g in self._streams])  # [B, V]
+        tiny = torch.finfo(torch.float32).tiny
+        return scores - torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny)).to(scores.device)
+
+
+def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Keep the likeliest tokens that together hold `top_p`; the first one always stays."""
+    import torch
+
+    ordered, order = torch.sort(scores, descending=True, dim=-1)
+    before = torch.softmax(ordered, dim=-1).cumsum(dim=-1) - torch.softmax(ordered, dim=-1)
+    kept = torch.where(before < top_p, ordered, -torch.inf)
+    return torch.empty_like(scores).scatter_(-1, order, kept)

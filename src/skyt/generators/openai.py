@@ -1,0 +1,140 @@
+"""Any endpoint that speaks the OpenAI chat-completions protocol, asked politely and persistently.
+
+What may pass (429, 408, 5xx, time-outs, broken connections, truncated or malformed answers) is tried again with
+exponential back-off and jitter, or after the time the server asks for. What will not pass (another 4xx) is
+reported at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+
+from homeostat.errors import UserError
+from skyt.config import OpenAIGenerator
+from skyt.generators.base import Failure, GenerationFailed, Output, Request
+
+_LONGEST_WAIT_S = 60.0
+
+
+class _TryAgain(Exception):
+    """An attempt that failed in a way that may pass; `after` is how long the server asked to wait."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+class Endpoint:
+    """A model behind an HTTP endpoint."""
+
+    def __init__(self, config: OpenAIGenerator, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._config = config
+        self.name = config.name
+        self._transport = transport
+        self._headers = {}
+        if config.api_key_env is not None:
+            key = os.environ.get(config.api_key_env, "")
+            if not key:
+                raise UserError(
+                    f"the environment variable {config.api_key_env} is not set: put the endpoint's key there, "
+                    f"or set api_key_env: null for a server that needs none"
+                )
+            self._headers["Authorization"] = f"Bearer {key}"
+
+    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+        limit = asyncio.Semaphore(self._config.concurrency)
+        async with httpx.AsyncClient(
+            base_url=self._config.base_url.rstrip("/") + "/",
+            headers=self._headers,
+            timeout=self._config.timeout_s,
+            transport=self._transport,
+        ) as client:
+
+            async def answer(request: Request) -> Output | Failure:
+                async with limit:
+                    return await self._answer(client, request)
+
+            tasks = [asyncio.create_task(answer(request)) for request in requests]
+            try:
+                for done in asyncio.as_completed(tasks):
+                    yield await done
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, client: httpx.AsyncClient, request: Request) -> Output | Failure:
+        jitter = random.Random(request.seed)
+        last = ""
+        for attempt in range(self._config.retries + 1):
+            try:
+                return Output(request, await self._ask(client, request))
+            except GenerationFailed as error:
+                return Failure(request, str(error))
+            except _TryAgain as error:
+                last = str(error)
+                if attempt < self._config.retries:
+                    await asyncio.sleep(self._wait(attempt, error.after, jitter))
+        return Failure(request, f"gave up after {self._config.retries + 1} attempts: {last}")
+
+    def _wait(self, attempt: int, asked: float | None, jitter: random.Random) -> float:
+        """Full jitter between half and all of the doubled wait; never less than the server asked for."""
+        doubled = min(_LONGEST_WAIT_S, self._config.backoff_s * 2.0**attempt)
+        backoff = doubled * (0.5 + 0.5 * jitter.random())
+        return min(_LONGEST_WAIT_S, max(backoff, asked or 0.0))
+
+    async def _ask(self, client: httpx.AsyncClient, request: Request) -> str:
+        body: dict[str, object] = {
+            "model": self.name,
+            "messages": [{"role": "user", "content": request.prompt}],
+            "temperature": request.temperature,
+            "max_tokens": self._config.max_new_tokens,
+            "n": 1,
+        }
+        if self._config.top_p < 1.0:
+            body["top_p"] = self._config.top_p
+        if self._config.send_seed:
+            body["seed"] = request.seed
+        try:
+            response = await client.post("chat/completions", json=body)
+        except httpx.TimeoutException:
+            raise _TryAgain(f"no answer within {self._config.timeout_s:g} s") from None
+        except httpx.TransportError as error:
+            raise _TryAgain(f"{type(error).__name__}: {error}") from None
+        if response.status_code in (408, 409, 425, 429) or response.status_code >= 500:
+            raise _TryAgain(f"HTTP {response.status_code}", _retry_after(response))
+        if response.status_code != 200:
+            raise GenerationFailed(f"HTTP {response.status_code}: {_shown(response)}")
+        return _content(response)
+
+
+def _content(response: httpx.Response) -> str:
+    try:
+        answer = response.json()
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise _TryAgain(f"the answer is not JSON: {_shown(response)}") from None
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise _TryAgain(f"the answer has no choices[0].message.content: {_shown(response)}") from None
+    if not isinstance(content, str):
+        raise _TryAgain(f"choices[0].message.content is {content!r:.60}, not text")
+    return content
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _shown(response: httpx.Response) -> str:
+    text = " ".join(response.text.split())
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,52 @@
+"""What a command shows at its end: one table, rounded for people; the files keep full precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_metrics(metrics: dict[str, Any], console: Console | None = None) -> None:
+    """A row a prompt, and one for everything where there are several."""
+    console = console or Console()
+    rows = [(row["prompt_id"], row) for row in metrics["skyt.prompts"]]
+    if len(rows) > 1:
+        rows.append(("overall", metrics["skyt.overall"]))
+    tau = metrics["skyt.overall"]["tau"]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("prompt")
+    titles = (
+        "N",
+        "compliant",
+        "R_raw",
+        "before",
+        "R_anchor",
+        "95 %",
+        "rescued",
+        "mu pre → post",
+        f"P_{tau:g} pre → post",
+    )
+    for title in titles:
+        table.add_column(title, justify="right")
+    for name, row in rows:
+        interval = row["intervals"].get("R_anchor", {"low": 0.0, "high": 1.0})
+        table.add_row(
+            name,
+            str(row["N"]),
+            f"{row['compliant_pre']:.3f}",
+            f"{row['R_raw']:.3f}",
+            f"{row['R_anchor_pre_measured']:.3f}",
+            f"{row['R_anchor']:.3f}",
+            f"{interval['low']:.3f}–{interval['high']:.3f}",
+            f"{row['rescue_rate']:.3f}",
+            f"{row['mu_pre']:.3f} → {row['mu_post']:.3f}",
+            f"{row['P_tau_pre']:.3f} → {row['P_tau_post']:.3f}",
+            end_section=name != "overall",
+        )
+    console.print(table)
+    counts = metrics["skyt.overall"]["evidence_counts"]
+    console.print(
+        "evidence: " + ", ".join(f"{level} {count}" for level, count in counts.items()), highlight=False
+    )

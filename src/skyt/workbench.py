@@ -1,0 +1,165 @@
+"""One sample's way, `raw → code → normalised → verdict → repair`, each distinct program done once.
+
+A workbench holds the tools (sandbox pool, oracle, rules) and remembers results by contract and signature. The
+batch pipeline fills it in parallel and then assembles rows from it; the middleware uses it call by call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from skyt.canon import Canon, Versions
+from skyt.config import MeasureConfig
+from skyt.contract import Contract
+from skyt.distance import get_distance
+from skyt.extract import extract_code
+from skyt.normalise import NORMALIZATION_VERSION, normalise
+from skyt.oracle import ORACLE_VERSION, Oracle, Verdict
+from skyt.repair import Repair, repair
+from skyt.rules import RULES, Facts, NormalForm, normal_form
+from skyt.sandbox import SandboxPool
+from skyt.signature import signature
+
+V = TypeVar("V")
+_REMEMBER = 200_000  # results of each kind
+
+
+def versions() -> Versions:
+    return Versions(NORMALIZATION_VERSION, ORACLE_VERSION)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A raw output as a normalised program."""
+
+    text: str
+    parsed: bool
+    signature: str
+
+
+def prepare(raw: str) -> Prepared:
+    normalised = normalise(extract_code(raw))
+    return Prepared(normalised.text, normalised.parsed, signature(normalised.text))
+
+
+class Memory(OrderedDict[Hashable, V]):
+    """Results by key; the oldest go when there are too many."""
+
+    def remember(self, key: Hashable, compute: Callable[[], V]) -> V:
+        if key not in self:
+            self[key] = compute()
+            if len(self) > _REMEMBER:
+                self.popitem(last=False)
+        return self[key]
+
+
+class Workbench(AbstractContextManager["Workbench"]):
+    """Everything needed to judge and repair programs of any contract. Use as a context manager."""
+
+    def __init__(self, settings: MeasureConfig, workers: int = 1) -> None:
+        self.settings = settings
+        self.distance = get_distance(settings.distance)
+        self.workers = workers
+        self.pool = SandboxPool(workers=workers, allow_uncontained=settings.allow_uncontained)
+        self.oracle = Oracle(self.pool)
+        self._prepared: Memory[Prepared] = Memory()
+        self._verdicts: Memory[Verdict] = Memory()
+        self._forms: Memory[NormalForm] = Memory()
+        self._equivalences: Memory[dict[str, Any]] = Memory()
+        self._repairs: Memory[Repair] = Memory()
+
+    def __exit__(self, *exception: object) -> None:
+        self.pool.close()
+
+    def prepare(self, raw: str) -> Prepared:
+        return self._prepared.remember(raw, lambda: prepare(raw))
+
+    def verdict(self, contract: Contract, text: str) -> Verdict:
+        return self._verdicts.remember((contract.id, text), lambda: self.oracle.check(text, contract))
+
+    def normal_form(self, contract: Contract, text: str) -> NormalForm:
+        facts = Facts.from_contract(contract)
+        return self._forms.remember((contract.id, text), lambda: normal_form(text, facts))
+
+    def repair(self, contract: Contract, text: str, canon: Canon) -> Repair:
+        return self._repairs.remember(
+            (contract.id, text, canon.canon_signature),
+            lambda: repair(text, canon.normalized_code, self.distance, _ContractTools(self, contract)),
+        )
+
+    def equivalence(self, contract: Contract, text: str, canon: str) -> dict[str, Any] | None:
+        if self.settings.evidence != "equivalent":
+            return None
+        return self._equivalences.remember(
+            (contract.id, text, canon), lambda: self._compare(contract, text, canon)
+        )
+
+    def _compare(self, contract: Contract, text: str, canon: str) -> dict[str, Any]:
+        from skyt.equivalence import compare
+
+        settings = self.settings
+        found = compare(text, canon, contract, inputs=settings.inputs, seed=settings.seed, pool=self.pool)
+        return found.as_record()
+
+    def warm_prepared(self, raws: Iterable[str]) -> None:
+        for raw in dict.fromkeys(raws):
+            self.prepare(raw)
+
+    def warm_verdicts(self, programs: Sequence[tuple[Contract, str]]) -> None:
+        """Put all programs that have no verdict yet before the oracle at once: the pool works in parallel."""
+        new = {
+            (contract.id, text): (text, contract)
+            for contract, text in programs
+            if (contract.id, text) not in self._verdicts
+        }
+        self._verdicts.update(zip(new, self.oracle.check_many(list(new.values())), strict=True))
+
+    def warm_forms(self, programs: Sequence[tuple[Contract, str]]) -> None:
+        """Normal forms in worker processes, where there are enough of them to pay for starting those."""
+        new = {
+            (contract.id, text): (contract, text)
+            for contract, text in programs
+            if (contract.id, text) not in self._forms
+        }
+        if self.workers < 2 or len(new) < 64:
+            return
+        from homeostat.engine import run_tasks
+
+        jobs = list(new.values())
+        size = max(1, len(jobs) // (self.workers * 8))
+        batches = [jobs[at : at + size] for at in range(0, len(jobs), size)]
+        outcomes = run_tasks(_forms, batches, workers=self.workers, label="normal forms")
+        forms = [form for outcome in outcomes for form in outcome.unwrap()]
+        self._forms.update(zip(new, forms, strict=True))
+
+
+def _forms(programs: list[tuple[Contract, str]]) -> list[NormalForm]:
+    return [normal_form(text, Facts.from_contract(contract)) for contract, text in programs]
+
+
+class _ContractTools:
+    """`skyt.repair.Tools` for one contract."""
+
+    def __init__(self, bench: Workbench, contract: Contract) -> None:
+        self._bench, self._contract = bench, contract
+        self._facts = Facts.from_contract(contract)
+
+    def normal_form(self, code: str) -> tuple[str, Sequence[str]]:
+        form = self._bench.normal_form(self._contract, code)
+        return form.text, [applied.rule for applied in form.trace]
+
+    def apply(self, code: str, rule: str) -> str:
+        only = [known for known in RULES if known.name == rule]
+        return normal_form(code, self._facts, only).text
+
+    def verdict(self, code: str) -> tuple[bool, str]:
+        verdict = self._bench.verdict(self._contract, code)
+        return verdict.compliant, json.dumps([verdict.compliant, list(verdict.failures)])
+
+    def equivalence(self, code: str, canon: str) -> dict[str, Any] | None:
+        return self._bench.equivalence(self._contract, code, canon)
