@@ -242,6 +242,8 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     if not (isinstance(answer, ast.Constant) and isinstance(answer.value, bool)):
         return None
     test, rest = s.test, t.value
+    if is_quantifier(rest.values[-1] if isinstance(rest, ast.BoolOp) else rest):
+        return None  # a loop in disguise: see expand-quantifier
     boolean = place.scope.type_of(test) == "bool"
     if isinstance(rest, ast.Constant) and isinstance(rest.value, bool) and rest.value is not answer.value:
         if answer.value is False:
@@ -255,6 +257,19 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         joined = ast.BoolOp(op=ast.Or(), values=[*_parts(test, ast.Or), *_parts(rest, ast.Or)])
         return [*body[:-2], ast.Return(value=joined)]
     return None
+
+
+def is_quantifier(node: ast.expr) -> bool:
+    """`any(…)` or `all(…)` over a generator, possibly negated."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"any", "all"}
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.GeneratorExp)
+    )
 
 
 def negative(test: ast.expr) -> bool:

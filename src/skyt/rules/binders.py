@@ -1,0 +1,67 @@
+"""Binders: every comprehension and every loop gets variables of its own, so that chance equality of names is gone."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.engine import Context
+from skyt.rules.registry import Place, block, module
+from skyt.rules.branches import replaced
+from skyt.rules.assignments import private
+from skyt.rules.syntax import clone, local_functions, rename, stored_names, walk
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@module(
+    phase=0,
+    needs="nothing",
+    sound="the variables of a comprehension live only inside it",
+)
+def own_comprehension_variables(context: Context) -> bool:
+    changed = False
+    for _, function in local_functions(context.tree):
+        for n in ast.walk(function):
+            if not isinstance(n, COMPREHENSIONS):
+                continue
+            names = {x for g in n.generators for x in stored_names(g.target)}
+            outside = {
+                m.id
+                for m in ast.walk(function)
+                if isinstance(m, ast.Name) and not any(m is k for k in ast.walk(n))
+            }
+            arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+            clash = names & (outside | arguments)
+            first = n.generators[0].iter
+            if not clash or any(isinstance(k, ast.Name) and k.id in clash for k in ast.walk(first)):
+                continue
+            rename(n, {x: context.name(x) for x in sorted(clash)})
+            context.record("own-comprehension-variables", " ".join(sorted(clash)), "fresh names")
+            changed = True
+    return changed
+
+
+@block(
+    needs="a loop variable that is not read outside its loop",
+    sound="a variable whose values never leave its loop can have any free name",
+)
+def own_loop_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    info = place.scope.info
+    if info is None:
+        return None
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.For):
+            continue
+        for name in sorted(stored_names(s.target)):
+            inside = sum(isinstance(n, ast.Name) and n.id == name for n in walk(s))
+            everywhere = sum(isinstance(n, ast.Name) and n.id == name for n in walk(info.node))
+            if inside == everywhere and name not in info.arguments:
+                continue
+            if not private(name, place) or name in place.live_at(s):
+                continue
+            if any(isinstance(n, ast.Name) and n.id == name for n in walk(s.iter)):
+                continue
+            if any(name in stored_names(x) for x in s.body):
+                continue
+            return replaced(body, i, rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")}))
+    return None

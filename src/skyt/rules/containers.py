@@ -1,0 +1,335 @@
+"""Constant containers: tables that are only looked up stand where they are used, in one order."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.assignments import private, simple_target
+from skyt.rules.bounds import interval
+from skyt.rules.engine import Context
+from skyt.rules.registry import Place, block, expression, module
+from skyt.rules.scope import Scope
+from skyt.rules.syntax import (
+    NESTED,
+    clone,
+    compare,
+    count_reads,
+    int_value,
+    number,
+    same,
+    substitute,
+    text,
+    walk,
+)
+from skyt.rules.types import IMMUTABLE, is_int, is_str, kind
+
+READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
+MAKERS = frozenset({"set", "frozenset", "list", "tuple", "sorted"})
+
+
+def constant_table(node: ast.expr) -> bool:
+    """A literal of constants, or a view or copy of one."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return all(isinstance(e, ast.Constant) or int_value(e) is not None or _flat(e) for e in node.elts)
+    if isinstance(node, ast.Dict):
+        return all(isinstance(k, ast.Constant) for k in node.keys) and all(
+            isinstance(v, ast.Constant) or int_value(v) is not None for v in node.values
+        )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+        return len(node.args) == 1 and not node.keywords and _table_or_text(node.args[0])
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        return node.func.attr in {"keys", "values"} and isinstance(node.func.value, ast.Dict)
+    return False
+
+
+def _flat(node: ast.expr) -> bool:
+    return isinstance(node, ast.Tuple) and all(isinstance(e, ast.Constant) for e in node.elts)
+
+
+def _table_or_text(node: ast.expr) -> bool:
+    return constant_table(node) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _only_looked_up(where: ast.AST, name: str) -> bool:
+    """Whether every use of a name reads its container in a way that neither changes it nor hands it on."""
+    parents = {id(c): p for p in ast.walk(where) for c in ast.iter_child_nodes(p)}
+    for n in ast.walk(where):
+        if not (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)):
+            continue
+        parent = parents.get(id(n))
+        if isinstance(parent, ast.Attribute):
+            outer = parents.get(id(parent))
+            fine = parent.attr in READERS and isinstance(outer, ast.Call) and outer.func is parent
+            if fine and parent.attr in {"values", "keys", "items"}:
+                fine = _view_is_read(outer, parents)
+        elif isinstance(parent, ast.Subscript):
+            fine = parent.value is n and isinstance(parent.ctx, ast.Load)
+        elif isinstance(parent, ast.Compare):
+            fine = parent.left is not n and all(isinstance(o, ast.In | ast.NotIn) for o in parent.ops)
+        elif isinstance(parent, ast.For | ast.comprehension):
+            fine = parent.iter is n
+        elif isinstance(parent, ast.Call):
+            fine = isinstance(parent.func, ast.Name) and parent.func.id in MAKERS | {"len"}
+        else:
+            fine = False
+        if not fine:
+            return False
+    return True
+
+
+def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
+    """A view may be searched, iterated, copied, or named for one of these."""
+    parent = parents.get(id(node))
+    if isinstance(parent, ast.Compare):
+        return parent.left is not node
+    if isinstance(parent, ast.For | ast.comprehension):
+        return True
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Name) and parent.func.id in MAKERS | {"len"}
+    return isinstance(parent, ast.Assign)
+
+
+@block(
+    needs="a constant table, assigned once, never changed and never handed on",
+    sound="a table that is only looked up is the same wherever it is written down",
+)
+def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    info = place.scope.info
+    if info is None:
+        return None
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or not private(name, place) or name in info.arguments:
+            continue
+        if not isinstance(s, ast.Assign) or not constant_table(s.value):
+            continue
+        stores = sum(
+            isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
+            for n in ast.walk(info.node)
+        )
+        rest = body[i + 1 :]
+        if stores != 1 or count_reads(rest, name) != count_reads(info.node, name) or not count_reads(rest, name):
+            continue
+        if _only_looked_up(info.node, name):
+            return [*body[:i], *(substitute(clone(t), {name: s.value}) for t in rest)]
+    return None
+
+
+@module(
+    needs="a constant or constant table at module level, assigned once, never changed and never handed on",
+    sound="a constant is the same wherever it is written down",
+)
+def inline_module_constant(context: Context) -> bool:
+    tree = context.tree
+    for s in tree.body:
+        name = simple_target(s)
+        if name is None or not isinstance(s, ast.Assign) or name in context.facts.public:
+            continue
+        if not (isinstance(s.value, ast.Constant) or int_value(s.value) is not None or constant_table(s.value)):
+            continue
+        binders = sum(
+            (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
+            or (isinstance(n, ast.arg) and n.arg == name)
+            or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
+            or (isinstance(n, ast.Global) and name in n.names)
+            for n in ast.walk(tree)
+        )
+        table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
+        if binders != 1 or (table and not _only_looked_up(tree, name)):
+            continue
+        tree.body = [substitute(t, {name: s.value}) for t in tree.body if t is not s]
+        context.record("inline-module-constant", text(s), text(s.value))
+        return True
+    return False
+
+
+def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] | None:
+    """What a constant table holds for `in`."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return list(node.elts) if all(isinstance(e, ast.Constant) or int_value(e) is not None for e in node.elts) else None
+    if isinstance(node, ast.Dict):
+        return [k for k in node.keys if k is not None] if constant_table(node) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        single = scope.type_of(subject) == "char"
+        return [ast.Constant(value=c) for c in node.value] if single else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+        if len(node.args) != 1 or node.keywords:
+            return None
+        inner = node.args[0]
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            return [ast.Constant(value=c) for c in inner.value]
+        return elements(inner, subject, scope)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Dict):
+        table = node.func.value
+        if node.args or not constant_table(table):
+            return None
+        if node.func.attr == "values":
+            return list(table.values)
+        return [k for k in table.keys if k is not None] if node.func.attr == "keys" else None
+    return None
+
+
+@expression(
+    ast.Compare,
+    needs="a constant table; a subject of type str or int (for a string as table: a single character)",
+    sound="membership depends on the elements alone, not on their order, number or container",
+)
+def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`c in d.values()`, `c in "([{"`, `c in {...}` all become `c in (…)` with sorted elements."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return None
+    t = scope.type_of(node.left)
+    found = elements(node.comparators[0], node.left, scope)
+    if found is None or not (is_str(t) or is_int(t)):
+        return None
+    wanted = str if is_str(t) else int
+    values = {_value(e) for e in found}
+    if not values or any(type(v) is not wanted for v in values):
+        return None
+    ordered = sorted(values)  # type: ignore[type-var]
+    new: list[ast.expr] = [number(v) if isinstance(v, int) else ast.Constant(value=v) for v in ordered]
+    if len(new) == 1:
+        return compare(node.left, ast.Eq if isinstance(node.ops[0], ast.In) else ast.NotEq, new[0])
+    table = ast.Tuple(elts=new, ctx=ast.Load())
+    return None if same(table, node.comparators[0]) else compare(node.left, type(node.ops[0]), table)
+
+
+def _value(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else int_value(node)
+
+
+@expression(
+    ast.BoolOp,
+    needs="comparisons of one name of type str or int with constants",
+    sound="being equal to one of several constants is being a member of them",
+)
+def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    any_of = isinstance(node.op, ast.Or)
+    for i, (a, b) in enumerate(zip(node.values, node.values[1:], strict=False)):
+        left, right = _alternatives(a, any_of), _alternatives(b, any_of)
+        if left is None or right is None or not same(left[0], right[0]):
+            continue
+        t = scope.type_of(left[0])
+        wanted = str if is_str(t) else int if is_int(t) else None
+        values = [_value(e) for e in (*left[1], *right[1])]
+        if wanted is None or any(type(v) is not wanted for v in values):
+            continue
+        table = ast.Tuple(elts=[*left[1], *right[1]], ctx=ast.Load())
+        merged = compare(left[0], ast.In if any_of else ast.NotIn, table)
+        rest = [*node.values[:i], merged, *node.values[i + 2 :]]
+        return rest[0] if len(rest) == 1 else ast.BoolOp(op=node.op, values=rest)
+    return None
+
+
+def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr]] | None:
+    if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name)):
+        return None
+    op, right = node.ops[0], node.comparators[0]
+    if isinstance(op, ast.Eq if any_of else ast.NotEq):
+        constant = isinstance(right, ast.Constant) or int_value(right) is not None
+        return (node.left, [right]) if constant else None
+    if isinstance(op, ast.In if any_of else ast.NotIn) and isinstance(right, ast.Tuple):
+        return node.left, list(right.elts)
+    return None
+
+
+@expression(
+    ast.Compare,
+    needs="an int whose lower bound is the smallest of consecutive members",
+    sound="between its lower bound and k there are only these integers",
+)
+def membership_to_bound(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """With `n >= 0`, `n in (0, 1)` is `n < 2`."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn) or not is_int(scope.type_of(node.left)):
+        return None
+    table = node.comparators[0]
+    if not isinstance(table, ast.Tuple):
+        return None
+    values = [int_value(e) for e in table.elts]
+    if None in values or not values:
+        return None
+    low = interval(node.left, scope)[0]
+    numbers = [v for v in values if v is not None]
+    if low is None or numbers != list(range(low, low + len(numbers))):
+        return None
+    if isinstance(node.ops[0], ast.In):
+        return compare(node.left, ast.Lt, number(numbers[-1] + 1))
+    return compare(number(numbers[-1]), ast.Lt, node.left)
+
+
+@expression(
+    ast.Subscript,
+    ast.Call,
+    needs="constant keys, all different",
+    sound="a lookup in a table does not depend on the order of its entries",
+)
+def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    if isinstance(node, ast.Subscript):
+        table = node.value
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        table = node.func.value
+    else:
+        return None
+    if not isinstance(table, ast.Dict) or not constant_table(table):
+        return None
+    keys = [k.value for k in table.keys if isinstance(k, ast.Constant)]
+    if len({repr(k) for k in keys}) != len(keys) or len({type(k) for k in keys}) != 1:
+        return None
+    order = sorted(range(len(keys)), key=lambda i: repr(keys[i]))
+    if order == list(range(len(keys))):
+        return None
+    new = clone(node)
+    target = new.value if isinstance(new, ast.Subscript) else new.func.value  # type: ignore[attr-defined]
+    target.keys = [table.keys[i] for i in order]
+    target.values = [table.values[i] for i in order]
+    return new
+
+
+@expression(
+    ast.Compare,
+    needs="a dict (by its inferred type)",
+    sound="searching the keys of a dict is searching the dict",
+)
+def keys_are_the_dict(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return None
+    right = node.comparators[0]
+    if (
+        isinstance(right, ast.Call)
+        and isinstance(right.func, ast.Attribute)
+        and right.func.attr == "keys"
+        and not right.args
+        and kind(scope.type_of(right.func.value)) == "dict"
+    ):
+        return compare(node.left, type(node.ops[0]), right.func.value)
+    return None
+
+
+@block(
+    needs="a dict whose values are never None, by its inferred type; a key without effects",
+    sound="`get` gives the value exactly when the key is there, and None (or the default) otherwise",
+)
+def expand_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`return d.get(k, x)` is `if k in d: return d[k]`, then `return x`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Call)):
+            continue
+        function = s.value.func
+        if not (isinstance(function, ast.Attribute) and function.attr == "get") or s.value.keywords:
+            continue
+        owner, args = function.value, s.value.args
+        if kind(place.scope.type_of(owner)) != "dict" or not 1 <= len(args) <= 2:
+            continue
+        default = args[1] if len(args) == 2 else ast.Constant(value=None)
+        if not isinstance(owner, ast.Name | ast.Attribute) or not all(
+            place.scope.effects(e).total and place.scope.type_of(e) in IMMUTABLE for e in (args[0], default)
+        ):
+            continue
+        found = ast.Subscript(value=clone(owner), slice=clone(args[0]), ctx=ast.Load())
+        test = compare(args[0], ast.In, owner)
+        then = ast.If(test=test, body=[ast.Return(value=found)], orelse=[])
+        return [*body[:i], then, ast.Return(value=default), *body[i + 1 :]]
+    return None
+
+
+__all__ = ["NESTED", "walk"]

@@ -1,0 +1,333 @@
+"""Helper functions: nested ones move out, small or once-called ones are put where they are called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from skyt.rules.engine import Context
+from skyt.rules.inline import _find, _head
+from skyt.rules.program import FunctionInfo
+from skyt.rules.registry import module
+from skyt.rules.scope import Scope
+from skyt.rules.syntax import (
+    NESTED,
+    assign,
+    blocks,
+    clone,
+    count_reads,
+    load,
+    local_functions,
+    read_names,
+    rename,
+    returns,
+    stored_names,
+    substitute,
+    text,
+    walk,
+)
+
+MAX_INLINED = 400  # nodes that inlining may add to a program
+
+
+@module(
+    needs="a nested function that uses no variable of the function around it",
+    sound="such a function does not depend on where it is defined",
+)
+def hoist_function(context: Context) -> bool:
+    """A nested function without free variables moves to the top of the module."""
+    tree = context.tree
+    for s in tree.body:
+        if not isinstance(s, ast.FunctionDef):
+            continue
+        for i, inner in enumerate(s.body):
+            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+                continue
+            outer_names = _bound(s) - {inner.name}
+            free = read_names(inner) - _bound(inner) - {inner.name}
+            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
+                continue
+            others = [x for x in s.body if x is not inner]
+            if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
+                continue
+            if inner.args.defaults or inner.args.kw_defaults:
+                continue
+            fresh = context.name(inner.name)
+            rename(s, {inner.name: fresh})
+            s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
+            tree.body.append(inner)
+            context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
+            return True
+    return False
+
+
+def _bound(function: ast.FunctionDef) -> set[str]:
+    names = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    for n in ast.walk(function):
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
+            names.add(n.id)
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
+            names.add(n.name)
+    return names
+
+
+@module(
+    needs="a private function that does not call itself, with plain parameters, called in a place where its body fits",
+    sound="parameters become locals with fresh names, assigned in order; returns become the caller's returns or its value",
+)
+def inline_function(context: Context) -> bool:
+    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at its end."""
+    program = context.program
+    for info in list(program.functions.values()):
+        if not _inlinable(info, context):
+            continue
+        key = _key(info)
+        calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
+        if not calls or _mentions(context.tree, info) != len(calls):
+            continue
+        grown = sum(1 for _ in ast.walk(info.node)) * (len(calls) - 1)
+        if grown > MAX_INLINED:
+            continue
+        for owner, call in calls:
+            if owner.node is info.node:
+                continue
+            before = text(owner.node.body)
+            if _inline_call(owner, call, info, context):
+                context.record("inline-function", before, text(owner.node.body))
+                _drop_if_unused(context, info, key)
+                return True
+    return False
+
+
+def _key(info: FunctionInfo) -> str:
+    return ("." if info.owner else "") + info.node.name
+
+
+def _inlinable(info: FunctionInfo, context: Context) -> bool:
+    node = info.node
+    if info.public or not info.simple_arguments or node.decorator_list or node.args.defaults:
+        return False
+    if info.owner is not None and (node.name.startswith("__") or node.name in context.facts.public):
+        return False
+    if info.owner is None and node not in context.tree.body:
+        return False
+    if any(isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node for n in ast.walk(node)):
+        return False
+    same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
+    return len(same_name) == 1 and not any(True for _ in _calls(node, info))
+
+
+def _calls(where: ast.FunctionDef, info: FunctionInfo) -> Iterator[ast.Call]:
+    for n in ast.walk(where):
+        if isinstance(n, ast.Call) and not n.keywords and not any(isinstance(a, ast.Starred) for a in n.args):
+            if info.owner is None:
+                if isinstance(n.func, ast.Name) and n.func.id == info.node.name:
+                    yield n
+            elif isinstance(n.func, ast.Attribute) and n.func.attr == info.node.name:
+                yield n
+
+
+def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
+    """How often the helper is named at all (a mention that is not a call forbids inlining)."""
+    if info.owner is None:
+        return count_reads(tree, info.node.name)
+    return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in ast.walk(tree))
+
+
+def _drop_if_unused(context: Context, info: FunctionInfo, key: str) -> None:
+    if _mentions(context.tree, info):
+        return
+    if info.owner is None:
+        context.tree.body = [s for s in context.tree.body if s is not info.node]
+    else:
+        info.owner.body = [s for s in info.owner.body if s is not info.node] or [ast.Pass()]
+
+
+def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, context: Context) -> bool:
+    arguments = list(call.args)
+    if info.owner is not None and isinstance(call.func, ast.Attribute):
+        receiver = call.func.value
+        if not isinstance(receiver, ast.Name):
+            return False
+        if owner.owner is not info.owner:
+            return False
+        if not owner.arguments or receiver.id != owner.arguments[0] or receiver.id in owner.assigned:
+            return False
+        arguments = [receiver, *arguments]
+    if len(arguments) != len(info.arguments):
+        return False
+    found = _locate(owner.node, "body", call)
+    if found is None:
+        return False
+    holder, name, index = found
+    body: list[ast.stmt] = getattr(holder, name)
+    statement = body[index]
+    scope = Scope(context.program, owner)
+    new = _expression_body(statement, call, info, arguments, scope)
+    if new is None:
+        prologue, inner = _instantiate(info, arguments, context)
+        new = _fit(statement, call, inner, prologue, scope, context, owner)
+    if new is None:
+        return False
+    setattr(holder, name, [*body[:index], *new, *body[index + 1 :]])
+    return True
+
+
+def _expression_body(
+    statement: ast.stmt, call: ast.Call, info: FunctionInfo, arguments: list[ast.expr], scope: Scope
+) -> list[ast.stmt] | None:
+    """A helper that is one `return expression` is replaced as an expression, if its arguments may be moved there."""
+    body = info.node.body
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+        return None
+    value = body[0].value
+    if any(isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) for n in walk(value)):
+        return None
+    for name, argument in zip(info.arguments, arguments, strict=True):
+        simple = isinstance(argument, ast.Name | ast.Constant)
+        if not simple and not (scope.effects(argument).total and count_reads(value, name) <= 1):
+            return None
+    new = clone(statement)
+    replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
+    return [_ReplaceCall(call, replacement).visit(new)]
+
+
+class _ReplaceCall(ast.NodeTransformer):
+    """Replace the first call that looks like the given one."""
+
+    def __init__(self, call: ast.Call, new: ast.expr) -> None:
+        self.wanted, self.new, self.done = text(call), new, False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        if not self.done and text(node) == self.wanted:
+            self.done = True
+            return self.new
+        return self.generic_visit(node)
+
+
+def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, int] | None:
+    """The statement list and index of the innermost statement that holds a call."""
+    body: list[ast.stmt] = getattr(holder, name)
+    for i, s in enumerate(body):
+        if not any(n is call for n in ast.walk(s)):
+            continue
+        for part in (s, *getattr(s, "handlers", ())):
+            for field in ("body", "orelse", "finalbody"):
+                inner = getattr(part, field, None)
+                if isinstance(inner, list) and any(n is call for x in inner for n in ast.walk(x)):
+                    return None if isinstance(s, NESTED) else _locate(part, field, call)
+        return holder, name, i
+    return None
+
+
+def _instantiate(
+    info: FunctionInfo, arguments: list[ast.expr], context: Context
+) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """(assignments of the parameters, the body), all with names that occur nowhere else."""
+    names = _bound(info.node)
+    fresh = {n: context.name(n.rstrip("0123456789_") or "t") for n in sorted(names)}
+    body = [rename(clone(s), fresh) for s in info.node.body]
+    prologue: list[ast.stmt] = [
+        assign(fresh[p], clone(a)) for p, a in zip(info.arguments, arguments, strict=True)
+    ]
+    return prologue, body
+
+
+def _fit(
+    statement: ast.stmt,
+    call: ast.Call,
+    body: list[ast.stmt],
+    prologue: list[ast.stmt],
+    scope: Scope,
+    context: Context,
+    owner: FunctionInfo,
+) -> list[ast.stmt] | None:
+    if isinstance(statement, ast.Return) and statement.value is call:
+        ending: list[ast.stmt] = [] if returns(body) else [ast.Return(value=ast.Constant(value=None))]
+        return [*prologue, *body, *ending]
+    if _is_final(statement, owner.node) and isinstance(statement, ast.Expr) and statement.value is call:
+        if all(r.value is None for r in _returns(body)):
+            return [*prologue, *body]
+    exits = _returns(body)
+    last = body[-1]
+    straight = not exits or (len(exits) == 1 and exits[0] is last)
+    if not straight:
+        return None
+    result: ast.expr = ast.Constant(value=None)
+    inner = body
+    if exits:
+        assert isinstance(last, ast.Return)
+        result, inner = last.value or result, body[:-1]
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        tail: list[ast.stmt] = [] if isinstance(result, ast.Constant | ast.Name) else [ast.Expr(value=result)]
+        return [*prologue, *inner, *tail]
+    head = _head(statement)
+    if head is None:
+        return None
+    name = context.name("r")
+    new = _ReplaceCall(call, load(name)).visit(clone(statement))
+    placed = _head(new)
+    before: list[ast.expr] = []
+    if placed is None or _find(placed, name, before) != "once":
+        return None
+    if not all(scope.effects(b).total and not scope.effects(b).heap_reads for b in before):
+        return None
+    return [*prologue, *inner, assign(name, result), new]
+
+
+def _is_final(statement: ast.stmt, function: ast.FunctionDef) -> bool:
+    return bool(function.body) and function.body[-1] is statement
+
+
+def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
+    found: list[ast.Return] = []
+    for s in body:
+        if isinstance(s, ast.Return):
+            found.append(s)
+        elif not isinstance(s, NESTED):
+            for inner in blocks(s):
+                found += _returns(inner)
+    return found
+
+
+@module(
+    needs="the entry point",
+    sound="the order of definitions does not matter as long as nothing is called while the module loads",
+    phase=2,
+)
+def order_definitions(context: Context) -> bool:
+    """Imports, then constants, then classes and functions in the order in which the entry point reaches them."""
+    tree, facts = context.tree, context.facts
+    definitions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    if facts.name not in definitions or any(
+        isinstance(s, ast.ClassDef) and (s.bases or s.decorator_list) for s in tree.body
+    ):
+        return False
+    others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
+    if any(not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s)) for s in others):
+        return False
+    order, pending = list[str](), [facts.name]
+    while pending:
+        name = pending.pop(0)
+        if name in definitions and name not in order:
+            order.append(name)
+            for n in _in_order(definitions[name]):
+                if isinstance(n, ast.Name) and n.id in definitions:
+                    pending.append(n.id)
+    new = [*others, *(definitions[name] for name in order)]
+    if new == tree.body:
+        return False
+    shown = [getattr(s, "name", "…") for s in tree.body]
+    tree.body = new
+    context.record("order-definitions", " ".join(shown), " ".join(order))
+    return True
+
+
+def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes in the order of the text."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _in_order(child)
+
+
+__all__ = ["local_functions"]
