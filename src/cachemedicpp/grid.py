@@ -1,8 +1,8 @@
 """The grid: every example, corruption type, epsilon and defence, from one prefill an example.
 
 A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
-are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired by
-construction. Only the query is run for each of them.
+are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
+by construction. Only the query is run for each of them.
 """
 
 from __future__ import annotations
