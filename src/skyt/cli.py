@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from homeostat.cli.entry import Overrides
+from skyt.serve.commands import register
 
 if TYPE_CHECKING:
     from skyt.session import Surroundings
@@ -261,6 +262,9 @@ def diff(
     from skyt.diff import show_diff
 
     show_diff(run_dir, sample)
+
+
+register(app)  # serve, status, export, import, keys
 
 
 def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_figures: bool) -> Surroundings:

@@ -1,0 +1,149 @@
+"""The tables, as the newest migration leaves them.
+
+A *ledger* is what a folder is to file-based runs: one numbered sequence of samples with its cells (`runs`).
+The service keeps one, each imported run is one. Canons belong to the database: one a prompt, by primary key.
+Whole records are ASCII JSON text, so that NULs and lone surrogates in hostile outputs fit any database.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+_serial = BigInteger().with_variant(Integer, "sqlite")
+
+ledgers = Table(
+    "ledgers",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("created_at", String(40), nullable=False),
+    Column("next_sample", BigInteger, nullable=False),
+    Column("next_run", Integer, nullable=False),
+    Column("closed_at", String(40)),  # re-anchoring closes a ledger: distances to two canons do not mix
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(240), primary_key=True),
+    Column("ledger", ForeignKey("ledgers.name"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("prompt_id", String(200), nullable=False),
+    Column("mode", String(40), nullable=False),
+    Column("timestamp", String(40), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("temperature", Float, nullable=False),
+    Column("seed", BigInteger),
+    Column("oracle_version", String(80), nullable=False),
+    Column("normalization_version", String(80), nullable=False),
+    Column("contract_id", String(200), nullable=False),
+    UniqueConstraint("ledger", "number"),
+)
+
+canons = Table(
+    "canons",
+    metadata,
+    Column("prompt_id", String(200), primary_key=True),
+    Column("canon_signature", String(64), nullable=False),
+    Column("record", Text, nullable=False),
+)
+
+archived_canons = Table(
+    "archived_canons",
+    metadata,
+    Column("id", _serial, primary_key=True),
+    Column("prompt_id", String(200), nullable=False, index=True),
+    Column("canon_signature", String(64), nullable=False),
+    Column("record", Text, nullable=False),
+    Column("archived_at", String(40), nullable=False),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("id", _serial, primary_key=True),
+    Column("ledger", ForeignKey("ledgers.name"), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("run_id", ForeignKey("runs.run_id"), nullable=False),
+    Column("prompt_id", String(200), nullable=False),
+    Column("normalization_version", String(80), nullable=False),
+    Column("signature_pre", String(64), nullable=False),
+    Column("signature_post", String(64), nullable=False),
+    Column("d_pre", Float, nullable=False),
+    Column("d_post", Float, nullable=False),
+    Column("compliant_pre", Boolean, nullable=False),
+    Column("compliant_post", Boolean, nullable=False),
+    Column("evidence", String(20), nullable=False),
+    Column("canon_signature", String(64)),
+    Column("attempted", Boolean, nullable=False),  # whether a repair was attempted
+    Column("timestamp", String(40), nullable=False),
+    Column("request_id", String(40)),
+    Column("upstream_ms", Float),
+    Column("overhead_ms", Float),
+    Column("record", Text, nullable=False),  # the line of samples.jsonl
+    UniqueConstraint("ledger", "number"),
+    Index("samples_by_prompt", "prompt_id", "id"),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("key_id", String(40), nullable=False),
+    Column("idempotency_key", String(200), nullable=False),
+    Column("body_sha256", String(64), nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Column("answer", Text, nullable=False),
+    PrimaryKeyConstraint("key_id", "idempotency_key"),
+)
+
+metrics = Table(
+    "metrics",
+    metadata,
+    Column("id", _serial, primary_key=True),
+    Column("ledger", ForeignKey("ledgers.name"), nullable=False),
+    Column("prompt_id", String(200), nullable=False),
+    Column("timestamp", String(40), nullable=False),
+    Column("N", BigInteger, nullable=False),
+    *(
+        Column(name, Float, nullable=False)
+        for name in (
+            "R_raw",
+            "R_anchor",
+            "mu_pre",
+            "mu_post",
+            "delta_R_anchor",
+            "delta_mu",
+            "P_tau_pre",
+            "P_tau_post",
+            "delta_P_tau",
+            "rescue_rate",
+            "tau",
+        )
+    ),
+    Index("metrics_by_prompt", "prompt_id", "id"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", String(200), nullable=False, unique=True),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column("contracts", Text),  # JSON list; null: every contract and pass-through
+    Column("created_at", String(40), nullable=False),
+    Column("revoked_at", String(40)),
+)

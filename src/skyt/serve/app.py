@@ -1,0 +1,317 @@
+"""The HTTP application: routes, and what every request goes through (host, key, limits, log line)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skyt.serve import answers, pages
+from skyt.serve.auth import host_of, require, require_unrestricted
+from skyt.serve.codec import BadJsonError, read_json, write_json
+from skyt.serve.errors import ApiError
+from skyt.serve.matching import ALIAS
+from skyt.serve.relay import relay
+from skyt.serve.service import Service
+from skyt.serve.telemetry import log
+from skyt.serve.upstream import Answer, Call
+
+_NOT_FORWARDED = frozenset({"authorization", "cookie"})
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(service: Service) -> ASGIApp:
+    endpoints = Endpoints(service)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    def route(path: str, handler: Handler, *methods: str) -> Route:
+        return Route(path, _answering(service, handler), methods=list(methods) or ["GET"])
+
+    passed_on = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    app = Starlette(
+        routes=[
+            route("/v1/chat/completions", endpoints.chat, "POST"),
+            route("/v1/completions", endpoints.completions, "POST"),
+            route("/v1/models", endpoints.models),
+            route("/v1/{path:path}", endpoints.anything_else, *passed_on),
+            route("/healthz", endpoints.health),
+            route("/metrics", endpoints.metrics),
+            *(route(path, handler) for path, handler in pages.routes(service).items()),
+        ],
+        lifespan=lifespan,
+    )
+    return Observed(app, service)
+
+
+class Endpoints:
+    """The protocol's endpoints."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._config = service.config
+
+    async def chat(self, request: Request) -> Response:
+        return await self._complete(request, "/chat/completions")
+
+    async def completions(self, request: Request) -> Response:
+        return await self._complete(request, "/completions")
+
+    async def _complete(self, request: Request, path: str) -> Response:
+        key = await self._service.guard.check(request.headers)
+        raw = await _body(request, self._service)
+        body = _parsed(raw)
+        if self._config.log_prompts:
+            log("request body", request_id=request.state.request_id, body=body)
+        match = self._service.matcher.match(request.headers, body)
+        if match is None:
+            require_unrestricted(key)
+            return await self._pass(request, path, raw, streaming=body.get("stream") is True)
+        require(key, match.contract.id)
+        headers = self._headers(request, anchored=True)
+        began = request.state.began
+        asked = self._service.anchor.ask(match, path, body, headers, key, request.state.request_id, began)
+        async with self._service.gate.entered():
+            status, answer, more = await self._service.anchor.answer(asked)
+        self._timed(request, "anchored", asked.call, contract=match.contract.id)
+        more["x-skyt-overhead-ms"] = f"{_overhead_ms(request, asked.call):.2f}"
+        if self._config.log_prompts:
+            log("answer", request_id=request.state.request_id, body=answer)
+        if status == 200 and body.get("stream") is True:
+            options = body.get("stream_options")
+            usage = isinstance(options, dict) and options.get("include_usage") is True
+            events = b"".join(answers.events(answer, asked.chat, usage))
+            return Response(events, 200, {**more, "content-type": "text/event-stream; charset=utf-8"})
+        return json_response(status, answer, more)
+
+    async def models(self, request: Request) -> Response:
+        """The upstream's models, and an alias for each contract the key is for."""
+        key = await self._service.guard.check(request.headers)
+        call = self._call()
+        found: list[dict[str, Any]] = []
+        if key.unrestricted:
+            async with self._service.gate.entered():
+                found = await self._service.upstream.models(self._headers(request), call)
+        aliases = [
+            {"id": f"{ALIAS}{name}", "object": "model", "created": 0, "owned_by": "skyt"}
+            for name in sorted(self._service.matcher.contracts)
+            if key.allows(name)
+        ]
+        self._timed(request, "pass", call)
+        return json_response(200, {"object": "list", "data": [*found, *aliases]})
+
+    async def anything_else(self, request: Request) -> Response:
+        """Any other part of the API goes to the upstream as it is."""
+        require_unrestricted(await self._service.guard.check(request.headers))
+        path = request.scope["raw_path"].decode("ascii", "replace").removeprefix("/v1")
+        lowered = path.lower().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/")
+        if not path.isascii() or ".." in lowered or "\\" in lowered or any(ord(c) < 33 for c in path):
+            raise ApiError(404, "no such path", code="not_found")
+        query = request.scope["query_string"].decode("ascii", "replace")
+        raw = await _body(request, self._service)
+        return await self._pass(request, path + (f"?{query}" if query else ""), raw, streaming=False)
+
+    async def _pass(self, request: Request, path: str, raw: bytes, *, streaming: bool) -> Response:
+        call, headers = self._call(), self._headers(request)
+        upstream, method = self._service.upstream, request.method
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._service.gate.entered())
+            if not streaming:
+                answer = await upstream.forward(method, path, headers, raw, call)
+                self._timed(request, "pass", call)
+                return _as_it_is(answer)
+            found = await upstream.stream(method, path, headers, raw, call)
+            self._timed(request, "pass", call)
+            if isinstance(found, Answer):
+                return _as_it_is(found)
+            response = StreamingResponse(relay(found.chunks, request.state.request_id), found.status)
+            response.raw_headers = _raw(found.headers)
+            return Holding(response, held.pop_all())
+        raise AssertionError("the block returns")
+
+    async def health(self, request: Request) -> Response:
+        try:
+            await asyncio.to_thread(self._service.ping)
+        except Exception as error:  # whatever is wrong with the database, the answer is 503
+            return json_response(503, {"status": "database unavailable", "error": type(error).__name__})
+        return json_response(200, {"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        require_unrestricted(await self._service.guard.check(request.headers))
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(self._service.telemetry.exposition(), 200, {"content-type": kind})
+
+    def _call(self) -> Call:
+        return Call(time.monotonic() + self._config.limits.request_timeout_s)
+
+    def _headers(self, request: Request, anchored: bool = False) -> dict[str, str]:
+        """The client's headers for the upstream. Our own keys never leave this process."""
+        dropped = _NOT_FORWARDED if self._service.guard.guarded else {"cookie"}
+        kept = {name: value for name, value in request.headers.items() if name not in dropped}
+        if anchored:
+            kept = {k: v for k, v in kept.items() if not k.startswith("x-skyt-")}
+        return kept
+
+    def _timed(self, request: Request, kind: str, call: Call, **fields: Any) -> None:
+        total = time.monotonic() - request.state.began
+        self._service.telemetry.timed(kind, total, call.upstream_s)
+        request.state.fields.update(
+            upstream_ms=round(call.upstream_s * 1e3, 2), attempts=call.attempts, **fields
+        )
+
+
+class Holding(Response):
+    """A response that keeps its place in the queue until its last byte is sent."""
+
+    def __init__(self, response: Response, held: AsyncExitStack) -> None:
+        self._response, self._held = response, held
+        self.status_code, self.background = response.status_code, None
+        self.raw_headers = response.raw_headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            self._response.raw_headers = self.raw_headers
+            await self._response(scope, receive, send)
+
+
+class Observed:
+    """Outermost: the Host header, a request id, security headers, one log line, counters."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 0
+        request_id = f"req_{secrets.token_hex(12)}"
+        fields: dict[str, Any] = {}
+        scope.setdefault("state", {}).update(request_id=request_id, began=began, fields=fields)
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self._check_host(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            self._service.telemetry.requests.labels(route, str(status)).inc()
+            log(
+                "request",
+                request_id=request_id,
+                method=scope["method"],
+                route=route,
+                status=status,
+                ms=round((time.monotonic() - began) * 1e3, 2),
+                **fields,
+            )
+
+    async def _check_host(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        if self._service.knows_host(host_of(host.decode("latin-1"))):
+            await self._app(scope, receive, send)
+            return
+        error = ApiError(421, "this Host is not served here; see `allowed_hosts`", code="wrong_host")
+        await json_response(error.status, error.body)(scope, receive, send)
+
+
+def _answering(service: Service, handler: Handler) -> Handler:
+    """Errors we know as the protocol's error bodies; a bug as a 500 with its traceback in the log only."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return _refused(error)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except RecursionError:
+            return _refused(ApiError(400, "the request body is nested too deeply", code="invalid_json"))
+        except Exception:
+            log("bug", logging.ERROR, request_id=request.state.request_id)
+            logging.getLogger("skyt.serve").exception("unexpected error")
+            return _refused(ApiError(500, "an error in the service; its log says more", type="server_error"))
+
+    return answer
+
+
+def _refused(error: ApiError) -> Response:
+    return json_response(error.status, error.body, error.headers)
+
+
+def json_response(status: int, body: Any, headers: dict[str, str] | None = None) -> Response:
+    return Response(write_json(body), status, {"content-type": "application/json", **(headers or {})})
+
+
+async def _body(request: Request, service: Service) -> bytes:
+    limits = service.config.limits
+    most = limits.max_body_bytes
+    too_large = ApiError(
+        413, f"the body is over {most} bytes", code="body_too_large", headers={"connection": "close"}
+    )
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_timeout_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise ApiError(
+            408, "the body did not arrive in time", code="slow_body", headers={"connection": "close"}
+        ) from None
+    return bytes(body)
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
+    try:
+        body = read_json(raw)
+    except BadJsonError as error:
+        raise ApiError(400, f"the body is not JSON: {error}", code="invalid_json") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, "the body must be a JSON object", code="invalid_json")
+    return body
+
+
+def _as_it_is(answer: Answer) -> Response:
+    response = Response(answer.body, answer.status)
+    response.raw_headers = [*_raw(answer.headers), (b"content-length", str(len(answer.body)).encode())]
+    return response
+
+
+def _raw(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
+    ]
+
+
+def _overhead_ms(request: Request, call: Call) -> float:
+    return float(time.monotonic() - request.state.began - call.upstream_s) * 1e3

@@ -1,0 +1,223 @@
+"""`homeostat code serve`, `status`, `export`, `import`, `keys`: thin, with heavy imports inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from homeostat.cli.entry import Overrides
+from homeostat.errors import UserError
+
+if TYPE_CHECKING:
+    from skyt.database.store import Store
+
+_DEFAULT_DATABASE = "skyt.sqlite"
+_EXTRA = {"alembic", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "starlette", "uvicorn"}
+Database = Annotated[
+    str,
+    typer.Option("--database", metavar="FILE|URL", help="A SQLite file or a postgresql:// URL."),
+]
+keys = typer.Typer(help="API keys of the service.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `homeostat code`."""
+    app.command()(serve)
+    app.command()(status)
+    app.command()(export)
+    app.command("import")(import_)
+    app.add_typer(keys, name="keys")
+
+
+def serve(
+    config: Annotated[str | None, typer.Option("--config", help="YAML with ServeConfig's keys.")] = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint; default: the local model.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model behind skyt/<contract>: at the upstream, or a local one.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="FILE|URL", help="Default: skyt.sqlite.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Default: 8080; 0 for any free one.")] = None,
+    contracts: Annotated[
+        Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
+    ] = None,
+    re_anchor: Annotated[
+        list[str] | None,
+        typer.Option("--re-anchor", metavar="CONTRACT", help="Archive this canon first; may be repeated."),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Serve an OpenAI-compatible endpoint that anchors and repairs generated code.
+
+    Example: homeostat code serve --upstream http://127.0.0.1:11434/v1 --model qwen2.5-coder
+    """
+    from homeostat.config import load_config
+
+    given: list[str] = []
+    if upstream is not None:
+        given += ["upstream.kind=http", f"upstream.base_url={json.dumps(upstream)}"]
+    if model is not None:
+        local = "upstream.model.name" if upstream is None and config is None else "upstream.model"
+        given += [f"{local}={json.dumps(model)}"]
+    for name, value in {"database": database, "host": host, "port": port}.items():
+        given += [f"{name}={json.dumps(value)}"] * (value is not None)
+    with _extra():
+        from skyt.contract import load_contracts
+        from skyt.serve.config import ServeConfig
+        from skyt.serve.server import serve as run
+        from skyt.serve.service import Service
+
+        settings = load_config(ServeConfig, config, [*given, *(overrides or [])])
+        run(Service(settings, load_contracts(contracts), re_anchor=re_anchor or []))
+
+
+def status(
+    database: Database = _DEFAULT_DATABASE,
+    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = 0.1,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show the metrics of every contract the service has samples of.
+
+    Example: homeostat code status --database skyt.sqlite
+    """
+    from skyt.metrics import check_tau
+
+    check_tau(tau)
+    with _store(database) as store:
+        from skyt.database.live import standings
+
+        found = [asdict(standing) for standing in standings(store, tau)]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    _show(found)
+
+
+def export(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
+    database: Database = _DEFAULT_DATABASE,
+    ledger: Annotated[
+        str | None, typer.Option(help="Which sequence of samples; default: the service's current one.")
+    ] = None,
+    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = 0.1,
+) -> None:
+    """Write samples, canons and metrics of the database as the folder of a run, with its fixed CSVs.
+
+    Example: homeostat code export --out runs/served
+    """
+    from skyt.metrics import check_tau
+
+    check_tau(tau)
+    with _store(database) as store:
+        from skyt.database.transfer import export as write
+
+        done = write(store, out, ledger, tau)
+    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {out}")
+
+
+def import_(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a run.")],
+    database: Database = _DEFAULT_DATABASE,
+    name: Annotated[str | None, typer.Option(help="Name of its ledger; default: the run's id.")] = None,
+) -> None:
+    """Read the folder of a run into the database; its canons hold for the service from then on.
+
+    Example: homeostat code import runs/code-gcd
+    """
+    with _store(database, create=True) as store:
+        from skyt.database.transfer import import_run
+
+        done = import_run(store, run_dir, name)
+    print(f"{done.samples} samples and {done.canons} canons in ledger {done.ledger}")
+
+
+@keys.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="Whom the key is for.")],
+    contract: Annotated[
+        list[str] | None, typer.Option("--contract", help="Only this contract; may be repeated.")
+    ] = None,
+    database: Database = _DEFAULT_DATABASE,
+) -> None:
+    """Make a key and print it once; only its hash is kept."""
+    with _store(database, create=True) as store:
+        from skyt.database.keys import add_key
+
+        print(add_key(store, name, contract or []))
+
+
+@keys.command("list")
+def list_(database: Database = _DEFAULT_DATABASE) -> None:
+    """Show valid keys: names and contracts."""
+    with _store(database) as store:
+        from skyt.database.keys import valid_keys
+
+        for key in valid_keys(store):
+            print(f"{key.name}\t{', '.join(sorted(key.contracts or ())) or 'all contracts, pass-through'}")
+
+
+@keys.command("revoke")
+def revoke(name: str, database: Database = _DEFAULT_DATABASE) -> None:
+    """Make a key invalid; the service notices within seconds."""
+    with _store(database) as store:
+        from skyt.database.keys import revoke_key
+
+        revoke_key(store, name)
+
+
+@contextmanager
+def _store(database: str, create: bool = False) -> Iterator[Store]:
+    with _extra():
+        from skyt.database.store import Store
+        from skyt.workbench import versions
+
+        if not create and "://" not in database and not Path(database).exists():
+            raise UserError(f"no such database: {database}; name it with --database")
+        store = Store.open(database, versions())
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Without the extra: one line that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+            raise
+        raise UserError(
+            f"this command needs the `serve` extra ({error.name} is missing): pip install 'homeostat[serve]'"
+        ) from None
+
+
+def _show(found: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    figures = ("R_raw", "R_anchor", "mu_pre", "mu_post", "P_tau_pre", "P_tau_post", "rescue_rate")
+    table = Table("contract", "N", *figures, "canon", "upstream ms", "our ms", "last sample")
+    for row in found:
+        numbers = row["metrics"]
+        canon = row["canon_signature"]
+        table.add_row(
+            row["prompt_id"],
+            str(numbers["N"]),
+            *(f"{numbers[name]:.3f}" for name in figures),
+            canon[:12] if canon else "none",
+            *("–" if row[name] is None else f"{row[name]:.1f}" for name in ("upstream_ms", "overhead_ms")),
+            row["last_sample"],
+        )
+    Console().print(table if found else "no samples yet: send a request that matches a contract")

@@ -1,0 +1,98 @@
+"""Settings of the service, from a YAML file, `--set` and a few options."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from homeostat.config import ConfigModel
+from homeostat.models import ModelConfig
+from skyt.config import MeasureConfig
+from skyt.database.engine import DEFAULT_DATABASE
+
+
+class Policy(ConfigModel):
+    """What is done with a request that matches a contract."""
+
+    mode: Literal["observe", "repair", "enforce"] = Field(
+        "repair",
+        description="observe: record only; repair: answer with the canon where the evidence allows it; "
+        "enforce: also ask again until the output is compliant, else answer 422",
+    )
+    retries: int = Field(2, ge=0, le=20, description="enforce: further requests to the upstream")
+    evidence: Literal["rewritten", "equivalent"] = Field(
+        "rewritten", description="the weakest evidence on which an output is replaced by the canon"
+    )
+    answer: Literal["fenced", "plain"] = Field(
+        "fenced", description="canonical code in chat answers: in a Markdown fence, or bare"
+    )
+
+
+class HttpUpstream(ConfigModel):
+    """Any OpenAI-compatible endpoint."""
+
+    kind: Literal["http"]
+    base_url: str = Field(pattern=r"^https?://", description="with its version path, e.g. https://host/v1")
+    model: str | None = Field(None, description="the model behind the aliases skyt/<contract>")
+    api_key_env: str | None = Field(
+        None,
+        description="environment variable with the upstream's key; none: the client's own key is sent on",
+    )
+    connect_timeout_s: float = Field(5.0, gt=0)
+    attempt_timeout_s: float = Field(120.0, gt=0, description="longest silence of the upstream")
+    retries: int = Field(3, ge=0, description="further attempts after 429, 5xx and broken connections")
+    backoff_s: float = Field(0.25, gt=0, description="first wait; doubles each time, with jitter")
+    max_connections: int = Field(256, ge=1)
+    max_answer_bytes: int = Field(32 * 2**20, ge=1024)
+
+
+class LocalUpstream(ConfigModel):
+    """A transformers model inside the service, one request at a time."""
+
+    kind: Literal["local"] = "local"
+    model: ModelConfig = ModelConfig()
+    max_new_tokens: int = Field(320, ge=1, description="when the request does not say")
+    max_waiting: int = Field(32, ge=0, description="requests waiting for the model before 429")
+
+
+class Limits(ConfigModel):
+    """Bounds on what one client can make the service hold."""
+
+    max_body_bytes: int = Field(4 * 2**20, ge=1024)
+    max_header_bytes: int = Field(64 * 2**10, ge=1024)
+    header_timeout_s: float = Field(10.0, gt=0, description="for a request's headers to arrive")
+    body_timeout_s: float = Field(30.0, gt=0, description="for a request's body to arrive")
+    request_timeout_s: float = Field(300.0, gt=0, description="for everything, retries included")
+    max_active: int = Field(128, ge=1, description="requests worked on at once")
+    max_waiting: int = Field(256, ge=0, description="requests waiting for that before 429")
+    max_connections: int = Field(2048, ge=1)
+    max_n: int = Field(32, ge=1, description="choices of one anchored request")
+
+
+class Retention(ConfigModel):
+    """Which samples are kept. Canons and metric snapshots always are."""
+
+    days: float | None = Field(None, gt=0)
+    samples: int | None = Field(None, ge=1, description="per contract")
+
+
+class ServeConfig(ConfigModel):
+    """`homeostat code serve`."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535, description="0: any free one")
+    database: str = DEFAULT_DATABASE
+    upstream: Annotated[HttpUpstream | LocalUpstream, Field(discriminator="kind")] = LocalUpstream()
+    policy: Policy = Policy()
+    policies: dict[str, Policy] = Field(default_factory=dict, description="by contract id")
+    measure: MeasureConfig = MeasureConfig()
+    limits: Limits = Limits()
+    retention: Retention = Retention()
+    allowed_hosts: tuple[str, ...] = Field((), description="Host headers accepted beside the bound address")
+    snapshot_s: float = Field(15.0, gt=0, description="how often metrics are kept for the page's history")
+    judges: int = Field(2, ge=1, description="sandboxed programs run at once")
+    log_prompts: bool = Field(False, description="write request and response bodies to the log")
+
+    def policy_of(self, contract_id: str) -> Policy:
+        return self.policies.get(contract_id, self.policy)

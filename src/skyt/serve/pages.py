@@ -1,0 +1,130 @@
+"""The page at `/` and the API it reads. The page itself holds no data: it asks for it with the reader's key.
+
+Style, charts and diffs are the report's own. Text enters the page as text nodes only, and the content policy
+forbids inline scripts, so nothing a model wrote can become markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from homeostat.report.page import asset, script
+from skyt.database import live
+from skyt.serve.auth import require
+from skyt.serve.codec import write_json
+from skyt.serve.errors import ApiError
+from skyt.serve.openapi import description
+from skyt.serve.service import Service
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>skyt · homeostat</title>
+<link rel="stylesheet" href="/page.css">
+<script src="/page.js" defer></script>
+</head>
+<body><noscript>This page needs JavaScript; `homeostat code status` shows the same figures.</noscript></body>
+</html>
+"""
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def routes(service: Service) -> dict[str, Handler]:
+    pages = Pages(service)
+    return {
+        "/": pages.page,
+        "/page.js": pages.code,
+        "/page.css": pages.style,
+        "/openapi.json": pages.openapi,
+        "/api/status": pages.status,
+        "/api/samples": pages.samples,
+        "/api/history": pages.history,
+    }
+
+
+class Pages:
+    """What people look at."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store = service.store
+
+    async def page(self, request: Request) -> Response:
+        return _file(_PAGE, "text/html")
+
+    async def code(self, request: Request) -> Response:
+        return _file(script(boot="live.js", package="skyt.serve"), "text/javascript")
+
+    async def style(self, request: Request) -> Response:
+        return _file(asset("report.css"), "text/css")
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(description())
+
+    async def status(self, request: Request) -> Response:
+        """Every contract the key is for: its metrics, canon and latencies."""
+        key = await self._service.guard.check(request.headers)
+        tau = self._service.config.measure.tau
+        standings = await asyncio.to_thread(live.standings, self._store, tau)
+        return _json(
+            {
+                "upstream": self._service.upstream.name if key.unrestricted else None,
+                "contracts": [
+                    {**asdict(standing), "policy": self._service.config.policy_of(standing.prompt_id).mode}
+                    for standing in standings
+                    if key.allows(standing.prompt_id)
+                ],
+            }
+        )
+
+    async def samples(self, request: Request) -> Response:
+        """The latest samples of one contract, with the canon's text to compare them with."""
+        contract = await self._contract(request)
+        limit = _limit(request.query_params.get("limit", "20"))
+        found = await asyncio.to_thread(live.latest, self._store, contract, limit)
+        canon = await asyncio.to_thread(self._store.get, contract)
+        return _json({"canon": None if canon is None else canon.normalized_code, "samples": found})
+
+    async def history(self, request: Request) -> Response:
+        contract = await self._contract(request)
+        return _json({"snapshots": await asyncio.to_thread(live.history, self._store, contract)})
+
+    async def _contract(self, request: Request) -> str:
+        key = await self._service.guard.check(request.headers)
+        contract = request.query_params.get("contract", "")
+        if contract not in self._service.matcher.contracts:
+            raise ApiError(404, "no such contract", code="contract_not_found", param="contract")
+        require(key, contract)
+        return contract
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= 200):
+        raise ApiError(400, "limit must be a whole number from 1 to 200", param="limit")
+    return int(text)
+
+
+def _json(value: Any) -> Response:
+    return Response(write_json(value), 200, {"content-type": "application/json", "cache-control": "no-store"})
+
+
+def _file(text: str, kind: str) -> Response:
+    headers = {
+        "content-type": f"{kind}; charset=utf-8",
+        "content-security-policy": _POLICY,
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-cache",
+    }
+    return Response(text, 200, headers)

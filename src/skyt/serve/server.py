@@ -1,0 +1,134 @@
+"""Running the application: uvicorn, with limits on headers, and a shutdown that answers first."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from homeostat.errors import UserError
+from skyt.serve.app import create_app
+from skyt.serve.config import Limits, ServeConfig
+from skyt.serve.service import Service
+from skyt.serve.telemetry import log_to_stderr
+
+
+def serve(service: Service) -> None:
+    """Serve until SIGTERM or SIGINT; accepted requests are answered first."""
+    config = service.config
+    log_to_stderr()
+    listening = _listen(config)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    print(f"skyt serves http://{shown}:{port}/v1 from {service.upstream.name}", flush=True)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(service),
+            http=bounded(config.limits),
+            loop="uvloop" if _has_uvloop() else "asyncio",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=config.limits.max_connections,
+            timeout_keep_alive=30,
+            backlog=2048,
+        )
+    )
+    try:
+        server.run(sockets=[listening])
+    finally:
+        listening.close()
+    if not server.started:
+        raise UserError("the service could not start: see the log above")
+
+
+def bounded(limits: Limits) -> type[asyncio.Protocol]:
+    """uvicorn's protocol with what it lacks: a time and a size for the headers of a request."""
+
+    class Bounded(HttpToolsProtocol):
+        _patience: asyncio.TimerHandle | None = None
+        _header_bytes = 0
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            if self._patience is None and (self.cycle is None or self.cycle.response_complete):
+                self._wait()
+            super().data_received(data)
+
+        def on_url(self, url: bytes) -> None:
+            self._count(len(url))
+            super().on_url(url)
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            self._count(len(name) + len(value))
+            super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._header_bytes = 0
+            self._stop_waiting()
+            super().on_headers_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _count(self, size: int) -> None:
+            self._header_bytes += size
+            if self._header_bytes > limits.max_header_bytes:
+                self._refuse(b"431 Request Header Fields Too Large")
+                raise ValueError("headers too large")  # ends the parse; uvicorn closes the connection
+
+        def _wait(self) -> None:
+            self._patience = self.loop.call_later(limits.header_timeout_s, self._too_slow)
+
+        def _stop_waiting(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
+        def _too_slow(self) -> None:
+            self._patience = None
+            self._refuse(b"408 Request Timeout")
+
+        def _refuse(self, status: bytes) -> None:
+            if not self.transport.is_closing():
+                self.transport.write(
+                    b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                )
+                self.transport.close()
+
+        def send_400_response(self, msg: str) -> None:
+            if not self.transport.is_closing():
+                super().send_400_response(msg)
+
+    return Bounded
+
+
+def _listen(config: ServeConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((config.host, config.port))
+    except OSError as error:
+        listening.close()
+        raise UserError(
+            f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; choose another --port"
+        ) from None
+    return listening
+
+
+def _has_uvloop() -> bool:
+    try:
+        import uvloop  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""The service: everything a request needs, made once and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from sqlalchemy import text
+
+from homeostat.errors import UserError, nearest
+from skyt.contract import Contract
+from skyt.database.live import prune, take_snapshot
+from skyt.database.store import Store
+from skyt.serve.anchor import Anchor
+from skyt.serve.auth import Guard, guarded, is_loopback
+from skyt.serve.config import HttpUpstream, ServeConfig
+from skyt.serve.gate import Gate
+from skyt.serve.judge import Judge
+from skyt.serve.matching import Match, Matcher
+from skyt.serve.recorder import Recorder
+from skyt.serve.telemetry import Telemetry, log
+from skyt.serve.upstream import HttpUpstreamClient, Upstream
+from skyt.workbench import versions
+
+_PRUNE_S = 600.0
+
+
+class Service:
+    """Made before the first request; `start` and `stop` run inside the event loop."""
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        contracts: Mapping[str, Contract],
+        *,
+        re_anchor: Iterable[str] = (),
+        upstream: Upstream | None = None,
+    ) -> None:
+        self.config = config
+        for name in [*config.policies, *re_anchor]:
+            if name not in contracts:
+                raise UserError(f"unknown contract {name!r}; {nearest(name, contracts)}")
+        self.telemetry = Telemetry()
+        self.store = Store.open(config.database, versions())
+        for name in re_anchor:
+            self.store.archive(name)
+        for name in contracts:
+            self.store.get(name)  # refuses canons of other versions before anything is served
+        if not is_loopback(config.host) and not guarded(self.store):
+            raise UserError(
+                f"host {config.host!r} can be reached by others and the database has no API key: make one "
+                f"with `homeostat code keys add NAME --database …`, or serve on 127.0.0.1"
+            )
+        self.guard = Guard(self.store)
+        self.matcher = Matcher(contracts)
+        levels = {config.policy_of(name).evidence for name in contracts} or {config.policy.evidence}
+        self.judge = Judge(config.measure, sorted(levels), config.judges)
+        self.recorder = Recorder(self.store)
+        self.upstream = upstream or _upstream(config, self.telemetry)
+        self.anchor = Anchor(config, self.store, self.judge, self.recorder, self.upstream, self.telemetry)
+        self.gate = Gate(config.limits.max_active, config.limits.max_waiting, self.telemetry)
+        self._chores: list[asyncio.Task[None]] = []
+        self._hosts = self._known_hosts()
+
+    async def start(self) -> None:
+        self._chores = [
+            asyncio.create_task(self._every(self.config.snapshot_s, self._snapshot)),
+            asyncio.create_task(self._every(_PRUNE_S, self._prune)),
+        ]
+        for contract in self.matcher.contracts.values():
+            self.anchor.settle_later(Match(contract, "start"), self.config.policy_of(contract.id))
+        log("serving", upstream=self.upstream.name, contracts=len(self.matcher.contracts))
+
+    async def stop(self) -> None:
+        """Called when no request is left: whatever was accepted has been answered."""
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self.anchor.close()
+        await self.upstream.close()
+        await asyncio.to_thread(self.recorder.close)
+        await asyncio.to_thread(self._snapshot)
+        await asyncio.to_thread(self.judge.close)
+        self.store.close()
+        log("stopped")
+
+    def ping(self) -> None:
+        with self.store.reading() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def knows_host(self, host: str) -> bool:
+        return self._hosts is None or host.lower() in self._hosts
+
+    def _known_hosts(self) -> frozenset[str] | None:
+        """None: any. On loopback only its own names, so that no web page can reach us under another one."""
+        allowed = {host.lower() for host in self.config.allowed_hosts}
+        if is_loopback(self.config.host):
+            return frozenset({"localhost", "127.0.0.1", "::1", self.config.host, *allowed})
+        return frozenset({self.config.host, *allowed}) if allowed else None
+
+    def _snapshot(self) -> None:
+        take_snapshot(self.store, self.config.measure.tau)
+
+    def _prune(self) -> None:
+        retention = self.config.retention
+        if retention.days is not None or retention.samples is not None:
+            log("pruned", samples=prune(self.store, days=retention.days, keep=retention.samples))
+
+    async def _every(self, seconds: float, chore: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.to_thread(chore)
+            except Exception as error:  # a database that is away for a while must not end the service
+                log("chore failed", logging.WARNING, error=type(error).__name__)
+
+
+def _upstream(config: ServeConfig, telemetry: Telemetry) -> Upstream:
+    if isinstance(config.upstream, HttpUpstream):
+        return HttpUpstreamClient(config.upstream, telemetry.attempt)
+    from skyt.serve.local import LocalUpstreamModel
+
+    return LocalUpstreamModel.load(config.upstream, telemetry.attempt)

@@ -1,0 +1,96 @@
+"""What the service tells about itself: Prometheus metrics, and a JSON line a request without its content."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from homeostat.records import utc_now
+
+LOGGER = "skyt.serve"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Telemetry:
+    """Counters of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "skyt_requests", "Requests answered", ("route", "status"), registry=self.registry
+        )
+        self.upstream = Counter(
+            "skyt_upstream_attempts",
+            "Attempts at the upstream by outcome",
+            ("outcome",),
+            registry=self.registry,
+        )
+        self.samples = Counter(
+            "skyt_samples",
+            "Samples recorded by contract, policy and evidence",
+            ("contract", "policy", "evidence"),
+            registry=self.registry,
+        )
+        self.upstream_seconds = Histogram(
+            "skyt_upstream_seconds",
+            "Time the upstream had a request",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.overhead_seconds = Histogram(
+            "skyt_overhead_seconds",
+            "Time a request took beside the upstream",
+            ("kind",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.active = Gauge("skyt_active_requests", "Requests being worked on", registry=self.registry)
+        self.waiting = Gauge("skyt_waiting_requests", "Requests waiting for a place", registry=self.registry)
+
+    def attempt(self, outcome: str) -> None:
+        self.upstream.labels(outcome).inc()
+
+    def anchored(self, contract: str, policy: str, told: Mapping[str, Any]) -> None:
+        for sample in told.get("samples", ()):
+            self.samples.labels(contract, policy, sample["evidence"]).inc()
+
+    def timed(self, kind: str, total_s: float, upstream_s: float) -> None:
+        self.upstream_seconds.observe(upstream_s)
+        self.overhead_seconds.labels(kind).observe(max(0.0, total_s - upstream_s))
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, event, and the fields given as `extra={"fields": …}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": utc_now(),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    for name in (LOGGER, "uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.INFO if name == LOGGER else logging.WARNING)
+
+
+def log(event: str, level: int = logging.INFO, **fields: Any) -> None:
+    logging.getLogger(LOGGER).log(level, event, extra={"fields": fields})
