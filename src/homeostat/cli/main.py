@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from cachemedicpp.cli import app as cache_app
 from homeostat import __version__
+from homeostat.cli import pages
 from homeostat.cli.entry import Overrides, default_run_dir, run
 from skyt.cli import app as code_app
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")
+pages.register(app, cache_app, code_app)
 
 
 def _version(wanted: bool) -> None:

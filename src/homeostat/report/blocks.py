@@ -168,14 +168,16 @@ def dots(
     x: str,
     limits: tuple[float, float] | None = None,
     note: str = "",
+    compare: str | None = None,
 ) -> Block:
-    """One line a category with a dot (and interval) for each name."""
+    """One line a category with a dot (and interval) a name; runs are compared by the name `compare`."""
     return {
         "kind": "dots",
         "id": ident,
         "title": title,
         "note": note,
         "names": list(names),
+        "compare": compare,
         "x": {"label": x, "limits": list(limits) if limits else None},
         "rows": [
             {"label": label, "values": {k: plain(v) for k, v in values.items()}} for label, values in rows

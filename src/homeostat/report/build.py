@@ -10,6 +10,7 @@ from homeostat import __version__
 from homeostat.report.blocks import Block
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import artifacts, cache, code
+from homeostat.report.sections.progress import progress_section
 from homeostat.report.sections.run import model_name, moment, run_section
 from homeostat.report.sections.samples import pack_samples
 from homeostat.report.status import run_status
@@ -26,9 +27,9 @@ class Report:
     parts: dict[str, str] = field(default_factory=dict)
 
 
-def build(run_dir: str | Path, *, samples: bool = True) -> Report:
+def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = None) -> Report:
     """Read the run's records and lay them out. Missing parts are shown as missing."""
-    files = RunFiles(run_dir)
+    files = RunFiles(run_dir, inside)
     status = run_status(files)
     parts: dict[str, str] = {}
     sections: list[Block] = []
@@ -50,6 +51,7 @@ def build(run_dir: str | Path, *, samples: bool = True) -> Report:
         artifacts.other_section(files, {*cache.CLAIMS, *code.CLAIMS}),
         artifacts.figures_section(files, captions),
         artifacts.tables_section(files, tables),
+        progress_section(files),
         run_section(files, status),
     ]
     sections += [part for part in rest if part is not None]
@@ -72,6 +74,16 @@ def key_figures(files: RunFiles) -> list[Block]:
     """The few figures a list of runs has room for."""
     found = cache.key_figures(files) if cache.is_cache(files) else []
     return found + (code.key_figures(files) if code.is_code(files) else [])
+
+
+def sparkline(files: RunFiles) -> Block | None:
+    """A handful of numbers that show a run at a glance: `label` and `values`."""
+    return cache.sparkline(files) if cache.is_cache(files) else code.sparkline(files)
+
+
+def systems(files: RunFiles) -> list[str]:
+    """Which of the two systems left records in this run."""
+    return [name for name, there in (("cache", cache.is_cache), ("code", code.is_code)) if there(files)]
 
 
 def _eyebrow(files: RunFiles) -> str:

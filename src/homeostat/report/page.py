@@ -27,10 +27,12 @@ def script(*, boot: str = "boot.js", package: str = "homeostat.report") -> str:
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
 
 
-def policy(style: str, code: str) -> str:
-    """Only this page's own style and script, only images inside it, and no request to anywhere."""
+def content_policy(style: str, code: str, *, connect: bool = False) -> str:
+    """Only this page's own style, script and images; requests to nowhere, or to its own server."""
+    scripts, styles = f"script-src '{_digest(code)}'", f"style-src '{_digest(style)}'"
+    requests = "connect-src 'self'" if connect else "connect-src 'none'"
     return (
-        f"default-src 'none'; script-src '{_digest(code)}'; style-src '{_digest(style)}'; img-src data:; "
+        f"default-src 'none'; {scripts}; {styles}; img-src data:; {requests}; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -51,15 +53,24 @@ def packed(value: Any) -> str:
     )
 
 
-def render(title: str, data: Any, parts: dict[str, str]) -> str:
-    """The whole file. `parts` are packed data by element id."""
-    style, code = asset("report.css"), script()
+def render(
+    title: str,
+    data: Any,
+    parts: dict[str, str],
+    *,
+    style: str | None = None,
+    code: str | None = None,
+    connect: bool = False,
+) -> str:
+    """The whole file. `parts` are packed data by element id; style and code are a report's unless given."""
+    style, code = style or asset("report.css"), code or script()
     extra = "".join(
         f'<script type="text/plain" id="{name}">{content}</script>\n' for name, content in parts.items()
     )
+    policy = html.escape(content_policy(style, code, connect=connect))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy(style, code))}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n<link rel="icon" href="data:,">\n'
         f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"

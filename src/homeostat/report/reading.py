@@ -22,10 +22,14 @@ RECORD = "run_record.json"
 
 
 class RunFiles:
-    """The files of one run, read leniently. `problems` collects what could not be read."""
+    """The files of one run, read leniently. `problems` collects what could not be read.
 
-    def __init__(self, path: str | Path) -> None:
+    With `inside`, a file that a link places outside that folder is a problem too, and is not read.
+    """
+
+    def __init__(self, path: str | Path, inside: Path | None = None) -> None:
         self.path = Path(path)
+        self._inside = None if inside is None else inside.resolve()
         self.problems: list[str] = []
         if not self.path.is_dir():
             raise UserError(f"no such run directory: {self.path}")
@@ -84,6 +88,7 @@ class RunFiles:
     def text(self, relative: str) -> str | None:
         path = self.path / relative
         try:
+            self._refuse_outside(path)
             return path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
@@ -94,6 +99,7 @@ class RunFiles:
     def lines(self, relative: str) -> Iterator[Record]:
         """The JSON objects of a log. A torn last line is normal while a run is going; others are problems."""
         try:
+            self._refuse_outside(self.path / relative)
             file = (self.path / relative).open("rb")
         except FileNotFoundError:
             return
@@ -131,6 +137,10 @@ class RunFiles:
         if base.is_symlink() or not base.is_dir():
             return []
         return sorted(p for p in base.glob(f"*{suffix}") if p.is_file() and not p.is_symlink())
+
+    def _refuse_outside(self, path: Path) -> None:
+        if self._inside is not None and not path.resolve().is_relative_to(self._inside):
+            raise PermissionError("a link leads out of the runs folder, so it is not read")
 
     def _problem(self, what: str, error: Any) -> None:
         message = f"{what}: {' '.join(str(error).split())}"

@@ -26,3 +26,7 @@ def verdicts(files: RunFiles) -> Iterator[str]:
 
 def key_figures(files: RunFiles) -> list[Block]:
     return []
+
+
+def sparkline(files: RunFiles) -> Block | None:
+    return None

@@ -71,6 +71,12 @@ def key_figures(files: RunFiles) -> list[Block]:
     return [_figure(found, name, name) for name in names if name in found]
 
 
+def sparkline(files: RunFiles) -> Block | None:
+    prompts = (files.metrics(METRICS) or {}).get("skyt.prompts") or []
+    values = [p.get("R_anchor") for p in prompts]
+    return {"label": "R_anchor by prompt", "values": values, "bars": True} if len(values) > 1 else None
+
+
 def sections(files: RunFiles, samples_id: str | None) -> Iterator[Block]:
     found = files.metrics(METRICS)
     if found is None:
@@ -175,6 +181,7 @@ def _prompts(found: Record) -> Block:
                 x="share of samples",
                 limits=(0.0, 1.0),
                 note=note,
+                compare="after repair",
             ),
             blocks.table(
                 "prompt-table",

@@ -1,0 +1,99 @@
+"""`homeostat report`, `homeostat view`, and the two gates: commands that read finished records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
+JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML summary.")]
+Markdown = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary.")
+]
+
+
+def register(app: typer.Typer, cache_app: typer.Typer, code_app: typer.Typer) -> None:
+    """Hang the commands on the front door and on the two systems' groups."""
+    app.command()(report)
+    app.command()(view)
+    cache_app.command("gate")(cache_gate)
+    code_app.command("gate")(code_gate)
+
+
+def report(
+    run_dir: RunDirectory,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Default: RUN_DIR/report.html.")
+    ] = None,
+) -> None:
+    """Write one self-contained HTML file that shows a run: figures, curves, maps, tables, samples."""
+    from homeostat.report import write_report
+
+    typer.echo(str(write_report(run_dir, out)))
+
+
+def view(
+    runs_dir: Annotated[Path, typer.Argument(metavar="[RUNS_DIR]", help="The folder with your runs.")] = Path(
+        "runs"
+    ),
+    port: Annotated[int, typer.Option("--port", help="Port on localhost; 0 takes a free one.")] = 8347,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Browse, follow and compare runs in a page served on this machine only. Ctrl-C ends it."""
+    from homeostat.viewer import serve
+
+    serve(runs_dir, port=port, open_browser=open_browser)
+
+
+def code_gate(
+    run_dir: RunDirectory,
+    min_r_anchor: Annotated[float | None, typer.Option(help="Lowest share equal to the canon.")] = None,
+    min_r_raw: Annotated[float | None, typer.Option(help="Lowest share of the commonest raw output.")] = None,
+    min_p_tau: Annotated[float | None, typer.Option(help="Lowest share within tau after repair.")] = None,
+    min_compliant: Annotated[float | None, typer.Option(help="Lowest share that passes the oracle.")] = None,
+    min_rescue_rate: Annotated[float | None, typer.Option(help="Lowest share rescued by repair.")] = None,
+    max_mu_post: Annotated[float | None, typer.Option(help="Largest mean distance after repair.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="Count R_anchor up to this evidence: identical, rewritten, equivalent.")
+    ] = None,
+    per_prompt: Annotated[
+        bool, typer.Option("--per-prompt", help="Check each prompt too, not only all.")
+    ] = False,
+    confident: Annotated[
+        bool, typer.Option("--confident", help="Judge by the unfavourable end of each interval.")
+    ] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="RUN_DIR", help="An earlier run to compare with, see --max-drop.")
+    ] = None,
+    max_drop: Annotated[
+        float | None,
+        typer.Option(help="How much worse than the baseline R_anchor, mu and the oracle may be."),
+    ] = None,
+    junit: JUnit = None,
+    markdown: Markdown = None,
+) -> None:
+    """Fail a build when generated code drifts. Exit code 0: within bounds, 1: drift, 2: a mistake."""
+    from homeostat.gate import judge
+    from homeostat.gate.code import CodeBounds, code_checks
+
+    bounds = CodeBounds(
+        min_r_anchor=min_r_anchor,
+        min_r_raw=min_r_raw,
+        min_p_tau=min_p_tau,
+        min_compliant=min_compliant,
+        min_rescue_rate=min_rescue_rate,
+        max_mu_post=max_mu_post,
+        evidence=evidence,
+        max_drop=max_drop,
+    )
+    checks = code_checks(run_dir, bounds, per_prompt=per_prompt, confident=confident, baseline=baseline)
+    raise typer.Exit(judge(run_dir, checks, junit, markdown))
+
+
+def cache_gate(run_dir: RunDirectory, junit: JUnit = None, markdown: Markdown = None) -> None:
+    """Fail a build when a cache's defences drift. Exit code 0: within bounds, 1: drift, 2: a mistake."""
+    from homeostat.gate import judge
+
+    raise typer.Exit(judge(run_dir, [], junit, markdown))
