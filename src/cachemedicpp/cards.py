@@ -70,16 +70,30 @@ def read_tensors(folder: Path, card: Record) -> dict[str, Tensor]:
 
 
 def check_fit(card: Record, model: Any) -> None:
-    """Refuse a model of other sizes than the repair was made for, naming both."""
-    made, here = card["geometry"], dict(vars(Geometry.of(model)))
+    """Refuse a model other than the one on the card."""
+    check_model(card["family"], Geometry(**card["geometry"]), card["model"], model)
+
+
+def check_model(name: str, made: Geometry, identity: dict[str, str | None] | None, model: Any) -> None:
+    """Refuse a model of other sizes than the repair was made for, naming both, or with other weights."""
+    here = Geometry.of(model)
+    whose = (identity or {}).get("id") or "another model"
     if made != here:
         raise UserError(
-            f"repair {card['family']!r} was made for {card['model']['id']} with {_shape(made)}; "
-            f"this model has {_shape(here)}: use the operator's own model, or train one for this"
+            f"repair {name!r} was made for {whose} with {_shape(made)}; this model has {_shape(here)}: "
+            "use the operator's own model, or make one for this"
         )
+    ours = model_identity(model)
+    for what in ("revision", "id"):
+        theirs = (identity or {}).get(what)
+        if theirs is not None and ours[what] is not None:
+            if theirs != ours[what]:
+                raise UserError(
+                    f"repair {name!r} was made for {whose} ({what} {theirs}); this model is {ours['id']} "
+                    f"({what} {ours[what]}): use the operator's own model, or make one for this"
+                )
+            return
 
 
-def _shape(geometry: dict[str, int]) -> str:
-    return "layers × KV heads × head size = {layers} × {kv_heads} × {head_dim} ({heads} query heads)".format(
-        **geometry
-    )
+def _shape(g: Geometry) -> str:
+    return f"{g.layers} layers × {g.kv_heads} KV heads × {g.head_dim} ({g.heads} query heads)"
