@@ -214,7 +214,7 @@ def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any,
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
         source = drawn.get(getattr(spec, "draw_from", None) or "")
         if source and rng.random() < 0.6:
-            drawn[name] = rng.choice(source) + rng.choice((0, 0, 0, 1, -1))
+            drawn[name] = shapes.draw_near(source, rng)
         else:
             drawn[name] = shapes.draw(spec, rng, widen=widen)
     return tuple(drawn[name] for name in specs)

@@ -54,6 +54,14 @@ def draw(spec: Spec, rng: random.Random, *, widen: bool = False) -> Any:
     return texts.string(spec, rng)
 
 
+def draw_near(source: int | list[int], rng: random.Random) -> int:
+    """An element of a list or a neighbour of one; a number that shares factors with another."""
+    if isinstance(source, list):
+        return rng.choice(source) + rng.choice((0, 0, 0, 1, -1))
+    divisors = [d for d in range(1, 13) if source % d == 0]
+    return source // rng.choice(divisors) * rng.randint(1, 12)
+
+
 def affordable(spec: Spec, value: Any) -> bool:
     """Whether a value is within the generated sizes: mutation must not lead to calls that take for ever."""
     if isinstance(spec, IntSpec):

@@ -14,8 +14,9 @@ Identifier = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 class IntSpec(ConfigModel):
     """Integers. `min` and `max` are the domain; `sample_min` and `sample_max` only bound what is generated.
 
-    `interesting` values are generated more often than others (squares of primes, say); `draw_from` names a
-    list parameter whose elements and their neighbours are drawn half of the time.
+    `interesting` values are generated more often than others (squares of primes, say). `draw_from` names
+    another parameter: from a list its elements and their neighbours are drawn half of the time, from an
+    integer numbers that share factors with it.
     """
 
     type: Literal["int"] = "int"

@@ -18,6 +18,7 @@ from skyt.rules.syntax import local_functions, read_names, stored_names, walk
 def complete_imports(context: Context) -> bool:
     tree = context.tree
     bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     used = (read_names(tree) & MODULES) - bound
     old = [s for s in tree.body if isinstance(s, ast.Import)]
     plain = [s for s in old if len(s.names) == 1 and s.names[0].name in MODULES and not s.names[0].asname]
@@ -40,9 +41,9 @@ def complete_imports(context: Context) -> bool:
 def rename_private(context: Context) -> bool:
     """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
     tree = context.tree
-    if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in ast.walk(tree)):
+    if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in walk(tree)):
         return False
-    if any(isinstance(n, ast.Global | ast.Nonlocal | ast.Match) for n in ast.walk(tree)):
+    if any(isinstance(n, ast.Global | ast.Nonlocal | ast.Match) for n in walk(tree)):
         return False
     kept = _kept_names(tree, context)
     shown: dict[str, str] = {}
@@ -63,7 +64,7 @@ def rename_private(context: Context) -> bool:
 def _kept_names(tree: ast.Module, context: Context) -> set[str]:
     """Names that callers use, and keywords of calls (a parameter may be meant)."""
     kept = set(context.facts.public) | {"__name__"}
-    kept |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg}
+    kept |= {n.arg for n in walk(tree) if isinstance(n, ast.keyword) and n.arg}
     if not context.facts.positional:
         kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
     return kept
@@ -73,7 +74,7 @@ def _rename_globals(tree: ast.Module, kept: set[str]) -> dict[str, str]:
     """Functions, classes and variables of the module: g0, g1, …"""
     names = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
     names |= {n for s in tree.body if isinstance(s, ast.Assign) for n in stored_names(s)}
-    shadowed = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    shadowed = {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     for _, function in local_functions(tree):
         shadowed |= {n for s in function.body for n in stored_names(s)}
     order = _Appearance(names - kept - shadowed, set())
@@ -85,14 +86,14 @@ def _rename_locals(
     tree: ast.Module, owner: ast.ClassDef | None, function: ast.FunctionDef, kept: set[str]
 ) -> dict[str, str]:
     """Locals and parameters of one function (functions nested in it included): v0, v1, …"""
-    names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    names |= {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    names = {n.id for n in walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    names |= {n.arg for n in walk(function) if isinstance(n, ast.arg)}
     names |= {
         n.name
-        for n in ast.walk(function)
+        for n in walk(function)
         if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
     }
-    names |= {n.name for n in ast.walk(function) if isinstance(n, ast.ExceptHandler) and n.name}
+    names |= {n.name for n in walk(function) if isinstance(n, ast.ExceptHandler) and n.name}
     order = _Appearance(names - kept, set())
     for part in (function.args, *function.body):
         order.visit(part)
@@ -102,9 +103,9 @@ def _rename_locals(
 def _numbered(
     tree: ast.Module, where: ast.Module | ast.FunctionDef, order: _Appearance, letter: str
 ) -> dict[str, str]:
-    taken = {n.id for n in ast.walk(where) if isinstance(n, ast.Name)} - set(order.found)
+    taken = {n.id for n in walk(where) if isinstance(n, ast.Name)} - set(order.found)
     if isinstance(where, ast.Module):
-        taken |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)} - set(
+        taken |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)} - set(
             order.found
         )
     numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
@@ -122,10 +123,10 @@ _REFLECTION = {"getattr", "setattr", "hasattr", "vars", "locals", "globals", "ev
 
 def _private_attributes(tree: ast.Module, context: Context) -> set[str]:
     """Attributes that the program's own classes define and that no built-in type has."""
-    if any(isinstance(n, ast.Name) and n.id == "__slots__" for n in ast.walk(tree)):
+    if any(isinstance(n, ast.Name) and n.id == "__slots__" for n in walk(tree)):
         return set()
     defined = {
-        n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
     }
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):

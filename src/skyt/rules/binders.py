@@ -21,19 +21,19 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 def own_comprehension_variables(context: Context) -> bool:
     changed = False
     for _, function in local_functions(context.tree):
-        for n in ast.walk(function):
+        for n in walk(function):
             if not isinstance(n, COMPREHENSIONS):
                 continue
             names = {x for g in n.generators for x in stored_names(g.target)}
             outside = {
                 m.id
-                for m in ast.walk(function)
-                if isinstance(m, ast.Name) and not any(m is k for k in ast.walk(n))
+                for m in walk(function)
+                if isinstance(m, ast.Name) and not any(m is k for k in walk(n))
             }
-            arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+            arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
             clash = names & (outside | arguments)
             first = n.generators[0].iter
-            if not clash or any(isinstance(k, ast.Name) and k.id in clash for k in ast.walk(first)):
+            if not clash or any(isinstance(k, ast.Name) and k.id in clash for k in walk(first)):
                 continue
             rename(n, {x: context.name(x) for x in sorted(clash)})
             context.record("own-comprehension-variables", " ".join(sorted(clash)), "fresh names")

@@ -18,7 +18,7 @@ FORBIDDEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 def _built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
     """(conditions, the one statement under them) of a loop that does one thing."""
-    if s.orelse or any(isinstance(n, FORBIDDEN) for n in ast.walk(s)):
+    if s.orelse or any(isinstance(n, FORBIDDEN) for n in walk(s)):
         return None
     conditions: list[ast.expr] = []
     body = s.body

@@ -31,11 +31,11 @@ FREE_MODULES = MODULES | {
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
-    for node in ast.walk(context.tree):
+    for node in walk(context.tree):
         if isinstance(node, ast.FunctionDef):
             if node.returns is not None:
                 changed, node.returns = True, None
-            for argument in ast.walk(node.args):
+            for argument in walk(node.args):
                 if isinstance(argument, ast.arg) and argument.annotation is not None:
                     changed, argument.annotation = True, None
         for name in ("body", "orelse", "finalbody"):
@@ -100,7 +100,7 @@ def _reachable(tree: ast.Module, entry: str) -> set[str]:
     users: dict[str, set[str]] = {}
     for s in tree.body:
         if isinstance(s, ast.FunctionDef | ast.ClassDef):
-            users.setdefault(s.name, set()).update(n.id for n in ast.walk(s) if isinstance(n, ast.Name))
+            users.setdefault(s.name, set()).update(n.id for n in walk(s) if isinstance(n, ast.Name))
         else:
             for name in stored_names(s):
                 users.setdefault(name, set()).update(read_names(s))
@@ -124,10 +124,10 @@ def name_entry_point(context: Context) -> bool:
     found = [s for s in tree.body if isinstance(s, kind)]
     if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
         return False
-    if any(isinstance(n, ast.Name) and n.id == facts.name for n in ast.walk(tree)):
+    if any(isinstance(n, ast.Name) and n.id == facts.name for n in walk(tree)):
         return False
     public = [s for s in found if not s.name.startswith("_")]
-    used = {n.id for s in found for n in ast.walk(s) if isinstance(n, ast.Name) and n.id != s.name}
+    used = {n.id for s in found for n in walk(s) if isinstance(n, ast.Name) and n.id != s.name}
     roots = [s for s in public if s.name not in used]
     if len(roots) != 1 or (
         isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
@@ -151,16 +151,16 @@ def imports_on_top(context: Context) -> bool:
     finder.visit(tree)
     if finder.unsafe or not finder.changed:
         return False
-    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-    bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    bound |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     if bound & (finder.modules | set(finder.aliases) | set(finder.members)):
         return False
     remover = _ImportRemover(finder)
     remover.visit(tree)
     used = read_names(tree)
     top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(finder.modules) if m in used]
-    before = text([s for s in ast.walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)])
+    before = text([s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)])
     tree.body = [*top, *tree.body]
     context.record("imports-on-top", before or "imports", text(top))
     return True

@@ -8,6 +8,7 @@ from skyt.rules.effects import conflict
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import (
+    walk,
     OPPOSITE,
     ORDER_OPPOSITE,
     call,
@@ -144,14 +145,14 @@ def rank(node: ast.expr, scope: Scope) -> tuple[object, ...]:
         return (9, 0, ast.dump(node))
     shape = type(node).__name__
     place = SHAPES.index(shape) if shape in SHAPES else len(SHAPES)
-    return (place, -sum(1 for _ in ast.walk(node)), masked(node, scope))
+    return (place, -sum(1 for _ in walk(node)), masked(node, scope))
 
 
 def masked(node: ast.expr, scope: Scope) -> str:
     """The text of an expression with its variables replaced by the order in which they are bound."""
     order = binding_order(scope)
     parts: list[str] = []
-    for n in ast.walk(node):
+    for n in walk(node):
         if isinstance(n, ast.Name):
             parts.append(f"{order[n.id]:03d}" if n.id in order else n.id)
         elif isinstance(n, ast.Constant):

@@ -52,8 +52,8 @@ def _table_or_text(node: ast.expr) -> bool:
 
 def _only_looked_up(where: ast.AST, name: str) -> bool:
     """Whether every use of a name reads its container in a way that neither changes it nor hands it on."""
-    parents = {id(c): p for p in ast.walk(where) for c in ast.iter_child_nodes(p)}
-    for n in ast.walk(where):
+    parents = {id(c): p for p in walk(where) for c in ast.iter_child_nodes(p)}
+    for n in walk(where):
         if not (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)):
             continue
         parent = parents.get(id(n))
@@ -105,7 +105,7 @@ def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         stores = sum(
             isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-            for n in ast.walk(info.node)
+            for n in walk(info.node)
         )
         rest = body[i + 1 :]
         if stores != 1 or count_reads(rest, name) != count_reads(info.node, name) or not count_reads(rest, name):
@@ -132,7 +132,7 @@ def inline_module_constant(context: Context) -> bool:
             or (isinstance(n, ast.arg) and n.arg == name)
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
             or (isinstance(n, ast.Global) and name in n.names)
-            for n in ast.walk(tree)
+            for n in walk(tree)
         )
         table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
         if binders != 1 or (table and not _only_looked_up(tree, name)):

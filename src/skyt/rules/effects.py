@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.rules.syntax import int_value
+from skyt.rules.syntax import walk, int_value
 from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is_str, kind, ordered
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def pure_call(node: ast.Call, pure: Container[str]) -> bool:
 def _pure_lambda(node: ast.Lambda, pure: Container[str]) -> bool:
     return all(
         not isinstance(n, ast.Call) or (mutates_receiver(n) is None and pure_call(n, pure))
-        for n in ast.walk(node.body)
+        for n in walk(node.body)
     )
 
 
@@ -272,7 +272,7 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         (found.reads if isinstance(node.ctx, ast.Load) else found.writes).add(node.id)
         return
     if isinstance(node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        found.reads |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        found.reads |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         found.other = found.other or not isinstance(node, ast.Lambda)
         return
     for child in ast.iter_child_nodes(node):
@@ -308,7 +308,7 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         if scope.type_of(node.iter) not in IMMUTABLE:
             found.heap_reads.add(root(node.iter))
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        own = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         found.writes -= own
         found.reads -= own
     elif isinstance(node, ast.UnaryOp | ast.BoolOp | ast.If | ast.IfExp):

@@ -19,6 +19,7 @@ from skyt.rules.program import FunctionInfo, Program
 from skyt.rules.registry import RULES, Applied, Place, Rule
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import (
+    walk,
     LOOPS,
     NESTED,
     compare,
@@ -66,6 +67,7 @@ class Context:
     rules: Sequence[Rule]
     trace: list[Applied] = field(default_factory=list)
     fresh: int = 0
+    _used: set[str] = field(default_factory=set)
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
 
@@ -98,12 +100,13 @@ class Context:
 
     def name(self, base: str = "t") -> str:
         """A name that occurs nowhere in the program."""
-        used = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name)}
-        used |= {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
+        if not self._used:
+            self._used = {n.id for n in walk(self.tree) if isinstance(n, ast.Name)}
+            self._used |= {n.arg for n in walk(self.tree) if isinstance(n, ast.arg)}
         while True:
             self.fresh += 1
             candidate = f"{base}_{self.fresh}"
-            if candidate not in used:
+            if candidate not in self._used:
                 return candidate
 
 
@@ -119,7 +122,7 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(plain.text)
-            if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+            if sum(1 for _ in walk(tree)) > MAX_NODES:
                 return NormalForm(plain.text, complete=False)
             return _run(tree, facts, RULES if rules is None else rules)
         except (RecursionError, MemoryError, OutOfBudget):
@@ -336,7 +339,7 @@ def _range_facts(s: ast.For, scope: Scope) -> list[ast.expr]:
     return [
         compare(name, op, bound)
         for op, bound in ((ast.GtE, low), (ast.Lt, high))
-        if not any(isinstance(n, ast.Name) and n.id in written for n in ast.walk(bound))
+        if not any(isinstance(n, ast.Name) and n.id in written for n in walk(bound))
     ]
 
 

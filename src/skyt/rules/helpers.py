@@ -62,8 +62,8 @@ def hoist_function(context: Context) -> bool:
 
 
 def _bound(function: ast.FunctionDef) -> set[str]:
-    names = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
-    for n in ast.walk(function):
+    names = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
+    for n in walk(function):
         if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
             names.add(n.id)
         elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
@@ -78,14 +78,16 @@ def _bound(function: ast.FunctionDef) -> set[str]:
 def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at its end."""
     program = context.program
+    if all(info.public for info in program.functions.values()):
+        return False
     for info in list(program.functions.values()):
-        if not _inlinable(info, context):
+        if info.public or not _inlinable(info, context):
             continue
         key = _key(info)
         calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
         if not calls or _mentions(context.tree, info) != len(calls):
             continue
-        grown = sum(1 for _ in ast.walk(info.node)) * (len(calls) - 1)
+        grown = sum(1 for _ in walk(info.node)) * (len(calls) - 1)
         if grown > MAX_INLINED:
             continue
         for owner, call in calls:
@@ -111,14 +113,14 @@ def _inlinable(info: FunctionInfo, context: Context) -> bool:
         return False
     if info.owner is None and node not in context.tree.body:
         return False
-    if any(isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node for n in ast.walk(node)):
+    if any(isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node for n in walk(node)):
         return False
     same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
     return len(same_name) == 1 and not any(True for _ in _calls(node, info))
 
 
 def _calls(where: ast.FunctionDef, info: FunctionInfo) -> Iterator[ast.Call]:
-    for n in ast.walk(where):
+    for n in walk(where):
         if isinstance(n, ast.Call) and not n.keywords and not any(isinstance(a, ast.Starred) for a in n.args):
             if info.owner is None:
                 if isinstance(n.func, ast.Name) and n.func.id == info.node.name:
@@ -131,7 +133,7 @@ def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
     """How often the helper is named at all (a mention that is not a call forbids inlining)."""
     if info.owner is None:
         return count_reads(tree, info.node.name)
-    return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in ast.walk(tree))
+    return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in walk(tree))
 
 
 def _drop_if_unused(context: Context, info: FunctionInfo, key: str) -> None:
@@ -209,12 +211,12 @@ def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, i
     """The statement list and index of the innermost statement that holds a call."""
     body: list[ast.stmt] = getattr(holder, name)
     for i, s in enumerate(body):
-        if not any(n is call for n in ast.walk(s)):
+        if not any(n is call for n in walk(s)):
             continue
         for part in (s, *getattr(s, "handlers", ())):
             for field in ("body", "orelse", "finalbody"):
                 inner = getattr(part, field, None)
-                if isinstance(inner, list) and any(n is call for x in inner for n in ast.walk(x)):
+                if isinstance(inner, list) and any(n is call for x in inner for n in walk(x)):
                     return None if isinstance(s, NESTED) else _locate(part, field, call)
         return holder, name, i
     return None

@@ -10,7 +10,7 @@ from skyt.rules.effects import Effects, conflict, disturbs
 from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import LOOPS, NESTED, clone, count_reads, load, size, stored_names, substitute
+from skyt.rules.syntax import walk, LOOPS, NESTED, clone, count_reads, load, size, stored_names, substitute
 from skyt.rules.types import IMMUTABLE
 
 SMALL = 12
@@ -162,7 +162,7 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
 def _only_store(function: ast.FunctionDef, name: str) -> bool:
     stores = sum(
         isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-        for n in ast.walk(function)
+        for n in walk(function)
     )
     return stores == 1
 
@@ -174,7 +174,7 @@ def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, sco
     if uses == 1 and not looped:
         return True
     cheap = size(value) <= SMALL and not any(
-        isinstance(n, COMPREHENSIONS) or (isinstance(n, ast.Call) and not _is_len(n)) for n in ast.walk(value)
+        isinstance(n, COMPREHENSIONS) or (isinstance(n, ast.Call) and not _is_len(n)) for n in walk(value)
     )
     fresh = scope.type_of(value) not in IMMUTABLE
     return cheap and not fresh
@@ -185,7 +185,7 @@ def _is_len(node: ast.Call) -> bool:
 
 
 def _inside_loop(t: ast.stmt, name: str) -> bool:
-    for n in ast.walk(t):
+    for n in walk(t):
         if isinstance(n, ast.While) and count_reads(n, name):
             return True
         if isinstance(n, ast.For) and count_reads(n.body, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from skyt.rules.syntax import NESTED, blocks, read_names, stored_names
+from skyt.rules.syntax import walk, NESTED, blocks, read_names, stored_names
 
 Names = frozenset[str]
 EMPTY: Names = frozenset()
@@ -17,11 +17,11 @@ class Liveness:
     def __init__(self, function: ast.FunctionDef) -> None:
         self.after: dict[int, Names] = {}
         self.before: dict[int, Names] = {}
-        names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-        nested = [n for n in ast.walk(function) if isinstance(n, NESTED) and n is not function]
-        self.always: Names = frozenset(n.id for f in nested for n in ast.walk(f) if isinstance(n, ast.Name))
-        guarded = any(isinstance(n, ast.Try | ast.With | ast.Match) for n in ast.walk(function))
-        if guarded or any(isinstance(n, ast.Global | ast.Nonlocal) for n in ast.walk(function)):
+        names = {n.id for n in walk(function) if isinstance(n, ast.Name)}
+        nested = [n for n in walk(function) if isinstance(n, NESTED) and n is not function]
+        self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
+        guarded = any(isinstance(n, ast.Try | ast.With | ast.Match) for n in walk(function))
+        if guarded or any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(function)):
             self.always = frozenset(names)
         self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
 
@@ -61,7 +61,7 @@ class Liveness:
         if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
             return out | read_names(s.value) | {s.target.id}
         if isinstance(s, ast.Delete):
-            return out | {n.id for n in ast.walk(s) if isinstance(n, ast.Name)}
+            return out | {n.id for n in walk(s) if isinstance(n, ast.Name)}
         return (out - killed) | read_names(s)
 
     def _loop(

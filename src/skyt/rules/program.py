@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 from skyt.rules.effects import OWNERS, mutates_receiver, pure_call
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.infer import Inference
-from skyt.rules.syntax import NESTED, local_functions, walk_shallow
+from skyt.rules.syntax import NESTED, local_functions, returns, walk, walk_shallow
 from skyt.rules.types import ANY, Type, element, join, kind
 
 MAX_ROUNDS = 8
+BINDING = (
+    *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.Call),
+    *(ast.withitem, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Lambda, ast.FunctionDef, ast.ClassDef),
+    *(ast.Yield, ast.YieldFrom, ast.Await, ast.Match),
+)
 
 
 @dataclass
@@ -29,6 +34,7 @@ class FunctionInfo:
     env: dict[str, Type] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
     assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
     owned: frozenset[str] = frozenset()
     captured: frozenset[str] = frozenset()
     nonnegative: frozenset[str] = frozenset()
@@ -74,7 +80,7 @@ class Program:
             for n in walk_shallow(s)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
-        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in ast.walk(tree))
+        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(tree))
         self._collect()
         self._infer()
         self._ownership()
@@ -91,7 +97,7 @@ class Program:
     def _collect(self) -> None:
         for owner, node in local_functions(self.tree):
             self._add(owner, node)
-            for inner in ast.walk(node):
+            for inner in walk(node):
                 if isinstance(inner, ast.FunctionDef) and inner is not node:
                     self._add(None, inner)
         self.inference.classes = {s.name for s in self.tree.body if isinstance(s, ast.ClassDef)}
@@ -104,10 +110,11 @@ class Program:
         info.public = public and (bool(info.parameters) or node.name in facts.public)
         self.functions[id(node)] = info
         self.by_name[("." if owner else "") + node.name] = info
-        inner = [n for n in ast.walk(node) if isinstance(n, NESTED) and n is not node]
+        inner = [n for n in walk(node) if isinstance(n, NESTED) and n is not node]
         info.captured = frozenset(
-            n.id for nested in inner for n in ast.walk(nested) if isinstance(n, ast.Name)
+            n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name)
         )
+        info.binding = [n for n in _own_nodes(node) if isinstance(n, BINDING)]
         for target, value in _assignments(node):
             info.assigned.setdefault(target, []).append(value)
 
@@ -147,10 +154,8 @@ class Program:
 
     def _infer_function(self, info: FunctionInfo) -> None:
         env, infer = info.env, self.inference
-        nested = {id(n) for f in info.node.body for n in ast.walk(f) if isinstance(n, ast.FunctionDef)}
         returned: Type = None
-        falls = True
-        for node in _own_nodes(info.node, nested):
+        for node in info.binding:
             if isinstance(node, ast.Return):
                 returned = join(returned, infer.of(node.value, env))
             elif isinstance(node, ast.Assign):
@@ -178,9 +183,7 @@ class Program:
                 env[node.name] = ANY
             elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Match):
                 returned = ANY
-                env.update({n.id: ANY for n in ast.walk(info.node) if isinstance(n, ast.Name)})
-        from skyt.rules.syntax import returns
-
+                env.update({n.id: ANY for n in walk(info.node) if isinstance(n, ast.Name)})
         falls = not returns(info.node.body)
         key = ("." if info.owner else "") + info.node.name
         if self.by_name.get(key) is info:
@@ -292,7 +295,7 @@ class Program:
             candidates -= impure
 
     def _is_pure(self, info: FunctionInfo, candidates: set[str]) -> bool:
-        for node in ast.walk(info.node):
+        for node in walk(info.node):
             if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
                 if not (isinstance(node.value, ast.Name) and node.value.id in info.owned):
                     return False
@@ -319,13 +322,13 @@ class Program:
             info.nonnegative = nonnegative_variables(info, self)
 
 
-def _own_nodes(function: ast.FunctionDef, nested: set[int]) -> Iterator[ast.AST]:
+def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """Nodes of a function in source order, without the insides of functions nested in it."""
     pending: list[ast.AST] = list(reversed(function.body))
     while pending:
         node = pending.pop()
         yield node
-        if id(node) not in nested and not isinstance(node, ast.ClassDef):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
@@ -339,7 +342,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 def _assignments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
     """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target, node.value)
@@ -392,8 +395,8 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
 def _owned(info: FunctionInfo) -> Iterator[str]:
     """Local containers that this function made itself and that nobody else can reach while it runs."""
     escaping: set[str] = set()
-    parents = {id(c): p for p in ast.walk(info.node) for c in ast.iter_child_nodes(p)}
-    for node in ast.walk(info.node):
+    parents = {id(c): p for p in walk(info.node) for c in ast.iter_child_nodes(p)}
+    for node in walk(info.node):
         if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
             continue
         if node.id in info.captured or not _harmless_use(node, parents):

@@ -118,6 +118,7 @@ def _listen(config: ServeConfig) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((config.host, config.port))
+        listening.listen(2048)  # from here on clients wait instead of being refused
     except OSError as error:
         listening.close()
         raise UserError(
