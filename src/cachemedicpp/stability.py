@@ -1,6 +1,6 @@
 """Stability around the clean state: logit sensitivity and amplification, by finite differences.
 
-    z(S)            next-token logits when the last token of a prompt reads the state S of the tokens before it
+    z(S)            next-token logits when a prompt's last token reads the state S of those before it
     Sens(delta)     E || z(S + delta) - z(S) ||_2, the norm taken over the top-k logits of z(S)
     gamma(l, h)     median || z(S + delta_lh) - z(S) ||_2 / (||delta_lh||_F + eps0)
 
@@ -11,6 +11,7 @@ measured at every norm, 0 included, so a repair's drift on a clean state is on t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,5 +163,5 @@ def amplification(
 
 def relative_norm(clean: KVState, layers: Sequence[int], norm: float) -> float:
     """`||delta||_F / ||S||_F` over the perturbed layers: how large a delta norm is for this cache."""
-    delta = sum((norm * float(clean.rms(layer)[0])) ** 2 for layer in layers) ** 0.5
+    delta = math.sqrt(sum((norm * float(clean.rms(layer)[0])) ** 2 for layer in layers))
     return delta / float(clean.norm(layers)[0])

@@ -1,0 +1,45 @@
+"""How defences are called and drawn: one order, one name and one colour, in every figure and table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homeostat.figures import MARKERS, PALETTE
+
+# black for no defence; the others keep their colour whichever of them a run has
+_LOOK = {
+    "none": ("no defence", 6),
+    "best_heuristic": ("best heuristic", 4),
+    "A": ("A low-rank", 0),
+    "B": ("B shrinkage", 5),
+    "C": ("C shared", 3),
+    "G": ("G calibrated", 2),
+    "guard": ("guard", 1),
+    "G+guard": ("G + guard", 7),
+    "baseline": ("no defence", 6),
+    "heuristics": ("best heuristic", 4),
+    "cachemedic": ("CacheMedic++", 0),
+    "lambda_contr_0": ("CacheMedic++, λ_contr = 0", 5),
+}
+ORACLE_SUFFIX = ":oracle"
+
+
+def label(defence: str) -> str:
+    """The name in a legend or a table."""
+    if defence.endswith(ORACLE_SUFFIX):
+        return f"{label(defence.removesuffix(ORACLE_SUFFIX))} (oracle mask)"
+    return _LOOK[defence][0] if defence in _LOOK else defence.replace("_", " ")
+
+
+def look(defence: str) -> dict[str, Any]:
+    """Colour and marker of a curve."""
+    place = _LOOK[defence][1] if defence in _LOOK else 8
+    return {"color": PALETTE[place], "marker": MARKERS[place]}
+
+
+def headline(defences: list[str]) -> list[str]:
+    """The defences a figure shows, in order: none, the best heuristic, then every operator and guard."""
+    order = [name for name in _LOOK if name in defences]
+    singles = {"reset_clear", "smoothing", "masking_dropout", "clipping_renorm"}
+    rest = [d for d in defences if d not in _LOOK and d not in singles and not d.endswith(ORACLE_SUFFIX)]
+    return order + rest

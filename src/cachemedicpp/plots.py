@@ -1,0 +1,235 @@
+"""The four figures of the protocol, drawn from the records of a run and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cachemedicpp.labels import headline, label, look
+from homeostat.errors import UserError
+from homeostat.figures import DIVERGING, SEQUENTIAL, save, style
+from homeostat.records import Record, read_record
+
+FIGURES = (
+    "figA_score_vs_eps",
+    "figB_clean_vs_overhead_pareto",
+    "figC_logit_sensitivity",
+    "figD_amplification_map",
+)
+
+
+def read_metrics(run_dir: Path, name: str) -> Record:
+    """One metrics file of a run; without it there is nothing to draw, and saying so is all that is done."""
+    path = run_dir / "metrics" / f"{name}.json"
+    if not path.exists():
+        raise UserError(f"{path} does not exist: run the stage that measures it before drawing figures")
+    metrics: Record = read_record(path, "metric_record")["metrics"]
+    return metrics
+
+
+def render(run_dir: Path) -> list[Path]:
+    """Draw all figures of a run (PNG and PDF) into `paper/figures`."""
+    tasks, stability = read_metrics(run_dir, "task_metrics"), read_metrics(run_dir, "stability_metrics")
+    target = run_dir / "paper" / "figures"
+    written: list[Path] = []
+    with style():
+        written += save(score_vs_eps(tasks), target / FIGURES[0])
+        written += save(clean_vs_overhead(tasks), target / FIGURES[1])
+        written += save(logit_sensitivity(stability), target / FIGURES[2])
+        written += save(amplification_map(stability), target / FIGURES[3])
+    return written
+
+
+def score_vs_eps(metrics: Record) -> Any:
+    """Figure A: robustness score against epsilon, over all types and for each of them."""
+    from matplotlib import pyplot
+
+    curves, by_type = metrics["robustness.score"], metrics["robustness.by_type"]
+    defences = headline(_names(curves))
+    types = list(dict.fromkeys(entry["type"] for entry in by_type))
+    figure = pyplot.figure(figsize=(11.0, 4.6))
+    columns = max(1, -(-len(types) // 2))
+    grid = figure.add_gridspec(2, 2 + columns, width_ratios=[1.0, 1.0, *[0.85] * columns])
+    main = figure.add_subplot(grid[:, :2])
+    for name in defences:
+        _curve(main, [e for e in curves if e["defence"] == name], "epsilon", name)
+    main.set(xlabel="corruption severity ε", ylabel="robustness score", title="all types")
+    main.set_ylim(bottom=0)
+    main.legend(loc="best")
+    for place, kind in enumerate(types):
+        axes = figure.add_subplot(grid[place // columns, 2 + place % columns], sharex=main, sharey=main)
+        for name in defences:
+            points = [e for e in by_type if e["defence"] == name and e["type"] == kind]
+            _curve(axes, points, "epsilon", name, size=3)
+        axes.set_title(kind.replace("_", " "), fontsize=9)
+        axes.tick_params(labelsize=8, labelleft=place % columns == 0)
+    smallest = min((e["epsilon"] for e in curves if e["epsilon"] > 0), default=0.1)
+    ticks = sorted({e["epsilon"] for e in curves})
+    main.set_xscale("symlog", linthresh=smallest)
+    main.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    main.minorticks_off()
+    return figure
+
+
+def clean_vs_overhead(metrics: Record) -> Any:
+    """Figure B: what a defence costs where nothing is wrong, in quality and in throughput."""
+    from matplotlib import pyplot
+
+    regression = {entry["defence"]: entry for entry in metrics["clean_regression"]}
+    overhead = {entry["defence"]: entry for entry in metrics.get("overhead", [])}
+    shared = [name for name in regression if name in overhead and not name.endswith(":oracle")]
+    if not shared:
+        raise UserError("no overhead in the task metrics: set eval.measure_overhead: true and evaluate again")
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.2))
+    points = []
+    for name in shared:
+        x, y = overhead[name]["relative_throughput"], regression[name]["value"]
+        low, high = regression[name]["ci"]
+        axes.errorbar(
+            x, y, yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], linestyle="none", capsize=2, **look(name)
+        )
+        points.append((x, y, name))
+    for (x, y, name), (dx, dy, side) in zip(points, _offsets(points), strict=True):
+        axes.annotate(
+            label(name), (x, y), textcoords="offset points", xytext=(dx, dy), fontsize=8, ha=side, va="center"
+        )
+    front = _pareto(points)
+    if len(front) > 1:
+        axes.plot(*zip(*front, strict=True), color="#999999", linestyle="--", linewidth=1, zorder=0)
+    axes.axhline(0, color="#999999", linewidth=0.8)
+    axes.set(
+        xlabel="throughput relative to no defence (right is cheaper)", ylabel="robustness score lost at ε = 0"
+    )
+    axes.margins(x=0.22, y=0.12)
+    return figure
+
+
+def logit_sensitivity(metrics: Record) -> Any:
+    """Figure C: drift of the next-token logits against the norm of a perturbation of the state."""
+    from matplotlib import pyplot
+
+    points = metrics["stability.logit_sensitivity"]
+    settings = metrics["stability.settings"]
+    names = headline(list(points[0]["value"]))
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.4))
+    norms = [point["delta_norm"] for point in points]
+    small = min((n for n in norms if n > 0), default=1.0)
+    largest = max(max(point["value"].values()) for point in points)
+    for name in names:
+        drawn = [
+            {"delta_norm": p["delta_norm"], "value": p["value"][name], "ci": p["ci"][name]} for p in points
+        ]
+        text = label(name)
+        if name in ("heuristics", "cachemedic"):
+            text = f"{text} ({settings['curves'][name]})"
+        _curve(axes, drawn, "delta_norm", name, text=text)
+    axes.set_xscale("symlog", linthresh=small)
+    axes.set_yscale("symlog", linthresh=max(largest * 1e-4, 1e-4))
+    axes.set_xticks(norms, [f"{n:g}" for n in norms])
+    axes.minorticks_off()
+    top = settings["topk_logits"]
+    axes.set(
+        xlabel="perturbation norm δ (δ = 0: drift on the clean state)",
+        ylabel=f"‖z(S + δ) − z(S)‖₂, top {top} logits" if top else "‖z(S + δ) − z(S)‖₂",
+    )
+    axes.legend(loc="lower right")
+    above = axes.secondary_xaxis("top")
+    above.set_xticks(norms, [f"{100 * p['relative_norm']:.2g}" for p in points])
+    above.set_xlabel("norm of δ relative to the state, %")
+    above.minorticks_off()
+    return figure
+
+
+def amplification_map(metrics: Record) -> Any:
+    """Figure D: which layers and heads turn a perturbation into drift, before and after repair."""
+    import numpy as np
+    from matplotlib import colors, pyplot
+
+    entries = metrics["stability.amplification_map"]
+    names = [n for n in headline(list(entries[0]["after_by_defence"])) if n != "heuristics"]
+    layers = sorted({e["layer"] for e in entries})
+    heads = sorted({e["head"] for e in entries})
+
+    def table(values: Iterable[float]) -> Any:
+        grid = np.full((len(layers), len(heads)), np.nan)
+        for entry, value in zip(entries, values, strict=True):
+            grid[layers.index(entry["layer"]), heads.index(entry["head"])] = value
+        return grid
+
+    before = table(e["before"] for e in entries)
+    maps = [("no defence", before)]
+    maps += [(f"with {label(n)}", table(e["after_by_defence"][n] for e in entries)) for n in names]
+    floor = 1e-6
+    low = max(floor, float(np.nanmin(before)))
+    high = max(float(np.nanmax(m)) for _, m in maps)
+    shade = colors.LogNorm(low, max(high, low * 1.01))
+    width = 1.6 + 1.5 * (len(maps) + len(names))
+    height = max(3.0, 1.2 + 0.16 * len(layers))
+    figure, axes = pyplot.subplots(
+        1, len(maps) + len(names), figsize=(width, height), sharey=True, squeeze=False
+    )
+    for place, (title, values) in zip(axes[0], maps, strict=False):
+        image = place.imshow(np.clip(values, low, None), norm=shade, cmap=SEQUENTIAL, aspect="auto")
+        place.set_title(title, fontsize=9)
+    figure.colorbar(image, ax=list(axes[0][: len(maps)]), label="amplification γ", fraction=0.04)
+    ratios = [np.log2(np.clip(m, floor, None) / np.clip(before, floor, None)) for _, m in maps[1:]]
+    if ratios:
+        most = min(4.0, max(0.25, max(float(np.nanmax(np.abs(r))) for r in ratios)))
+        for place, ratio, name in zip(axes[0][len(maps) :], ratios, names, strict=True):
+            change = place.imshow(ratio, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto")
+            place.set_title(f"change, {label(name)}", fontsize=9)
+        figure.colorbar(change, ax=list(axes[0][len(maps) :]), label="log₂(after / before)", fraction=0.04)
+    for place in axes[0]:
+        place.set_xticks(range(len(heads)), [str(h) for h in heads])
+        place.set_yticks(range(len(layers)), [str(layer) for layer in layers], fontsize=7)
+        place.set_xlabel("KV head")
+        place.grid(False)
+    axes[0][0].set_ylabel("layer")
+    return figure
+
+
+def _curve(
+    axes: Any, points: Sequence[Record], x: str, name: str, size: float | None = None, text: str | None = None
+) -> None:
+    """A line with its confidence band; values that are not numbers leave a gap."""
+    kept = sorted((p for p in points if p["value"] is not None), key=lambda p: p[x])
+    if not kept:
+        return
+    xs = [p[x] for p in kept]
+    extra = {} if size is None else {"markersize": size, "linewidth": 1.2}
+    style_ = look(name)
+    axes.plot(xs, [p["value"] for p in kept], label=text or label(name), **style_, **extra)
+    bounded = [p for p in kept if None not in p["ci"]]
+    axes.fill_between(
+        [p[x] for p in bounded],
+        [p["ci"][0] for p in bounded],
+        [p["ci"][1] for p in bounded],
+        color=style_["color"],
+        alpha=0.15,
+        linewidth=0,
+    )
+
+
+def _names(entries: Iterable[Record]) -> list[str]:
+    return list(dict.fromkeys(entry["defence"] for entry in entries))
+
+
+def _pareto(points: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
+    """Points that no other beats on both axes: more throughput, less lost."""
+    front = [
+        (x, y)
+        for x, y, _ in points
+        if not any((a >= x and b <= y) and (a > x or b < y) for a, b, _ in points)
+    ]
+    return sorted(set(front))
+
+
+def _offsets(points: Sequence[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Where to write each label so that neighbours do not cover each other."""
+    order = sorted(range(len(points)), key=lambda i: (points[i][1], points[i][0]))
+    found: list[tuple[float, float, str]] = [(0.0, 0.0, "left")] * len(points)
+    for rank, index in enumerate(order):
+        side = "left" if rank % 2 else "right"
+        found[index] = (7.0 if rank % 2 else -7.0, (rank % 3 - 1) * 7.0, side)
+    return found
