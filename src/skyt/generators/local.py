@@ -51,7 +51,7 @@ class LocalModel:
 
         ids = self._prompt_ids(batch[0].prompt).expand(len(batch), -1)  # [B, T]
         seeds = [request.seed for request in batch]
-        noise = _GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
+        noise = GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
         with torch.inference_mode():
             out = self._model.generate(
                 input_ids=ids,
@@ -87,7 +87,7 @@ class LocalModel:
         return ids
 
 
-class _GumbelSampling:
+class GumbelSampling:
     """A logits processor that turns greedy choice into sampling, with a random stream for each row."""
 
     def __init__(self, seeds: Sequence[int], temperature: float, top_p: float) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.generators.local import _GumbelSampling as GumbelSampling
+from skyt.generators.local import GumbelSampling
 from skyt.serve import answers
 from skyt.serve.codec import BadJsonError, read_json, write_json
 from skyt.serve.config import LocalUpstream
