@@ -37,6 +37,7 @@ def figure(
     note: str = "",
     before: float | None = None,
     main: bool = False,
+    digits: int | None = None,
 ) -> Block:
     """One headline figure; `before` is what it was without repair, `main` marks the ones to read first."""
     return {
@@ -48,6 +49,7 @@ def figure(
         "note": note,
         "before": number(before),
         "main": main,
+        "digits": digits,
     }
 
 
@@ -115,10 +117,13 @@ def chart(
     y_scale: str = "linear",
     y_limits: tuple[float, float] | None = None,
     mode: str = "line",
+    off: Sequence[str] = (),
+    looks: Mapping[str, int] | None = None,
 ) -> Block:
     """Curves with bands (`mode="line"`), labelled points (`"scatter"`) or counts (`"steps"`).
 
     Panels of one `group` are drawn side by side; the reader chooses the group, and series by their names.
+    Series named in `off` start hidden; `looks` fixes the colour (a number of the palette) of some names.
     """
     return {
         "kind": "chart",
@@ -126,6 +131,8 @@ def chart(
         "title": title,
         "note": note,
         "mode": mode,
+        "off": list(off),
+        "looks": dict(looks or {}),
         "x": {"label": x, "scale": x_scale},
         "y": {"label": y, "scale": y_scale, "limits": list(y_limits) if y_limits else None},
         "panels": list(panels),
@@ -144,6 +151,7 @@ def heatmap(
     value: str,
     note: str = "",
     centre: float | None = None,
+    log: bool = False,
 ) -> Block:
     """Maps on one shared colour scale; with a `centre` the scale diverges from it."""
     return {
@@ -153,6 +161,7 @@ def heatmap(
         "note": note,
         "value": value,
         "centre": centre,
+        "log": log,
         "x": {"label": x, "ticks": [str(t) for t in x_ticks]},
         "y": {"label": y, "ticks": [str(t) for t in y_ticks]},
         "maps": [{"name": name, "values": [[number(v) for v in row] for row in rows]} for name, rows in maps],

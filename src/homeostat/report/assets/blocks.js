@@ -30,8 +30,8 @@ function drawFigures(block) {
   return h("div", { class: "figures" }, block.items.map((f) => h("div", { class: f.main ? "headline main" : "headline" },
     h("span", { class: "label" }, f.label),
     h("span", { class: "value", title: f.value === null ? "" : String(f.value) },
-      f.before !== null && h("span", { class: "before" }, format(f.before), " → "), format(f.value)),
-    f.low !== null && h("span", { class: "range" }, `${f.level ? `${Math.round(100 * f.level)} %: ` : ""}${range(f.low, f.high)}`),
+      f.before !== null && h("span", { class: "before" }, format(f.before, f.digits), " → "), format(f.value, f.digits)),
+    f.low !== null && h("span", { class: "range" }, `${f.level ? `${Math.round(100 * f.level)} %: ` : ""}${range(f.low, f.high, f.digits)}`),
     f.note && h("span", { class: "note" }, f.note))));
 }
 

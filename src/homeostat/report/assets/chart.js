@@ -15,10 +15,11 @@ function drawChart(block) {
   const names = [...new Set(block.panels.flatMap((p) => p.series.map((s) => s.name)))];
   const variants = [...new Set(block.panels.flatMap((p) => p.series.map((s) => s.variant)))].filter((v) => v !== null);
   const groups = [...new Set(block.panels.map((p) => p.group))].filter((g) => g !== null);
-  const state = { off: new Set(), offVariant: new Set(), group: groups[0] ?? null, log: block.y.scale === "log" };
+  const state = { off: new Set(block.off), offVariant: new Set(), group: groups[0] ?? null, log: block.y.scale === "log" };
+  const number = (s) => block.looks[s.name] ?? names.indexOf(s.name);
   const look = (s) => ({
-    colour: names.indexOf(s.name) % COLOURS,
-    shape: SHAPES[names.indexOf(s.name) % SHAPES.length],
+    colour: number(s) % COLOURS,
+    shape: SHAPES[number(s) % SHAPES.length],
     dash: DASHES[Math.max(0, variants.indexOf(s.variant)) % DASHES.length],
   });
   const shown = (s) => !state.off.has(s.name) && !state.offVariant.has(s.variant);
@@ -42,7 +43,7 @@ function drawChart(block) {
       "div",
       { class: "controls" },
       groups.length > 1 && choice("Show", groups, state.group, (g) => { state.group = g; redraw(); }),
-      block.mode !== "steps" && block.mode !== "scatter" &&
+      block.mode === "line" && (state.log || isWide(block)) &&
         toggle("log scale", state.log, (on) => { state.log = on; redraw(); }),
     ),
     names.length > 1 && legend(names, state.off, (n) => legendMark(look({ name: n, variant: null })), redraw),
@@ -53,6 +54,14 @@ function drawChart(block) {
   );
   redraw();
   return figure;
+}
+
+// Whether a logarithmic axis would show anything that a linear one hides.
+function isWide(block) {
+  return block.panels.some((panel) => {
+    const sizes = panel.series.flatMap((s) => s.points.map((p) => p[1])).filter((v) => v !== null && v !== 0).map(Math.abs);
+    return sizes.length > 1 && Math.max(...sizes) > 20 * Math.min(...sizes) && block.y.limits === null;
+  });
 }
 
 function choice(label, options, current, chosen) {
@@ -81,7 +90,7 @@ function toggle(label, on, changed) {
 function legend(names, off, mark, redraw) {
   const buttons = names.map((name) =>
     h("button", {
-      type: "button", class: "key", "aria-pressed": "true", title: "Click to hide or show; double-click for this one only",
+      type: "button", class: "key", "aria-pressed": off.has(name) ? "false" : "true", title: "Click to hide or show; double-click for this one only",
       onclick: (event) => {
         if (off.has(name)) off.delete(name); else off.add(name);
         event.currentTarget.setAttribute("aria-pressed", off.has(name) ? "false" : "true");
@@ -135,15 +144,17 @@ function makePanel(block, panel, look, shown, state) {
 
 function drawPanel(block, panel, look, shown, log, width, tip) {
   const height = width > 560 ? Math.min(400, width * 0.46) : Math.max(210, width * 0.62);
-  const box = { left: 54, right: width - 14, top: 12, bottom: height - 42 };
+  const box = { left: 0, right: width - 14, top: 12, bottom: height - 42 };
   const visible = panel.series.filter(shown);
   const points = visible.flatMap((s) => s.points.map((p) => ({ s, x: p[0], y: p[1], low: p[2], high: p[3] })));
   const live = points.filter((p) => p.y !== null && p.x !== null);
   const xs = [...new Set(live.map((p) => p.x))].sort((a, b) => a - b);
-  const xScale = makeScale(panel.series.flatMap((s) => s.points.map((p) => p[0])), block.x.scale, box.left, box.right);
   const spread = live.flatMap((p) => [p.y, p.low, p.high]).filter((v) => v !== null);
   const yKind = log ? "log" : "linear";
   const yScale = makeScale(spread, yKind, box.bottom, box.top, block.y.limits || (block.mode === "steps" ? [0] : []));
+  box.left = 30 + 7 * Math.max(...yScale.ticks.map((t) => tick(t).length), 2);
+  const xScale = makeScale(panel.series.flatMap((s) => s.points.map((p) => p[0])), block.x.scale, box.left, box.right);
+  if (block.mode === "line" && xs.length > 1 && xs.length <= 10) xScale.ticks = xs;
   const yLabel = panel.y || block.y.label;
 
   const root = svg("svg", {
@@ -173,7 +184,7 @@ function drawAxes(block, xScale, yScale, box, yLabel, width, height) {
   let last = -Infinity;
   for (const t of xScale.ticks) {
     const x = xScale.at(t);
-    if (x - last < 30) continue;
+    if (x - last < 12 + 6 * tick(t).length) continue;
     last = x;
     g.append(svg("path", { d: `M${x},${box.bottom}v4`, class: "rule" }),
       svg("text", { x, y: box.bottom + 16, "text-anchor": "middle" }, tick(t)));

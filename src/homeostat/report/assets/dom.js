@@ -38,7 +38,7 @@ function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }
 
-// Numbers: three decimals up to thousands, four significant digits elsewhere; a missing figure is a dash.
+// Numbers: three or four significant digits; a missing figure is a dash.
 function format(value, digits) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -50,7 +50,7 @@ function format(value, digits) {
   if (size >= 1000) return value.toLocaleString("en", { maximumFractionDigits: 0 });
   if (size >= 100) return value.toFixed(1);
   if (size >= 10) return value.toFixed(2);
-  return value.toFixed(3);
+  return value.toFixed(size >= 0.1 || size === 0 ? 3 : 4);
 }
 
 function range(low, high, digits) {

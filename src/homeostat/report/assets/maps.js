@@ -13,6 +13,7 @@ function mix(stops, share) {
 
 function colourScale(block) {
   const values = block.maps.flatMap((m) => m.values.flat()).filter((v) => v !== null);
+  if (block.log) values.splice(0, values.length, ...values.filter((v) => v > 0));
   let low = values.length ? Math.min(...values) : 0;
   let high = values.length ? Math.max(...values) : 1;
   if (block.centre !== null) {
@@ -21,7 +22,9 @@ function colourScale(block) {
     high = block.centre + reach;
   } else if (low === high) high = low + (Math.abs(low) || 1);
   const stops = block.centre !== null ? DIVERGING : SEQUENTIAL;
-  return { low, high, stops, of: (v) => mix(stops, (v - low) / (high - low)) };
+  const bend = block.log && low > 0 ? Math.log : (v) => v;
+  const share = (v) => (bend(Math.max(v, low)) - bend(low)) / (bend(high) - bend(low));
+  return { low, high, stops, of: (v) => mix(stops, share(v)) };
 }
 
 function drawHeatmap(block) {

@@ -13,7 +13,7 @@ function makeScale(values, kind, from, to, include) {
     low -= room;
     high += room;
   }
-  const ticks = kind === "log" ? logTicks(low, high, knee) : niceTicks(low, high, Math.abs(to - from) < 160 ? 4 : 6);
+  const ticks = kind === "log" ? logTicks(low, high, knee) : niceTicks(low, high, Math.abs(to - from) < 160 ? 5 : 7);
   const span = bend(high) - bend(low);
   const at = (v) => from + ((bend(v) - bend(low)) / span) * (to - from);
   return { at, low, high, ticks: ticks.filter((t) => t >= low - 1e-12 && t <= high + 1e-12) };

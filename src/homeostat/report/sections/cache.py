@@ -1,32 +1,162 @@
-"""Runs of cachemedicpp: robustness, stability and overhead of repaired KV caches."""
+"""Runs of cachemedicpp: tasks under corruption, and what each defence gives back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from homeostat.report.blocks import Block
+from homeostat.records import Record
+from homeostat.report import blocks
+from homeostat.report.blocks import Block, column, figure, missing, section
 from homeostat.report.reading import RunFiles
+from homeostat.report.sections import robustness, stability
+from homeostat.report.sections.entries import (
+    HEURISTIC,
+    NONE,
+    ORACLE,
+    by_defence,
+    cell,
+    figure_of,
+    is_rival,
+    is_shown,
+    low_end,
+    worded,
+)
 
-CLAIMS = ("task_metrics", "stability_metrics")
-CAPTIONS: dict[str, str] = {}
-TABLES: tuple[str, ...] = ()
+TASKS = "task_metrics"
+CLAIMS = (TASKS, stability.METRICS)
+CAPTIONS = {
+    "figA_score_vs_eps.png": "Robustness score against epsilon",
+    "figB_clean_vs_overhead_pareto.png": "Clean regression against overhead",
+    "figC_logit_sensitivity.png": "Logit sensitivity",
+    "figD_amplification_map.png": "Amplification by layer and head",
+}
+TABLES = ("table_main_results.tex", "table_ablation_summary.tex")
 
 
 def is_cache(files: RunFiles) -> bool:
-    return False
-
-
-def sections(files: RunFiles) -> Iterator[Block]:
-    return iter(())
+    return any(name in files.metric_names() for name in CLAIMS) or "corruption" in files.config
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
-    return iter(())
+    """The result in a sentence or two, what does not help included."""
+    metrics = files.metrics(TASKS) or {}
+    scores = by_defence(metrics.get("robustness.score"))
+    areas = by_defence(metrics.get("robustness.auc"))
+    if NONE not in scores or NONE not in areas:
+        return
+    undamaged, worst = scores[NONE][0], scores[NONE][-1]
+    yield (
+        f"Without a defence, corruption takes the robustness score from {worded(undamaged)} with a clean cache "
+        f"to {worded(worst)} at epsilon {worst.get('epsilon') or 0:g}."
+    )
+    rivals = {
+        name: rows[0] for name, rows in areas.items() if is_rival(name) and rows[0]["value"] is not None
+    }
+    if rivals:
+        best = max(rivals, key=lambda name: rivals[name]["value"])
+        kept = scores.get(best, [{}])[-1]
+        heuristic = areas.get(HEURISTIC, [None])[0]
+        against = f", the best heuristic {worded(heuristic)}" if heuristic else ""
+        yield (
+            f"{best} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, against "
+            f"{worded(areas[NONE][0])} with no defence{against}."
+        )
+    useless = [
+        str(row.get("defence"))
+        for row in metrics.get("robustness.auc_difference") or []
+        if row.get("against") == NONE
+        and ORACLE not in str(row.get("defence"))
+        and (low := low_end(row)) is not None
+        and low <= 0
+    ]
+    if useless:
+        yield f"No better than no defence, within the interval: {', '.join(useless)}."
 
 
 def key_figures(files: RunFiles) -> list[Block]:
-    return []
+    metrics = files.metrics(TASKS) or {}
+    areas = [row for row in metrics.get("robustness.auc") or [] if is_shown(str(row.get("defence")))]
+    found = [
+        figure_of(f"AUC {row.get('defence')}", row)
+        for row in sorted(areas, key=lambda r: -(r.get("value") or 0))
+    ]
+    if metrics.get("ppl_clean") is not None:
+        found.append(figure("ppl_clean", metrics["ppl_clean"]))
+    return found + stability.key_figures(files)
 
 
 def sparkline(files: RunFiles) -> Block | None:
-    return None
+    scores = by_defence((files.metrics(TASKS) or {}).get("robustness.score"))
+    rows = scores.get(NONE)
+    if not rows or len(rows) < 2:
+        return None
+    return {
+        "label": "score against epsilon, no defence",
+        "values": [row.get("value") for row in rows],
+        "bars": False,
+    }
+
+
+def sections(files: RunFiles) -> Iterator[Block]:
+    metrics = files.metrics(TASKS)
+    if metrics is None:
+        how = "homeostat cache eval"
+        yield section("headline", "Result", "", [missing("metrics/task_metrics.json. It is written by", how)])
+    else:
+        yield _headline(metrics)
+        yield robustness.curves(metrics)
+        yield from robustness.recovered(metrics)
+        yield robustness.overhead(metrics)
+    yield stability.stability_section(files)
+
+
+def _headline(metrics: Record) -> Block:
+    areas = [row for row in metrics.get("robustness.auc") or [] if isinstance(row, dict)]
+    gains = {
+        (row.get("defence"), row.get("against")): row
+        for row in metrics.get("robustness.auc_difference") or []
+    }
+    costs = {row.get("defence"): row for row in metrics.get("clean_regression") or []}
+    best = max(
+        (r for r in areas if is_rival(str(r.get("defence")))),
+        key=lambda r: r.get("value") or 0,
+        default=None,
+    )
+    items = []
+    for row in sorted(areas, key=lambda r: -(r.get("value") or 0)):
+        if is_shown(str(row.get("defence"))):
+            note = {NONE: "no defence", HEURISTIC: "the heuristic chosen by the fixed rule"}.get(
+                row["defence"], ""
+            )
+            items.append(figure_of(f"AUC, {row['defence']}", row, main=row is best, note=note))
+    if metrics.get("ppl_clean") is not None:
+        items.append(figure("clean perplexity", metrics["ppl_clean"], note="Wikitext-2, epsilon 0"))
+    rows = [
+        [
+            row.get("defence"),
+            row.get("knowledge"),
+            cell(row),
+            cell(gains.get((row.get("defence"), NONE))),
+            cell(gains.get((row.get("defence"), HEURISTIC))),
+            cell(costs.get(row.get("defence"))),
+        ]
+        for row in sorted(areas, key=lambda r: -(r.get("value") or 0))
+    ]
+    columns = [
+        column("defence"),
+        column("knows", help="what the defence is told besides the corrupted cache"),
+        column("AUC", digits=4, help="area under the robustness curve"),
+        column("AUC − none", digits=4, help="paired difference"),
+        column("AUC − best heuristic", digits=4, help="paired difference"),
+        column("clean regression", digits=4, help="robustness score lost where nothing is wrong"),
+    ]
+    note = "95 % bootstrap intervals over examples; differences are paired."
+    rule = (metrics.get("robustness.best_heuristic") or {}).get("rule")
+    parts = [blocks.figures(items), blocks.table("auc", "Every defence", columns, rows, note=note)]
+    if rule:
+        parts.append(blocks.prose(f"Best heuristic: {rule}."))
+    lead = (
+        "AUC is the area under the robustness curve: mean of 1/perplexity and accuracies, over corruption "
+        "types, against epsilon. Larger is better."
+    )
+    return section("headline", "Result", lead, parts)

@@ -74,7 +74,9 @@ def key_figures(files: RunFiles) -> list[Block]:
 def sparkline(files: RunFiles) -> Block | None:
     prompts = (files.metrics(METRICS) or {}).get("skyt.prompts") or []
     values = [p.get("R_anchor") for p in prompts]
-    return {"label": "R_anchor by prompt", "values": values, "bars": True} if len(values) > 1 else None
+    if len(values) < 2:
+        return None
+    return {"label": "R_anchor by prompt", "values": values, "bars": True, "top": 1.0}
 
 
 def sections(files: RunFiles, samples_id: str | None) -> Iterator[Block]:
@@ -289,6 +291,7 @@ def _figure(
         note=note,
         before=found.get(before) if before else None,
         main=main,
+        digits=3,
     )
 
 

@@ -95,16 +95,16 @@ function runRow(run, update) {
       h("span", { class: "sub" }, [run.command, run.model].filter((t) => t).join(" · "))),
     h("td", {}, h("span", { class: `state state-${run.status}` }, run.status), run.status === "running" && run.last && h("span", { class: "sub" }, run.last)),
     h("td", { class: "cell-started" }, run.started ? run.started.slice(0, 16).replace("T", " ") : "–", run.duration && h("span", { class: "sub" }, run.duration)),
-    h("td", { class: "cell-figures" }, run.figures.length ? h("div", { class: "few" }, run.figures.map((f) => h("span", {}, h("span", {}, `${f.label} `), h("b", {}, format(f.value)))))
+    h("td", { class: "cell-figures" }, run.figures.length ? h("div", { class: "few" }, run.figures.map((f) => h("span", {}, h("span", {}, `${f.label} `), h("b", {}, format(f.value, f.digits)))))
       : h("span", { class: "note" }, "no figures yet")),
     h("td", { class: "cell-spark" }, run.spark && spark(run.spark)));
 }
 
-function spark({ label, values, bars }) {
+function spark({ label, values, bars, top }) {
   const known = values.filter((v) => typeof v === "number");
   if (known.length < 2) return null;
   const low = bars ? 0 : Math.min(...known);
-  const high = Math.max(...known) === low ? low + 1 : Math.max(...known);
+  const high = top ?? (Math.max(...known) === low ? low + 1 : Math.max(...known));
   const x = (i) => (i * 100) / (bars ? values.length : values.length - 1);
   const y = (v) => 28 - ((v - low) / (high - low)) * 26;
   const words = `${label}: ${values.map((v) => format(v)).join(", ")}`;

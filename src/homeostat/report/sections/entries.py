@@ -1,0 +1,100 @@
+"""Rows of cachemedicpp's metrics: `{defence, value, ci, epsilon, type, ...}`, and how defences are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from homeostat.records import Record
+from homeostat.report import blocks
+from homeostat.report.blocks import Block, Point, figure, interval
+
+NONE, HEURISTIC, ORACLE = "none", "best_heuristic", ":oracle"
+_SINGLE_HEURISTICS = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
+# The colours of the run's own figures, so that a curve looks the same on the page and in the paper.
+LOOKS = {
+    "none": 6,
+    "best_heuristic": 4,
+    "A": 0,
+    "B": 5,
+    "C": 3,
+    "G": 2,
+    "guard": 1,
+    "G+guard": 7,
+    "baseline": 6,
+    "heuristics": 4,
+    "cachemedic": 0,
+    "lambda_contr_0": 5,
+}
+
+
+def is_shown(name: str) -> bool:
+    """Shown from the start: all but single heuristics and those that were told the true mask."""
+    return name not in _SINGLE_HEURISTICS and ORACLE not in name
+
+
+def is_rival(name: str) -> bool:
+    """A repair or guard, as opposed to the baselines."""
+    return is_shown(name) and name not in (NONE, HEURISTIC)
+
+
+def by_defence(rows: Any) -> dict[str, list[Record]]:
+    """Rows by defence, each list in order of epsilon."""
+    found: dict[str, list[Record]] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and "value" in row:
+            found.setdefault(str(row.get("defence")), []).append(row)
+    for name in found:
+        found[name].sort(key=lambda row: row.get("epsilon") or 0.0)
+    return found
+
+
+def lines(rows: Any) -> list[Block]:
+    """One series a defence, in the order of the legend: baselines, repairs, what starts hidden."""
+    found = by_defence(rows)
+    order = sorted(found, key=lambda name: (name not in (NONE, HEURISTIC), not is_shown(name)))
+    return [blocks.series(name, [point(row) for row in found[name]]) for name in order]
+
+
+def panels(rows: Any, group: str | None, y: str) -> Iterator[Block]:
+    """One panel a corruption type; the clean value is the first point of each."""
+    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    clean = [row for row in known if row.get("type") == "clean"]
+    for kind in dict.fromkeys(row.get("type") for row in known):
+        if kind != "clean":
+            own = [row for row in known if row.get("type") == kind]
+            yield blocks.panel(str(kind), lines(clean + own), group=group, y_label=y)
+
+
+def hidden(parts: list[Block]) -> list[str]:
+    """Names of the series that start hidden."""
+    names = dict.fromkeys(line["name"] for part in parts for line in part["series"])
+    return [name for name in names if not is_shown(name)]
+
+
+def ends(row: Record) -> tuple[float | None, float | None]:
+    """The confidence interval of a row, where it has one."""
+    ci = row.get("ci")
+    return (ci[0], ci[1]) if isinstance(ci, list) and len(ci) == 2 else (None, None)
+
+
+def low_end(row: Record) -> float | None:
+    return ends(row)[0]
+
+
+def point(row: Record) -> Point:
+    return (row.get("epsilon") or 0.0, row.get("value"), *ends(row))
+
+
+def cell(row: Record | None) -> Any:
+    return None if row is None else interval(row.get("value"), *ends(row))
+
+
+def figure_of(label: str, row: Record, *, main: bool = False, note: str = "") -> Block:
+    low, high = ends(row)
+    return figure(label, row.get("value"), low=low, high=high, level=0.95, main=main, note=note)
+
+
+def worded(row: Record | None) -> str:
+    value = None if row is None else row.get("value")
+    return "an unknown value" if value is None else f"{value:.4f}"
