@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from homeostat.cli.entry import Overrides
 
 app = typer.Typer(help="State: corrupt, repair, guard and measure a model's KV cache.", no_args_is_help=True)
 
@@ -10,3 +15,56 @@ app = typer.Typer(help="State: corrupt, repair, guard and measure a model's KV c
 @app.callback()
 def _group() -> None:
     pass
+
+
+@app.command()
+def train(
+    config: Annotated[Path, typer.Argument(help="A YAML file, or one that comes with it: smoke, mve.")],
+    out: Annotated[Path, typer.Option(help="The run directory; an unfinished run there is resumed.")],
+    overrides: Overrides = None,
+    stop_at: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this step; the same command goes on from there.")
+    ] = None,
+) -> None:
+    """Train a repair operator A, B or C by distillation from the clean model."""
+    from cachemedicpp.training.command import train_command
+
+    train_command(config, out, overrides or [], stop_at)
+
+
+Config = Annotated[
+    Path, typer.Argument(help="A YAML file, or one that comes with the program: smoke, cpu, mve.")
+]
+RunDirectory = Annotated[Path, typer.Option("--out", help="The run directory; a run there is resumed.")]
+
+
+@app.command("run")
+def run_(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+    """Train, evaluate, measure stability, draw figures and tables; resumable stage by stage."""
+    from cachemedicpp.commands import run_command
+
+    run_command(config, out, overrides or [])
+
+
+@app.command("eval")
+def eval_(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+    """Evaluate every task, corruption type, epsilon and defence of a trained run."""
+    from cachemedicpp.commands import stage_command
+
+    stage_command("eval", config, out, overrides or [])
+
+
+@app.command()
+def stability(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+    """Measure logit sensitivity and amplification of an evaluated run."""
+    from cachemedicpp.commands import stage_command
+
+    stage_command("stability", config, out, overrides or [])
+
+
+@app.command()
+def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with metrics.")]) -> None:
+    """Draw figures and tables again from the records of a run."""
+    from cachemedicpp.commands import plots_command
+
+    plots_command(run_dir)

@@ -111,10 +111,15 @@ class EvalConfig(ConfigModel):
     tasks: list[str] = Field(list(TASKS), min_length=1)
     max_seq_len: int = Field(256, ge=16, description="tokens of a Wikitext window: prefix and scored part")
     corruption_eval: CorruptionEvalConfig = CorruptionEvalConfig()
+    families: list[Literal["A", "B", "C"]] | None = Field(
+        None, description="operators a run trains and evaluates; null: repair.family alone"
+    )
     defences: list[str] | None = Field(
         None,
         description="null: none, the heuristics, the run's trained operators, G and guard where available",
     )
+    calibration_windows: int = Field(64, ge=16, description="windows of training text that calibrate G")
+    calibration_len: int = Field(192, ge=16)
     oracle_heuristics: bool = Field(
         True, description="also report the heuristics with the true mask, labelled"
     )

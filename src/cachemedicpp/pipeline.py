@@ -1,0 +1,189 @@
+"""A whole run, stage by stage: train, evaluate, stability, figures and tables. Each stage also runs alone.
+
+Stages that are finished are not done again: an interrupted run goes on from its last stored result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.config import MedicConfig
+from cachemedicpp.ood import apply_split
+from homeostat.config import load_config
+from homeostat.errors import UserError, nearest
+from homeostat.records import Record, read_record
+from homeostat.rundir import RunDir
+
+if TYPE_CHECKING:
+    from cachemedicpp.defences import Defence
+    from cachemedicpp.evaluate import Setup
+
+STAGES = ("train", "eval", "stability", "plots")
+LEARNED = ("A", "B", "C")
+
+
+def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
+    """The configuration of a run, with its leave-one-type-out split carried out."""
+    return apply_split(load_config(MedicConfig, path, overrides))
+
+
+def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES) -> None:
+    """Do the named stages in order. Everything that can be refused is refused before the first one starts."""
+    for stage in stages:
+        if stage not in STAGES:
+            raise UserError(f"unknown stage {stage!r}; {nearest(stage, STAGES)}")
+    if set(stages) != {"plots"}:
+        from cachemedicpp.evaluate import prepare
+
+        check_defence_names(config)
+        setup = prepare(config)
+        if "train" in stages:
+            train_operators(setup, run)
+        if {"eval", "stability"} & set(stages):
+            measure(setup, run, stages)
+    if "plots" in stages:
+        render(run.path)
+
+
+def measure(setup: Setup, run: RunDir, stages: Sequence[str]) -> None:
+    """Evaluation and stability, with the defences this run has."""
+    from cachemedicpp.evaluate import evaluate
+    from cachemedicpp.stability_metrics import measure_stability
+
+    defences = run_defences(setup, run)
+    if "eval" in stages:
+        evaluate(setup, run, defences)
+    if "stability" in stages and setup.config.stability.enabled:
+        measure_stability(setup, run, stability_curves(setup, run, defences))
+
+
+def render(run_dir: Path) -> list[Path]:
+    """Figures and tables from the records of a run; no model is loaded."""
+    from cachemedicpp import plots, tables
+
+    return [*plots.render(run_dir), *tables.render(run_dir)]
+
+
+def families(config: MedicConfig) -> list[str]:
+    """The operators a run trains."""
+    if config.eval.families is not None:
+        return list(config.eval.families)
+    return [config.repair.family] if config.repair.family in LEARNED else []
+
+
+def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
+    """The configured family's operator is the run's own; others it trains have run directories inside it."""
+    own = family == config.repair.family
+    return run_dir / "operator" if own else run_dir / "families" / family / "operator"
+
+
+def train_operators(setup: Setup, run: RunDir) -> None:
+    """Train every family of the run, or go on training it; the log keeps the corruption that was drawn."""
+    from cachemedicpp.training.run import train_into, train_run
+
+    config = setup.config
+    for family in families(config):
+        if family == config.repair.family:
+            train_into(run, config, setup.model, setup.tokenizer)
+            continue
+        other = config.model_copy(update={"repair": config.repair.model_copy(update={"family": family})})
+        folder = run.path / "families" / family
+        if not (folder / "operator" / "card.json").exists():
+            train_run(other, folder, loaded=(setup.model, setup.tokenizer))
+    if config.repair.family not in families(config):
+        run.log("train").rewind(0)
+        run.log("train").append(0, family=config.repair.family, note="nothing is trained for this family")
+
+
+def check_defence_names(config: MedicConfig) -> None:
+    known = ["none", "reset_clear", "smoothing", "masking_dropout", "clipping_renorm", *LEARNED, "G", "guard"]
+    for name in config.eval.defences or []:
+        if name not in known:
+            raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
+
+
+def run_defences(setup: Setup, run: RunDir) -> list[Defence]:
+    """No defence, the heuristics, the run's operators, G and guard; or those the configuration names.
+
+    An operator that was not trained is an error, never an untrained stand-in.
+    """
+    from cachemedicpp import defences as kinds
+    from cachemedicpp.repair import load_repair
+
+    config, wanted = setup.config, setup.config.eval.defences
+    found: list[Defence] = [kinds.Defence()]
+    found += [
+        defence
+        for defence in kinds.heuristics(setup.layers, config.eval.oracle_heuristics)
+        if wanted is None or defence.name.removesuffix(kinds.ORACLE) in wanted
+    ]
+    for family in families(config):
+        if wanted is None or family in wanted:
+            folder = operator_folder(run.path, config, family)
+            found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
+    if wanted is None or "G" in wanted:
+        found.append(kinds.from_repair("G", calibrated(setup, run)))
+    if wanted is None or "guard" in wanted:
+        found.append(kinds.Guarded())
+    missing = [name for name in wanted or [] if name not in {defence.name for defence in found}]
+    if missing:
+        raise UserError(f"eval.defences: {missing[0]!r} is not part of this run; add it to eval.families")
+    return found
+
+
+def calibrated(setup: Setup, run: RunDir) -> Any:
+    """Operator G for this model, fitted once a run on text that is not evaluated."""
+    from cachemedicpp.data import load_text
+    from cachemedicpp.gaussian import calibrate, store
+    from cachemedicpp.repair import load_repair
+    from cachemedicpp.training.windows import Windows
+
+    folder = run.path / "calibrated"
+    if not (folder / "card.json").exists():
+        wanted = setup.config.eval
+        corpus = load_text(setup.config.data, "train")
+        windows = Windows.of(corpus, setup.tokenizer, wanted.calibration_len)
+        ids = windows.spread(wanted.calibration_windows)
+        operator = store.make(calibrate(setup.model, ids), setup.model, {"text": corpus.source.as_record()})
+        store.save(operator, folder)
+    return load_repair(folder, setup.model)
+
+
+def stability_curves(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> dict[str, Defence]:
+    """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has."""
+    from cachemedicpp.tables import main_defence
+
+    by_name = {defence.name: defence for defence in defences}
+    curves = {"baseline": by_name["none"]}
+    best = _best_heuristic(run)
+    if best in by_name:
+        curves["heuristics"] = by_name[best]
+    own = main_defence(setup.config.repair.family, {n: d for n, d in by_name.items() if n in (*LEARNED, "G")})
+    curves["cachemedic"] = by_name[own]
+    for name in (*LEARNED, "G", "guard"):
+        if name in by_name and name != own:
+            curves[name] = by_name[name]
+    if setup.config.stability.lambda0_run is not None:
+        curves["lambda_contr_0"] = _lambda0(setup)
+    return curves
+
+
+def _best_heuristic(run: RunDir) -> str | None:
+    """As picked on the whole evaluation grid, which the stability prompts are no part of."""
+    path = run.path / "metrics" / "task_metrics.json"
+    if not path.exists():
+        raise UserError(f"{path} does not exist: evaluate first, the best heuristic is picked there")
+    metrics: Record = read_record(path, "metric_record")["metrics"]
+    picked = metrics.get("robustness.best_heuristic")
+    return None if picked is None else str(picked["overall"])
+
+
+def _lambda0(setup: Setup) -> Defence:
+    from cachemedicpp.defences import from_repair
+    from cachemedicpp.repair import load_repair
+
+    other = Path(str(setup.config.stability.lambda0_run))
+    folder = operator_folder(other, setup.config, setup.config.repair.family)
+    return from_repair("lambda_contr_0", load_repair(folder, setup.model))

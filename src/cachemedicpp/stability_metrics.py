@@ -1,0 +1,172 @@
+"""The stability stage: curves and maps for every defence, then `metrics/stability_metrics.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cachemedicpp.corruption.streams import Stream
+from cachemedicpp.data import load_text, spread
+from cachemedicpp.defences import Defence
+from cachemedicpp.evaluate import Setup
+from cachemedicpp.stability import EPS0, Prompt, amplification, directions, relative_norm, sensitivity
+from cachemedicpp.tasks.wikitext2 import strided_windows
+from homeostat.errors import UserError
+from homeostat.progress import progress
+from homeostat.records import Record
+from homeostat.rundir import RunDir
+from homeostat.stats import bootstrap
+
+Curves = Mapping[str, Defence]  # curve name (baseline, heuristics, cachemedic, …) -> defence
+
+
+def measure_stability(setup: Setup, run: RunDir, curves: Curves) -> Record:
+    """Measure one prompt at a time (a resumed run reads back what it has), write the record, return it."""
+    config = setup.config.stability
+    windows = prompts(setup)
+    mapped = config.map_prompts or config.num_prompts
+    results = []
+    with progress("stability", total=len(windows)) as bar:
+        for index, ids in enumerate(windows):
+            result = run.once(
+                f"stability/prompt_{index:05d}",
+                lambda index=index, ids=ids: measure_prompt(  # type: ignore[misc]
+                    setup, curves, index, ids, with_map=index < mapped
+                ),
+            )
+            results.append(result)
+            bar.advance()
+    settings = _settings(setup, curves, len(windows))
+    metrics: Record = {
+        "stability.logit_sensitivity": _points(results, list(curves)),
+        "stability.amplification_map": _map(results, list(curves)),
+        "stability.settings": settings,
+    }
+    run.write_metrics("stability_metrics", metrics, settings)
+    return metrics
+
+
+def prompts(setup: Setup) -> list[tuple[int, ...]]:
+    """Evenly spread windows of the evaluation text."""
+    config = setup.config.stability
+    ids = setup.tokenizer(load_text(setup.config.data).text, add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
+    found = [window for _, window in strided_windows(ids, config.prompt_len, None)]
+    if not found:
+        raise UserError(
+            f"the evaluation text has {len(ids)} tokens: not one prompt of {config.prompt_len} for stability"
+        )
+    return spread(found, config.num_prompts)
+
+
+def measure_prompt(
+    setup: Setup, curves: Curves, index: int, ids: Sequence[int], with_map: bool
+) -> dict[str, Any]:
+    """Sensitivity of every curve at every norm, and (for the first prompts) the amplification map."""
+    config, model = setup.config.stability, setup.model
+    prompt = Prompt.run(model, f"stability:{index}", ids)
+    stream = Stream((setup.config.seed, "stability", index))
+    old = old_positions(setup, len(ids) - 1)
+    reference = prompt.reader(model, Defence())
+    readers = {name: prompt.reader(model, defence) for name, defence in curves.items()}
+    units = directions(prompt.clean, setup.layers, old, stream, config.num_directions)
+    shared = (reference, config.topk_logits, config.batch)
+    found = {
+        name: {
+            f"{norm:g}": values
+            for norm, values in sensitivity(
+                prompt.clean, units, config.num_directions, config.delta_norms, read, *shared
+            ).items()
+        }
+        for name, read in readers.items()
+    }
+    relative = {f"{norm:g}": relative_norm(prompt.clean, setup.layers, norm) for norm in config.delta_norms}
+    result: dict[str, Any] = {"sensitivity": found, "relative_norm": relative, "map": []}
+    if not with_map:
+        return result
+    heads = config.head_subset or list(range(prompt.clean[0].K.shape[1]))
+    count = config.map_directions or config.num_directions
+    for layer in map_layers(setup):
+        ratios = {
+            name: amplification(
+                prompt.clean, layer, heads, old, stream.at("map"), count, config.map_delta_norm, read, *shared
+            )
+            for name, read in readers.items()
+        }
+        result["map"] += [
+            {"layer": layer, "head": h, "ratios": {name: ratios[name][h] for name in readers}} for h in heads
+        ]
+    return result
+
+
+def map_layers(setup: Setup) -> list[int]:
+    wanted = setup.config.stability.layers
+    return list(setup.layers) if wanted == "protected" else list(wanted)
+
+
+def old_positions(setup: Setup, length: int) -> int:
+    """How many of the first positions are perturbed."""
+    if setup.config.stability.time_mode == "all_past":
+        return length
+    return length - setup.config.corruption.axes.N_recent
+
+
+def _points(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
+    """One point a delta norm: mean over prompts and directions, interval over prompts."""
+    points = []
+    for norm in results[0]["relative_norm"]:
+        means = {n: [float(np.mean(r["sensitivity"][n][norm])) for r in results] for n in names}
+        intervals = {n: bootstrap(values) for n, values in means.items()}
+        points.append(
+            {
+                "delta_norm": float(norm),
+                "relative_norm": float(np.mean([r["relative_norm"][norm] for r in results])),
+                "value": {n: found.estimate for n, found in intervals.items()},
+                "ci": {n: [found.low, found.high] for n, found in intervals.items()},
+            }
+        )
+    return points
+
+
+def _map(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
+    """Median over prompts and directions for each layer and head, before and after every repair."""
+    mapped = [r["map"] for r in results if r["map"]]
+    entries = []
+    for place, first in enumerate(mapped[0]):
+        median = {n: float(np.median([x for m in mapped for x in m[place]["ratios"][n]])) for n in names}
+        entries.append(
+            {
+                "layer": first["layer"],
+                "head": first["head"],
+                "before": median["baseline"],
+                "after": median.get("cachemedic"),
+                "after_by_defence": {n: v for n, v in median.items() if n != "baseline"},
+            }
+        )
+    return entries
+
+
+def _settings(setup: Setup, curves: Curves, found: int) -> Record:
+    config = setup.config.stability
+    return {
+        "num_prompts": found,
+        "prompt_len": config.prompt_len,
+        "num_directions": config.num_directions,
+        "map_prompts": min(found, config.map_prompts or config.num_prompts),
+        "map_directions": config.map_directions or config.num_directions,
+        "map_delta_norm": config.map_delta_norm,
+        "delta_norms": config.delta_norms,
+        "topk_logits": config.topk_logits,
+        "time_mode": config.time_mode,
+        "N_recent": setup.config.corruption.axes.N_recent,
+        "protected_layers": list(setup.layers),
+        "layers": map_layers(setup),
+        "head_subset": config.head_subset,
+        "eps0": EPS0,
+        "curves": {name: defence.name for name, defence in curves.items()},
+        "source": load_text(setup.config.data).source.as_record(),
+        "seed": setup.config.seed,
+    }
