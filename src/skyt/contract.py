@@ -164,9 +164,9 @@ class Property(ConfigModel):
             raise ValueError("`then` needs `holds`")
         sources = [self.reference, *(self.readings or {}).values(), self.setup]
         for source in filter(None, sources):
-            ast.parse(source)
+            _parse(source, "exec", "is not Python")
         for expression in filter(None, (self.holds, self.then, self.when)):
-            ast.parse(expression.strip(), mode="eval")
+            _parse(expression.strip(), "eval", "is not an expression")
         return self
 
 
@@ -281,6 +281,13 @@ def read_contract(path: Path) -> Contract:
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a contract is a mapping of keys to values")
     return parse_config(Contract, raw, source=str(path))
+
+
+def _parse(text: str, mode: str, complaint: str) -> None:
+    try:
+        compile(text, "<contract>", mode, ast.PyCF_ONLY_AST)
+    except SyntaxError as error:
+        raise ValueError(f"{text.strip().splitlines()[0]!r} {complaint}: {error.msg}") from None
 
 
 def _same_names(

@@ -213,7 +213,7 @@ def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any,
     drawn: dict[str, Any] = {}
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
         source = drawn.get(getattr(spec, "draw_from", None) or "")
-        if source and rng.random() < 0.6:
+        if source and rng.random() < 0.7:
             drawn[name] = shapes.draw_near(source, rng)
         else:
             drawn[name] = shapes.draw(spec, rng, widen=widen)

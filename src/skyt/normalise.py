@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 
 NORMALIZATION_VERSION = f"1-py{sys.version_info.major}.{sys.version_info.minor}"
-MAX_PARSED_CHARS = 200_000
+MAX_PARSED_CHARS = 100_000
 MAX_DEPTH = 100
 
 _BLANKS = re.compile(r"[ \t\f\v]+$", re.MULTILINE)

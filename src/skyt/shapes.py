@@ -96,7 +96,7 @@ def _within(spec: FloatSpec, value: float) -> bool:
 def _integer(spec: IntSpec, rng: random.Random, widen: bool) -> int:
     low, high = spec.sample_range
     if widen:
-        low, high = min(low, -20), max(high, 20)
+        low, high = min(low, -200), max(high, 20)
         return rng.choice((rng.randint(low, high), rng.randint(low, min(high, 0)), 0, -1, -2))
     if spec.interesting and rng.random() < 0.1:
         return rng.choice(spec.interesting)

@@ -10,6 +10,7 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import struct
 import sys
 from pathlib import Path
@@ -27,7 +28,13 @@ _NAMESPACES = {
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _MNT_DETACH = 2
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = (
+    1,
+    4,
+    22,
+    24,
+    38,
+)
 _SECCOMP_MODE_FILTER = 2
 _SECCOMP_ALLOW, _SECCOMP_EPERM = 0x7FFF0000, 0x00050000 | 1
 
@@ -119,6 +126,7 @@ def drop_privileges(c: ctypes.CDLL) -> None:
     header = struct.pack("=Ii", 0x20080522, 0)
     _check(c.syscall(_CAPSET[platform.machine()], header, bytes(24)), "dropped capabilities")
     _check(c.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "not dumpable")
+    _check(c.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "death with the supervisor")
 
 
 def call_filter() -> _Program:

@@ -29,6 +29,8 @@ from skyt.domain import Call
 from skyt.sandbox.jail import HEADER
 from skyt.sandbox.results import CallResult, parse
 
+JAIL = Path(__file__).with_name("jail.py")
+_GONE = "the jail is gone"
 UNSAFE_OPTION = "--i-accept-running-untrusted-code-unsandboxed"
 
 # Imported before the walls go up; behind them there is no file to import from.
@@ -175,7 +177,7 @@ class Jail:
             "-P",
             "-X",
             "utf8",
-            str(Path(__file__).with_name("jail.py")),
+            str(JAIL),
         ]
         try:
             self._process = subprocess.Popen(  # noqa: S603
@@ -221,8 +223,12 @@ class Jail:
             limits.memory_mb << 20,
             limits.result_bytes,
         )
-        deadline = time.monotonic() + limits.wall_seconds + 5.0
-        output, report, problem = self._exchange(header + body, limits.output_bytes, deadline)
+        output, report, problem = self._exchange(header + body, limits)
+        if report is None and problem == _GONE:
+            # Not the program's doing (it cannot reach the jail): someone ended it from outside. Once more.
+            self._restart()
+            self.wait_ready()
+            output, report, problem = self._exchange(header + body, limits)
         if report is None or not output:
             # The jail itself is in doubt, or the child died before it had read its request: start afresh.
             self._restart()
@@ -233,11 +239,10 @@ class Jail:
             ending = CallResult("timeout") if out_of_time else CallResult("crash", died)
         return parse(bytes(output), job.calls.count, ending)
 
-    def _exchange(
-        self, request: bytes, most: int, deadline: float
-    ) -> tuple[bytearray, dict[str, Any] | None, str]:
+    def _exchange(self, request: bytes, limits: Limits) -> tuple[bytearray, dict[str, Any] | None, str]:
         """Send a request while reading results; the warden's report ends it."""
-        output, unsent = bytearray(), memoryview(request)
+        output, unsent, most = bytearray(), memoryview(request), limits.output_bytes
+        deadline = time.monotonic() + limits.wall_seconds + 5.0
         os.set_blocking(self._requests, False)
         while True:
             left = deadline - time.monotonic()
@@ -250,14 +255,14 @@ class Jail:
                 try:
                     unsent = unsent[os.write(self._requests, unsent[: 1 << 16]) :]
                 except OSError:
-                    return output, None, "the jail is gone"
+                    return output, None, _GONE
             ended = self._status in reading
             # The warden reports after the child's death, so whatever the child wrote is in the pipe by then.
             self._drain(output, most)
             if len(output) > most:
                 return output, None, "too much output"
             if ended:
-                return output, self._read_status(deadline), "the jail is gone"
+                return output, self._read_status(deadline), _GONE
 
     def _drain(self, output: bytearray, most: int) -> None:
         with contextlib.suppress(BlockingIOError):

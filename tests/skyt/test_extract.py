@@ -1,0 +1,76 @@
+"""Code comes out of whatever a model wraps around it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyt.extract import extract_code
+
+CODE = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CODE,
+        f"```python\n{CODE}\n```",
+        f"```\n{CODE}\n```",
+        f"~~~py\n{CODE}\n~~~",
+        f"Here is the function:\n\n```python\n{CODE}\n```\n\nIt uses Euclid's algorithm.",
+        f"```Python\n{CODE}\n```",
+        f"```python\n{CODE}",
+        f"Sure!\n```python\r\n{CODE}\r\n```".replace("\n", "\r\n").replace("\r\r", "\r"),
+        f"1. First:\n\n   ```python\n   {CODE.replace(chr(10), chr(10) + '   ')}\n   ```\n",
+        f"Here is the function:\n\n{CODE}",
+        f"{CODE}\n\nThis function takes two numbers; it's fast.",
+        f"Certainly!\n\n{CODE}\n\nLet me know if you need more.",
+        f"```bash\npip install nothing\n```\n```python\n{CODE}\n```",
+        f"```python\n{CODE}\n```\n\nUsage:\n\n```python\nprint(gcd(4, 6))\n```",
+        f"```python title=x.py\n{CODE}\n```",
+        f"````python\n{CODE}\n````",
+        f"\ufeff{CODE}",
+    ],
+)
+def test_the_same_code_comes_out_of_every_wrapping(text: str) -> None:
+    assert ast.dump(ast.parse(extract_code(text))) == ast.dump(ast.parse(CODE))
+
+
+def test_fences_with_different_definitions_are_joined() -> None:
+    text = "```python\nclass Node:\n    pass\n```\nand\n```python\nclass LRUCache:\n    pass\n```"
+    assert extract_code(text) == "class Node:\n    pass\n\nclass LRUCache:\n    pass"
+
+
+def test_of_several_versions_of_one_function_the_longest_is_taken() -> None:
+    text = (
+        "```python\ndef f():\n    return 1\n```\nBetter:\n```python\ndef f():\n    x = 1\n    return x\n```"
+    )
+    assert extract_code(text) == "def f():\n    x = 1\n    return x"
+
+
+def test_fence_marks_inside_a_longer_fence_are_content() -> None:
+    text = '````python\ndef f():\n    return """\n```\n"""\n````'
+    assert extract_code(text) == 'def f():\n    return """\n```\n"""'
+
+
+def test_text_without_code_is_returned_as_it_is() -> None:
+    assert extract_code("I cannot help with that.") == "I cannot help with that."
+    assert extract_code("") == ""
+
+
+@given(st.text(alphabet=st.sampled_from("`~ \npythondef f():\n\x00é1(")))
+def test_extraction_never_raises(text: str) -> None:
+    assert isinstance(extract_code(text), str)
+
+
+@given(st.text(alphabet=st.sampled_from("` \npydef f():1")))
+def test_extraction_is_idempotent_on_what_parses(text: str) -> None:
+    code = extract_code(text)
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError):
+        return
+    assert extract_code(code) == code
