@@ -68,3 +68,16 @@ def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with met
     from cachemedicpp.commands import plots_command
 
     plots_command(run_dir)
+
+
+@app.command()
+def sweep(
+    config: Annotated[Path, typer.Argument(help="A sweep: YAML with a base configuration and variants.")],
+    out: Annotated[Path, typer.Option(help="The folder of the sweep; what is finished is not done again.")],
+    engine: Annotated[str, typer.Option(help="local (processes) or ray.")] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+) -> None:
+    """Run many variants of one configuration and compare them. Exit code 1: some run failed."""
+    from cachemedicpp.sweep import sweep_command
+
+    raise typer.Exit(sweep_command(config, out, engine, workers))

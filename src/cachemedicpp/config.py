@@ -163,6 +163,9 @@ class TrainConfig(ConfigModel):
 
     steps: int = Field(300, ge=1)
     batch_size: int = Field(4, ge=1)
+    draws_per_batch: int = Field(
+        4, ge=1, description="steps that share one batch's clean pass, each with damage of its own"
+    )
     prefix_len: int = Field(96, ge=2)
     continuation_len: int = Field(32, ge=1)
     T: float = Field(2.0, gt=0.0, description="temperature of the distillation")

@@ -14,7 +14,7 @@ from homeostat.errors import UserError
 
 
 class LowRankRepair(nn.Module, QueryRepair):
-    """A form for each protected layer and for keys, values or both."""
+    """A form for each protected layer and for keys, values or both. Parameters stay in float32."""
 
     def __init__(self, name: str, layers: tuple[int, ...], geometry: Geometry) -> None:
         super().__init__()
@@ -33,6 +33,7 @@ class LowRankRepair(nn.Module, QueryRepair):
         from cachemedicpp.cards import check_model
 
         check_model(self.name, self.geometry, self.model_id, model)
+        self.to(model.device)
 
     def attend(
         self, layer: int, query: Tensor, old: KV, new: KV, mask: Tensor | None, **options: Any
@@ -59,16 +60,16 @@ class LowRankRepair(nn.Module, QueryRepair):
         repaired = {"K": kv.K, "V": kv.V}
         for tensor, x in repaired.items():
             if (form := self.form(layer, tensor)) is not None:
-                repaired[tensor] = form.mean_repair(x, q, self.shift(layer, tensor))
+                repaired[tensor] = form.mean_repair(x.float(), q.float(), self.shift(layer, tensor))
         return KV(repaired["K"], repaired["V"])
 
     def _query(self, layer: int, q: Tensor) -> Tensor:
         form = self.form(layer, "K")
-        return q if form is None else form.query(q, self.shift(layer, "K"))
+        return q if form is None else form.query(q.float(), self.shift(layer, "K")).to(q.dtype)
 
     def _output(self, layer: int, o: Tensor, q: Tensor) -> Tensor:
         form = self.form(layer, "V")
-        return o if form is None else form.output(o, q, self.shift(layer, "V"))
+        return o if form is None else form.output(o.float(), q.float(), self.shift(layer, "V")).to(o.dtype)
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
