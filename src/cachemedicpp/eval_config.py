@@ -158,7 +158,6 @@ class StabilityConfig(ConfigModel):
     map_directions: int | None = Field(None, ge=1, description="directions of the map; null: num_directions")
     map_delta_norm: float = Field(1.0, gt=0.0)
     batch: int = Field(16, ge=1, description="perturbed forks in one forward")
-    lambda0_run: str | None = Field(None, description="a finished run with lambda_contr = 0: one more curve")
 
     @field_validator("delta_norms")
     @classmethod

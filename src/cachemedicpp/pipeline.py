@@ -165,8 +165,6 @@ def stability_curves(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> 
     for name in (*LEARNED, "G", "guard"):
         if name in by_name and name != own:
             curves[name] = by_name[name]
-    if setup.config.stability.lambda0_run is not None:
-        curves["lambda_contr_0"] = _lambda0(setup)
     return curves
 
 
@@ -178,12 +176,3 @@ def _best_heuristic(run: RunDir) -> str | None:
     metrics: Record = read_record(path, "metric_record")["metrics"]
     picked = metrics.get("robustness.best_heuristic")
     return None if picked is None else str(picked["overall"])
-
-
-def _lambda0(setup: Setup) -> Defence:
-    from cachemedicpp.defences import from_repair
-    from cachemedicpp.repair import load_repair
-
-    other = Path(str(setup.config.stability.lambda0_run))
-    folder = operator_folder(other, setup.config, setup.config.repair.family)
-    return from_repair("lambda_contr_0", load_repair(folder, setup.model))

@@ -30,7 +30,8 @@ def read_metrics(run_dir: Path, name: str) -> Record:
 
 def render(run_dir: Path) -> list[Path]:
     """Draw all figures of a run (PNG and PDF) into `paper/figures`."""
-    tasks, stability = read_metrics(run_dir, "task_metrics"), read_metrics(run_dir, "stability_metrics")
+    tasks = read_metrics(run_dir, "task_metrics")
+    stability = with_lambda0(read_metrics(run_dir, "stability_metrics"), run_dir)
     target = run_dir / "paper" / "figures"
     written: list[Path] = []
     with style():
@@ -39,6 +40,44 @@ def render(run_dir: Path) -> list[Path]:
         written += save(logit_sensitivity(stability), target / FIGURES[2])
         written += save(amplification_map(stability), target / FIGURES[3])
     return written
+
+
+def with_lambda0(metrics: Record, run_dir: Path) -> Record:
+    """The sensitivity points with one more curve, where a sweep has the same run with lambda_contr = 0."""
+    other = lambda0_run(run_dir)
+    if other is None:
+        return metrics
+    twin = {
+        p["delta_norm"]: p for p in read_metrics(other, "stability_metrics")["stability.logit_sensitivity"]
+    }
+    points = []
+    for point in metrics["stability.logit_sensitivity"]:
+        same = twin.get(point["delta_norm"])
+        if same is None:
+            return metrics
+        value = {**point["value"], "lambda_contr_0": same["value"]["cachemedic"]}
+        ci = {**point["ci"], "lambda_contr_0": same["ci"]["cachemedic"]}
+        points.append({**point, "value": value, "ci": ci})
+    return {**metrics, "stability.logit_sensitivity": points}
+
+
+def lambda0_run(run_dir: Path) -> Path | None:
+    """The finished run of the same sweep and seed whose only difference is lambda_contr = 0."""
+    sweep = run_dir.resolve().parent.parent / "sweep.json"
+    if not sweep.exists():
+        return None
+    record = read_record(sweep, "sweep")
+    own = next((r for r in record["runs"] if sweep.parent / r["folder"] == run_dir.resolve()), None)
+    if own is None:
+        return None
+    setting = "train.lambda_contr="
+    rest = {o for o in own["overrides"] if not o.startswith(setting)}
+    for run in record["runs"]:
+        zero = [float(o.removeprefix(setting)) == 0 for o in run["overrides"] if o.startswith(setting)]
+        same = {o for o in run["overrides"] if not o.startswith(setting)} == rest
+        if run["ok"] and same and zero == [True] and run is not own:
+            return sweep.parent / str(run["folder"])
+    return None
 
 
 def score_vs_eps(metrics: Record) -> Any:

@@ -61,7 +61,7 @@ def main_results(metrics: Record) -> str:
         "geometric mean). AUC is the area under the robustness curve. All defences but guard are blind "
         "unless marked; the best heuristic is picked on one half of the examples and reported on the other."
     )
-    return _table(header, body[:-1], caption, "tab:main")
+    return table(header, body[:-1], caption, "tab:main")
 
 
 def ablation_summary(run_dirs: Sequence[Path]) -> str:
@@ -79,7 +79,7 @@ def ablation_summary(run_dirs: Sequence[Path]) -> str:
         body.append(" & ".join(cells) + r" \\")
     count = len(run_dirs)
     caption = f"Ablations: {count} run{'s' if count != 1 else ''}, each row measured in that run."
-    return _table(header, body, caption, "tab:ablation")
+    return table(header, body, caption, "tab:ablation")
 
 
 def ablation_row(run_dir: Path) -> Record:
@@ -131,7 +131,8 @@ def _config(run_dir: Path) -> Record:
     return found
 
 
-def _table(header: Sequence[str], body: Sequence[str], caption: str, name: str) -> str:
+def table(header: Sequence[str], body: Sequence[str], caption: str, name: str) -> str:
+    """A floating booktabs table."""
     columns = "l" + "r" * (len(header) - 1)
     lines = [
         r"% needs \usepackage{booktabs}",
