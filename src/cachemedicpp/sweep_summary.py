@@ -18,7 +18,7 @@ SUMMARY = "table_sweep_summary.tex"
 def run_figures(run_dir: Path) -> dict[str, float]:
     """The figures of one run that a sweep compares, all about the run's own repair.
 
-    `sensitivity_ratio` is repaired over baseline drift at the largest delta norm up to 2; below 1: it contracts.
+    `sensitivity_ratio`: repaired over baseline drift at the largest delta norm up to 2.
     """
     row = ablation_row(run_dir)
     figures = {

@@ -1,0 +1,83 @@
+"""The needle generator: deterministic, complete, never cut; the answer is extracted as the protocol says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachemedicpp.eval_config import LongContextConfig
+from cachemedicpp.needle import PREFIX, extract, generate, matches
+from homeostat.errors import UserError
+
+STATEMENT = "NEEDLE: the_key = violet-7."
+
+
+@given(length=st.integers(200, 900), fraction=st.floats(0, 1), index=st.integers(0, 5))
+def test_every_prompt_holds_the_needle_once_and_never_exceeds_its_length(
+    byte_tokenizer: Any, length: int, fraction: float, index: int
+) -> None:
+    config = LongContextConfig(context_len=length, position_frac=fraction)
+    prompt = generate(config, byte_tokenizer, seed=0, index=index)
+    assert prompt.text.count(STATEMENT) == 1
+    assert prompt.text.startswith(PREFIX)
+    assert prompt.text.endswith("Question: What is the_key? Answer:")
+    assert length - 170 < len(prompt.ids) <= length  # one more sentence would not have fitted
+
+
+def test_the_needle_stands_at_position_frac_of_the_filler(byte_tokenizer: Any) -> None:
+    for fraction in (0.0, 0.35, 1.0):
+        config = LongContextConfig(context_len=4000, position_frac=fraction)
+        text = generate(config, byte_tokenizer, seed=1, index=0).text
+        body = text.removeprefix(PREFIX).rpartition("\n\n")[0]
+        assert body.index(STATEMENT) / (len(body) - len(STATEMENT)) == pytest.approx(fraction, abs=0.05)
+
+
+def test_same_seed_same_text_and_other_seeds_or_numbers_differ(byte_tokenizer: Any) -> None:
+    config = LongContextConfig(context_len=600)
+    first = generate(config, byte_tokenizer, 5, 0)
+    assert first == generate(config, byte_tokenizer, 5, 0)
+    assert first.text != generate(config, byte_tokenizer, 6, 0).text
+    assert first.text != generate(config, byte_tokenizer, 5, 1).text
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("violet-7", True),
+        ("  violet-7. ", True),
+        ("The_key = violet-7", True),
+        ("The_key is violet-7.", True),
+        ("the key: 'violet-7', as written", True),
+        ("violet-7\nviolet-8", True),
+        ("violet-8", False),
+        ("violet", False),
+        ("The_key = violet-77", False),
+        ("", False),
+        ("It is not violet-7", False),
+    ],
+)
+def test_exact_match_after_stripping_whitespace_and_punctuation(answer: str, right: bool) -> None:
+    assert matches(answer, "violet-7", "the_key") is right
+
+
+def test_a_value_of_two_words_is_extracted_whole() -> None:
+    assert extract("the_key = deep violet, I think", "deep violet", "the_key") == "deep violet"
+
+
+def test_a_template_without_the_needle_token_is_refused() -> None:
+    for template in ("What is it?", "What is {needle}?", "What {needle_token} {0}?", "What is {needle_token?"):
+        with pytest.raises(ValueError, match="needle_token|template"):
+            LongContextConfig(question_template=template)
+
+
+def test_a_context_too_short_for_the_needle_is_refused(byte_tokenizer: Any) -> None:
+    with pytest.raises(UserError, match="longer context"):
+        generate(LongContextConfig(context_len=100), byte_tokenizer, 0, 0)
+
+
+def test_chat_is_refused_without_a_template(byte_tokenizer: Any) -> None:
+    with pytest.raises(UserError, match="no chat template"):
+        generate(LongContextConfig(chat=True), byte_tokenizer, 0, 0)
