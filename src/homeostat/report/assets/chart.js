@@ -121,8 +121,8 @@ function dashMark(dash) {
 function makePanel(block, panel, look, shown, state) {
   const tip = h("div", { class: "tip", hidden: true });
   const canvas = h("div", { class: "canvas" }, tip);
-  const title = block.panels.length > 1 || panel.title !== block.title ? h("h4", {}, panel.title) : null;
-  const element = h("div", { class: "panel", "data-group": panel.group }, title, canvas);
+  const title = block.panels.length > 1 || panel.title !== block.title ? h("h4", { "data-group": panel.group }, panel.title) : null;
+  const element = h("div", { class: "panel" }, title, canvas);
   let width = 0;
   let drawing = null;
   const draw = () => {

@@ -51,39 +51,36 @@ function walkBack(trace, a, b, found) {
   return pairs.reverse();
 }
 
-// Rows [left, middle, right] of line numbers or null: equal lines share a row, the rest is set in the gaps.
+// Rows [left, middle, right] of line numbers or null. Equal lines share a row; lines that were replaced stand
+// beside what replaced them; gaps take the rest.
 function alignThree(left, middle, right) {
   const toLeft = new Map(matchLines(middle, left));
   const toRight = new Map(matchLines(middle, right));
+  const due = [nextMatches(toLeft, middle.length, left.length), nextMatches(toRight, middle.length, right.length)];
   const rows = [];
   let l = 0;
-  let m = 0;
   let r = 0;
-  const flush = (ml, lEnd, rEnd) => {
-    const tall = Math.max(lEnd - l, ml - m, rEnd - r);
-    for (let i = 0; i < tall; i += 1) {
-      rows.push([l + i < lEnd ? l + i : null, m + i < ml ? m + i : null, r + i < rEnd ? r + i : null]);
-    }
-    l = lEnd; m = ml; r = rEnd;
+  const drain = (lEnd, rEnd) => {
+    while (l < lEnd || r < rEnd) rows.push([l < lEnd ? l++ : null, null, r < rEnd ? r++ : null]);
   };
-  for (let i = 0; i < middle.length; i += 1) {
-    const inLeft = toLeft.has(i);
-    const inRight = toRight.has(i);
-    if (!inLeft && !inRight) continue;
-    if (inLeft && inRight) {
-      flush(i, toLeft.get(i), toRight.get(i));
-      rows.push([l, m, r]);
-      l += 1; m += 1; r += 1;
-    } else {  // anchored on one side only: the other side's gap is filled up to here later
-      flush(i, inLeft ? toLeft.get(i) : l, inRight ? toRight.get(i) : r);
-      rows.push([inLeft ? l : null, m, inRight ? r : null]);
-      if (inLeft) l += 1;
-      if (inRight) r += 1;
-      m += 1;
-    }
+  for (let m = 0; m < middle.length; m += 1) {
+    drain(toLeft.get(m) ?? l, toRight.get(m) ?? r);
+    const lHere = toLeft.has(m) || l < due[0][m] ? l++ : null;
+    const rHere = toRight.has(m) || r < due[1][m] ? r++ : null;
+    rows.push([lHere, m, rHere]);
   }
-  flush(middle.length, left.length, right.length);
+  drain(left.length, right.length);
   return { rows, toLeft, toRight };
+}
+
+// For each middle line, where the next one that has a match finds it: lines before that are free to be placed.
+function nextMatches(matches, count, end) {
+  const due = new Array(count);
+  for (let m = count - 1, next = end; m >= 0; m -= 1) {
+    if (matches.has(m)) next = matches.get(m);
+    due[m] = next;
+  }
+  return due;
 }
 
 // The part of a line that changed, between its common beginning and end.

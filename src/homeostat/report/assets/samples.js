@@ -54,7 +54,7 @@ function browser(block, all, data) {
     state.page = 0;
     draw();
   };
-  const pick = (field, label, options) => options.length > 1 && h("label", {}, label, h("select", { onchange: (e) => { state.picks[field] = e.target.value; refilter(); } },
+  const pick = (field, label, options) => options.length > 1 && h("label", {}, label, h("select", { name: field, "aria-label": label, onchange: (e) => { state.picks[field] = e.target.value; refilter(); } },
     h("option", { value: "" }, "all"), options.map((o) => h("option", { value: o }, o))));
   const distinct = (field) => [...new Set(all.map((s) => String(s[field])))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   let timer = 0;
@@ -135,7 +135,7 @@ function sampleDetail(s, data, raw, changed) {
   return [
     h("h3", {}, `${s.prompt} · sample ${s.sample_id}`),
     h("dl", { class: "facts" },
-      fact("model", s.model), fact("temperature", s.temperature),
+      fact("model", s.model), fact("temperature", String(s.temperature)),
       fact("distance to the canon", `${format(s.d_pre, 3)} → ${format(s.d_post, 3)}${s.method === "exact" ? "" : ` (${s.method})`}`),
       fact("evidence", badge(s.evidence), s.reason !== null && data.texts[s.reason] && ` ${data.texts[s.reason]}`),
       fact("oracle", verdict(s.ok_pre, s.ok_post), s.fault !== null && h("span", { class: "note" }, ` ${data.texts[s.fault]}`))),

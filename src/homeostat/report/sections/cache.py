@@ -46,8 +46,8 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         return
     undamaged, worst = scores[NONE][0], scores[NONE][-1]
     yield (
-        f"Without a defence, corruption takes the robustness score from {worded(undamaged)} with a clean cache "
-        f"to {worded(worst)} at epsilon {worst.get('epsilon') or 0:g}."
+        f"Without a defence, corruption takes the robustness score from {worded(undamaged)} with a clean "
+        f"cache to {worded(worst)} at epsilon {worst.get('epsilon') or 0:g}."
     )
     rivals = {
         name: rows[0] for name, rows in areas.items() if is_rival(name) and rows[0]["value"] is not None
