@@ -10,9 +10,12 @@ from skyt.rules import (
     cleanup,
     conditions,
     containers,
+    guards,
     helpers,
     inline,
     loops,
+    regex,
+    stacks,
 )
 from skyt.rules.engine import NormalForm, normal_form
 from skyt.rules.facts import Facts, Parameter
@@ -27,11 +30,14 @@ FAMILIES = (
     conditions,
     containers,
     arithmetic,
+    regex,
     building,
+    guards,
     branches,
     assignments,
     inline,
     loops,
+    stacks,
     helpers,
     alpha,
 )

@@ -7,7 +7,7 @@ import ast
 from skyt.rules.conditions import commute, masked, rank
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import call, clone, int_value, load, number, same
+from skyt.rules.syntax import call, clone, int_value, load, number, same, text
 from skyt.rules.types import is_int, is_str
 
 Linear = tuple[
@@ -57,8 +57,7 @@ def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
 def written(form: Linear, scope: Scope) -> ast.expr:
     """The canonical expression of a linear form: positive atoms in order, then negative ones, then the constant."""
     atoms, constant = form
-    movable = sum(not scope.effects(atom).total for atom, _ in atoms) <= 1
-    if movable or all(scope.effects(atom).pure for atom, _ in atoms):
+    if _movable([atom for atom, _ in atoms], scope):
         atoms = sorted(atoms, key=lambda item: (item[1] < 0, rank(item[0], scope)))
     result: ast.expr | None = None
     for atom, k in atoms:
@@ -75,6 +74,13 @@ def written(form: Linear, scope: Scope) -> ast.expr:
         op = ast.Add() if constant > 0 else ast.Sub()
         result = ast.BinOp(left=result, op=op, right=number(abs(constant)))
     return result
+
+
+def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
+    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one function."""
+    failing = [a for a in atoms if scope.effects(a).raises]
+    called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
+    return all(scope.effects(a).pure for a in atoms) and (len(failing) <= 1 or (len(called) == 1 and "" not in called))
 
 
 def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
@@ -245,4 +251,11 @@ def folded(node: ast.expr, scope: Scope) -> ast.expr:
     return node
 
 
-__all__ = ["difference", "folded", "linear", "masked", "written"]
+
+@expression(ast.Call, needs="an int that is never negative", sound="such a number is its own absolute value")
+def absolute(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    if isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
+        low = scope.interval(node.args[0])[0]
+        if low is not None and low >= 0:
+            return node.args[0]
+    return None

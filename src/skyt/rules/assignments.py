@@ -137,6 +137,15 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     return None
 
 
+@block(needs="nothing", sound="assigning a variable to itself does nothing")
+def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is not None and isinstance(s, ast.Assign) and isinstance(s.value, ast.Name) and s.value.id == name:
+            return replaced(body, i) or [ast.Pass()]
+    return None
+
+
 @block(
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its evaluation stays",
     sound="a value nobody can read need not be stored",

@@ -84,6 +84,7 @@ def _by_path(node: ast.expr, known: Sequence[ast.expr], start: Interval) -> Inte
     low, high = start
     unequal: set[int] = set()
     for condition in known:
+        unequal |= _excluded(condition, node)
         limit = _limit(condition, node)
         if limit is None:
             continue
@@ -105,6 +106,17 @@ def _by_path(node: ast.expr, known: Sequence[ast.expr], start: Interval) -> Inte
     while high is not None and high in unequal:
         high -= 1
     return low, high
+
+
+def _excluded(condition: ast.expr, node: ast.expr) -> set[int]:
+    """The integers that `node not in (…)` rules out."""
+    if not (isinstance(condition, ast.Compare) and len(condition.ops) == 1):
+        return set()
+    table = condition.comparators[0]
+    if not isinstance(condition.ops[0], ast.NotIn) or not isinstance(table, ast.Tuple | ast.List | ast.Set):
+        return set()
+    values = {int_value(e) for e in table.elts}
+    return {v for v in values if v is not None} if same(condition.left, node) else set()
 
 
 def _limit(condition: ast.expr, node: ast.expr) -> tuple[ast.cmpop, int] | None:

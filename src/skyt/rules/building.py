@@ -205,14 +205,60 @@ def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
     return None
 
 
+@block(
+    needs="a list; a program none of whose functions changes an object that is not its own",
+    sound="results are observed by value, and nobody in the program could change what two names share",
+)
+def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`return list(x)` is `return x` where nothing is ever changed in place."""
+    last = body[-1]
+    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)):
+        return None
+    made = last.value
+    if not (isinstance(made.func, ast.Name) and made.func.id == "list" and len(made.args) == 1):
+        return None
+    program, source = place.scope.program, made.args[0]
+    if not isinstance(source, ast.Name) or kind(place.scope.type_of(source)) != "list":
+        return None
+    if program.facts.kind == "class" or set(program.by_name) - program.pure:
+        return None
+    return [*body[:-1], ast.Return(value=source)]
+
+
 @expression(
-    ast.Slice,
+    ast.List,
+    needs="operands of type list",
+    sound="unpacking lists into a list is concatenating them",
+)
+def unpack_to_concatenation(node: ast.List, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`[*a, x, *b]` is `a + [x] + b`."""
+    if not any(isinstance(e, ast.Starred) for e in node.elts) or not isinstance(node.ctx, ast.Load):
+        return None
+    parts: list[ast.expr] = []
+    for e in node.elts:
+        if isinstance(e, ast.Starred):
+            if kind(scope.type_of(e.value)) != "list":
+                return None
+            parts.append(e.value)
+        elif parts and isinstance(parts[-1], ast.List):
+            parts[-1] = ast.List(elts=[*parts[-1].elts, e], ctx=ast.Load())
+        else:
+            parts.append(ast.List(elts=[e], ctx=ast.Load()))
+    if len(parts) == 1:
+        return call("list", parts[0])
+    result = parts[0]
+    for part in parts[1:]:
+        result = ast.BinOp(left=result, op=ast.Add(), right=part)
+    return result
+
+
+@expression(
     ast.Subscript,
     needs="a str or list",
     sound="a slice starts at 0 and ends at the length unless it says otherwise",
 )
-def plain_slice(node: ast.Slice | ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
+    if not isinstance(node.slice, ast.Slice):
         return None
     t = scope.type_of(node.value)
     if not (is_str(t) or kind(t) == "list") or (node.slice.step is not None and int_value(node.slice.step) != 1):

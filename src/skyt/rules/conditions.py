@@ -40,8 +40,18 @@ def opposite(node: ast.expr, scope: Scope) -> ast.expr:
             op_type in ORDER_OPPOSITE and ordered(scope.type_of(node.left), scope.type_of(right))
         ):
             turned = {**OPPOSITE, **ORDER_OPPOSITE}[op_type]
-            return compare(clone(node.left), turned, clone(right))
+            return canonical(compare(clone(node.left), turned, clone(right)), scope)
     return negate(node)
+
+
+def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
+    """A comparison with its own rules applied: `<` and `<=` only, strict between integers."""
+    for _ in range(4):
+        new = less_than(node, scope, False) or strict_integers(node, scope, False)
+        if not isinstance(new, ast.Compare):
+            return node
+        node = new
+    return node
 
 
 @expression(
@@ -76,10 +86,8 @@ def less_than(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None
 
 
 def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
-    a, b = scope.effects(left), scope.effects(right)
-    if a.pure and b.pure:
-        return not (a.raises and b.raises) or same(left, right)
-    return not conflict(a, b, scope)
+    """Whether two operands can be evaluated in either order."""
+    return same(left, right) or not conflict(scope.effects(left), scope.effects(right), scope)
 
 
 @expression(ast.Compare, needs="operands of type int", sound="between integers there is nothing")

@@ -17,6 +17,7 @@ from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is
 if TYPE_CHECKING:
     from skyt.rules.scope import Scope
 
+UNKNOWN = "*"
 PURE_BUILTINS = frozenset(
     [
         "len",
@@ -160,7 +161,6 @@ TOTAL_STR_METHODS = frozenset(
         "swapcase",
     ]
 )
-UNKNOWN = "*"
 
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:
@@ -206,9 +206,17 @@ class Effects:
     writes: set[str] = field(default_factory=set)
     heap_reads: set[str] = field(default_factory=set)
     heap_writes: set[str] = field(default_factory=set)
-    raises: bool = False
+    errors: set[str] = field(default_factory=set)  # kinds of exception it may raise; UNKNOWN for any kind
     jumps: bool = False  # may not run on to what follows: return, break, an endless loop
     other: bool = False  # calls something unknown
+
+    def fails(self, condition: bool = True, kind: str = UNKNOWN) -> None:
+        if condition:
+            self.errors.add(kind)
+
+    @property
+    def raises(self) -> bool:
+        return bool(self.errors)
 
     @property
     def pure(self) -> bool:
@@ -240,7 +248,7 @@ def conflict(first: Effects, second: Effects, scope: Scope) -> bool:
         return True
     if _meet(second.heap_writes, first.heap_reads, scope):
         return True
-    if first.raises and second.raises:
+    if first.raises and second.raises and (first.errors != second.errors or len(first.errors) > 1 or UNKNOWN in first.errors):
         return True
     return (first.raises and _outlives(second, scope)) or (second.raises and _outlives(first, scope))
 
@@ -282,13 +290,15 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
     elif isinstance(node, ast.Call):
         _add_call(node, scope, found)
     elif isinstance(node, ast.BinOp):
-        found.raises = found.raises or binop_raises(node, scope)
+        whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
+        divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
+        found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
         if kind(scope.type_of(node)) in {"list", "tuple"}:
             found.heap_reads |= {root(node.left), root(node.right)}
     elif isinstance(node, ast.Compare):
         _add_compare(node, scope, found)
     elif isinstance(node, ast.AugAssign):
-        found.raises = True
+        found.fails()
         if isinstance(node.target, ast.Name):
             found.reads.add(node.target.id)
             if scope.type_of(_loaded(node.target)) not in IMMUTABLE:
@@ -304,7 +314,7 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
             "dict",
             "deque",
         }:
-            found.raises = True
+            found.fails()
         if scope.type_of(node.iter) not in IMMUTABLE:
             found.heap_reads.add(root(node.iter))
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
@@ -316,19 +326,21 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
     elif isinstance(node, ast.Return | ast.Break | ast.Continue | ast.While):
         found.jumps = True
     elif isinstance(node, ast.Raise | ast.Assert):
-        found.jumps = found.raises = True
+        found.jumps = True
+        found.fails()
     elif isinstance(
         node, ast.Try | ast.With | ast.Match | ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom
     ):
         found.other = found.jumps = True
     elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.NamedExpr | ast.Starred):
-        found.raises = found.other = True
+        found.fails()
+        found.other = True
     elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Tuple | ast.List) for t in node.targets):
         parts = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
-        found.raises = found.raises or len(parts) == 0
+        found.fails(len(parts) == 0)
     elif isinstance(node, ast.JoinedStr):
-        found.raises = found.raises or any(
-            scope.type_of(v.value) not in IMMUTABLE for v in node.values if isinstance(v, ast.FormattedValue)
+        found.fails(
+            any(scope.type_of(v.value) not in IMMUTABLE for v in node.values if isinstance(v, ast.FormattedValue))
         )
 
 
@@ -343,7 +355,7 @@ def _add_truth(node: ast.AST, scope: Scope, found: Effects) -> None:
     elif isinstance(node, ast.UnaryOp):
         operands = [node.operand]
         if not isinstance(node.op, ast.Not) and not is_number(scope.type_of(node.operand)):
-            found.raises = True
+            found.fails()
     else:
         operands = [node.test]  # type: ignore[attr-defined]
     for operand in operands:
@@ -358,12 +370,15 @@ def _add_access(node: ast.Attribute | ast.Subscript, scope: Scope, found: Effect
             found.reads.discard(node.value.id)
             return
         if not kind(owner).startswith("object:") and not is_str(owner) and kind(owner) not in SIZED:
-            found.raises = True
+            found.fails()
     elif not isinstance(node.slice, ast.Slice):
         stores = isinstance(node.ctx, ast.Store) and kind(owner) == "dict" and scope.immutable(node.slice)
-        found.raises = found.raises or not (stores or scope.holds_key(node))
+        plain = kind(owner) in {"list", "deque", "str", "char", "tuple"} and is_int(scope.type_of(node.slice))
+        lookup = kind(owner) == "dict" and scope.immutable(node.slice)
+        error = "IndexError" if plain else "KeyError" if lookup else UNKNOWN
+        found.fails(not (stores or scope.holds_key(node)), error)
     elif not (is_str(owner) or kind(owner) in {"list", "tuple"}) or not _int_slice(node.slice, scope):
-        found.raises = True
+        found.fails()
     if isinstance(node.ctx, ast.Load):
         if owner not in IMMUTABLE:
             found.heap_reads.add(root(node.value))
@@ -391,9 +406,11 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
             name = function.attr  # type: ignore[attr-defined]
             total = name in {"append", "add", "appendleft", "clear", "extend", "discard"}
             total = total or (name == "pop" and not node.args and scope.nonempty(receiver))
-            found.raises = found.raises or not total
+            popped = name == "pop" and owner in {"list", "deque"} and not node.args
+            found.fails(not total, "IndexError" if popped else UNKNOWN)
         else:
-            found.other = found.raises = True
+            found.fails()
+            found.other = True
         return
     if pure_call(node, scope.pure):
         found.heap_reads |= shared
@@ -401,9 +418,10 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
             if kind(scope.type_of(function.value)).startswith("object:"):
                 found.other = True
             found.heap_reads.add(root(function.value))
-        found.raises = found.raises or call_raises(node, scope)
+        found.fails(call_raises(node, scope))
         return
-    found.raises = found.other = True
+    found.fails()
+    found.other = True
 
 
 def call_raises(node: ast.Call, scope: Scope) -> bool:
@@ -488,9 +506,9 @@ def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
         if isinstance(op, ast.Is | ast.IsNot):
             continue
         if isinstance(op, ast.Eq | ast.NotEq):
-            found.raises = found.raises or not (comparable(a, b) or a in IMMUTABLE or b in IMMUTABLE)
+            found.fails(not (comparable(a, b) or a in IMMUTABLE or b in IMMUTABLE))
         elif isinstance(op, ast.In | ast.NotIn):
             inside = kind(b) in SIZED and a in IMMUTABLE
-            found.raises = found.raises or not (inside or (is_str(a) and is_str(b)))
+            found.fails(not (inside or (is_str(a) and is_str(b))))
         else:
-            found.raises = found.raises or not (ordered(a, b) or (is_number(a) and is_number(b)))
+            found.fails(not (ordered(a, b) or (is_number(a) and is_number(b))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skyt.normalise import normalise
 from skyt.rules.effects import Effects
@@ -25,6 +25,8 @@ from skyt.rules.syntax import (
     compare,
     conjuncts,
     leaves,
+    load,
+    number,
     own_breaks,
     refuted,
     stored_names,
@@ -67,6 +69,7 @@ class Context:
     rules: Sequence[Rule]
     trace: list[Applied] = field(default_factory=list)
     fresh: int = 0
+    rounds: int = 0
     _used: set[str] = field(default_factory=set)
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
@@ -136,6 +139,12 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
         if rule.shape == "module" and rule.phase == 0:
             _apply_module(rule, context)
     for _ in range(MAX_ROUNDS):
+        if context.facts is not facts or not context.rounds:
+            # What could not be shown of the program as it was written may be plain in its present form.
+            context.facts = facts
+            context.facts = verified(context)
+            context.changed()
+        context.rounds += 1
         if not _round(context):
             break
     else:
@@ -168,6 +177,62 @@ def _apply_module(rule: Rule, context: Context) -> None:
             raise AssertionError(f"{rule.name} changed the program without a record")
 
 
+def verified(context: Context) -> Facts:
+    """The facts that also hold when the program calls its own entry point.
+
+    Bounds on a parameter are an induction hypothesis: they are kept only if every such call keeps them, given the
+    conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that is left holds.
+    """
+    facts = context.facts
+    if facts.kind == "class":
+        return facts.without_bounds(_called_methods(context))
+    for _ in range(3 * len(facts.parameters) + 1):
+        context.facts = facts
+        context.changed()
+        weaker = facts
+        for call, scope in _entry_calls(context):
+            weaker = _kept(weaker, call, scope)
+        if weaker == facts:
+            return facts
+        facts = weaker
+    return replace(facts, parameters=tuple(replace(p, min=None, max=None) for p in facts.parameters))
+
+
+def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
+    name = context.facts.name
+    if not any(n.func.id == name for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)):
+        return []
+    found: list[tuple[ast.Call, Scope]] = []
+    for info in context.program.functions.values():
+        finder = CallFinder(Context(context.tree, context.facts, ()), info)
+        finder.context._program = context.program
+        finder.name = name
+        finder.function()
+        found += finder.found
+    return found
+
+
+def _called_methods(context: Context) -> set[str]:
+    """Public methods that the program may call itself."""
+    called = {n.func.attr for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    own = {n.func.id for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return called | ({"__init__"} if context.facts.name in own else set())
+
+
+def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:
+    regular = len(call.args) == len(facts.parameters) and not call.keywords
+    new = []
+    for i, parameter in enumerate(facts.parameters):
+        low, high = scope.interval(call.args[i]) if regular else (None, None)
+        least, most = parameter.min, parameter.max
+        if least is not None and (low is None or low < least):
+            least = 0 if least > 0 else None
+        if most is not None and (high is None or high > most):
+            most = None
+        new.append(replace(parameter, min=least, max=most))
+    return replace(facts, parameters=tuple(new))
+
+
 class Walker:
     """One walk over one function: expressions first, then the blocks around them."""
 
@@ -176,7 +241,7 @@ class Walker:
         self.info = info
 
     def function(self) -> None:
-        scope = Scope(self.context.program, self.info)
+        scope = Scope(self.context.program, self.info).with_known(domain_conditions(self.info))
         self.block(self.info.node, "body", scope, in_loop=False, tail=True, loop_tail=False)
 
     def block(
@@ -312,6 +377,31 @@ class Walker:
             node.key, node.value = self.expr(node.key, here, False), self.expr(node.value, here, False)
         else:
             node.elt = self.expr(node.elt, here, False)
+
+
+class CallFinder(Walker):
+    """Finds the calls of the entry point with the conditions on the way to each."""
+
+    name = ""
+
+    def __init__(self, context: Context, info: FunctionInfo) -> None:
+        super().__init__(context, info)
+        self.found: list[tuple[ast.Call, Scope]] = []
+
+    def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == self.name:
+            self.found.append((node, scope))
+        return super().expr(node, scope, boolean)
+
+
+def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
+    """What the contract promises of the parameters, as conditions that hold when the function starts."""
+    found: list[ast.expr] = []
+    for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
+        for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
+            if bound is not None:
+                found.append(compare(load(argument), op, number(bound)))
+    return found
 
 
 def loop_scope(s: ast.For | ast.While, scope: Scope) -> Scope:

@@ -7,7 +7,7 @@ a fact is missing, the rule that needs it does not fire.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from skyt.contract import Contract
@@ -65,6 +65,16 @@ class Facts:
             out_of_domain_free=contract.out_of_domain.policy == "any",
             positional=contract.constraints.naming == "lenient",
         )
+
+    def without_bounds(self, names: set[str]) -> Facts:
+        """The facts without bounds on the parameters of these methods (`__init__` is the constructor)."""
+        if not names & {"__init__", *self.methods}:
+            return self
+        free = {n: tuple(replace(p, min=None, max=None) for p in ps) for n, ps in self.methods.items() if n in names}
+        parameters = self.parameters
+        if "__init__" in names:
+            parameters = tuple(replace(p, min=None, max=None) for p in parameters)
+        return replace(self, parameters=parameters, methods={**self.methods, **free})
 
     def of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a public function or method (`__init__` is the constructor)."""

@@ -16,8 +16,8 @@ from skyt.rules.syntax import (
     blocks,
     clone,
     count_reads,
+    in_order,
     load,
-    local_functions,
     read_names,
     rename,
     returns,
@@ -313,7 +313,7 @@ def order_definitions(context: Context) -> bool:
         name = pending.pop(0)
         if name in definitions and name not in order:
             order.append(name)
-            for n in _in_order(definitions[name]):
+            for n in in_order(definitions[name]):
                 if isinstance(n, ast.Name) and n.id in definitions:
                     pending.append(n.id)
     new = [*others, *(definitions[name] for name in order)]
@@ -323,13 +323,3 @@ def order_definitions(context: Context) -> bool:
     tree.body = new
     context.record("order-definitions", " ".join(shown), " ".join(order))
     return True
-
-
-def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes in the order of the text."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _in_order(child)
-
-
-__all__ = ["local_functions"]

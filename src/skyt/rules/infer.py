@@ -139,12 +139,14 @@ class Inference:
         if isinstance(node.op, ast.Not):
             return "bool"
         inner = self.of(node.operand, env)
+        if inner is None:
+            return None
         return inner if inner in {"int", "float"} else "int" if inner == "bool" else ANY
 
     def _binop(self, node: ast.BinOp, env: Env) -> Type:
         a, b = self.of(node.left, env), self.of(node.right, env)
         if a is None or b is None:
-            return None if {a, b} <= {None, "int"} else ANY
+            return None  # no value seen yet: the next round of inference knows more
         op = node.op
         if is_number(a) and is_number(b):
             if isinstance(op, ast.Div):
@@ -198,12 +200,15 @@ class Inference:
     def _attribute(self, node: ast.Attribute, env: Env) -> Type:
         if dotted(node) in MODULE_TYPES and isinstance(node.value, ast.Name) and node.value.id not in env:
             return MODULE_TYPES[dotted(node)]
-        if kind(self.of(node.value, env)).startswith("object:"):
-            return self.attributes.get(node.attr, ANY)
-        return ANY
+        owner = self.of(node.value, env)
+        if owner is None:
+            return None
+        return self.attributes.get(node.attr, ANY) if kind(owner).startswith("object:") else ANY
 
     def _subscript(self, node: ast.Subscript, env: Env) -> Type:
         whole = self.of(node.value, env)
+        if whole is None:
+            return None
         if isinstance(node.slice, ast.Slice):
             return "str" if is_str(whole) else whole if kind(whole) in {"list", "tuple"} else ANY
         if is_str(whole):
@@ -241,14 +246,17 @@ class Inference:
         if name == "zip" and len(args) == 2:
             return ("iter", ("pair", element(first), element(self.of(args[1], env))))
         if name == "abs":
-            return first if first in {"int", "float"} else ANY
+            return first if first in {"int", "float", None} else ANY
         if name == "sum" and len(args) == 1:
-            return "int" if element(first) in {"int", "bool"} else ANY
+            item = element(first)
+            return None if item is None else "int" if item in {"int", "bool"} else ANY
         if name in {"min", "max"} and args:
             return element(first) if len(args) == 1 else self._joined(args, env)
         return ANY
 
     def _method(self, owner: Type, name: str, args: list[ast.expr], env: Env) -> Type:
+        if owner is None:
+            return None
         if is_str(owner):
             if name in STR_TO_STR:
                 return "str"

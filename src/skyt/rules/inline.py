@@ -54,9 +54,6 @@ def _fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
         _merge(earlier, scope.effects(node))
     if where == "maybe" and not seen.total:
         return False
-    if seen.raises and not earlier.pure:
-        return not conflict(seen, earlier, scope)
-    earlier.raises = earlier.raises and (seen.raises or bool(seen.heap_writes) or seen.other)
     return not conflict(seen, earlier, scope)
 
 
@@ -65,7 +62,7 @@ def _merge(into: Effects, more: Effects) -> None:
     into.writes |= more.writes
     into.heap_reads |= more.heap_reads
     into.heap_writes |= more.heap_writes
-    into.raises = into.raises or more.raises
+    into.errors |= more.errors
     into.other = into.other or more.other
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from skyt.rules.effects import OWNERS, mutates_receiver, pure_call
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.infer import Inference
-from skyt.rules.syntax import NESTED, local_functions, returns, walk, walk_shallow
+from skyt.rules.syntax import NESTED, in_order, local_functions, returns, walk, walk_shallow
 from skyt.rules.types import ANY, Type, element, join, kind
 
 MAX_ROUNDS = 8
@@ -120,9 +120,11 @@ class Program:
 
     def _infer(self) -> None:
         results = self.inference.results
-        for key, info in self.by_name.items():
+        for key in self.by_name:
             results[key] = None
+        for info in self.functions.values():
             env = info.env
+            env.update(dict.fromkeys(info.assigned))
             for argument in info.arguments:
                 env[argument] = None if not info.public else ANY
             for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
@@ -342,7 +344,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 def _assignments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
     """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
-    for node in walk(function):
+    for node in in_order(function):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target, node.value)

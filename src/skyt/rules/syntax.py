@@ -142,6 +142,13 @@ def walk(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
     return found
 
 
+def in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node inside, in the order of the text."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from in_order(child)
+
+
 def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> Iterator[ast.AST]:
     """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
     pending: list[ast.AST] = [node] if isinstance(node, ast.AST) else list(node)

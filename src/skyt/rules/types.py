@@ -62,6 +62,8 @@ def kind(t: Type) -> str:
 
 def element(t: Type) -> Type:
     """What iterating over a value of this type gives."""
+    if t is None:
+        return None
     if isinstance(t, tuple):
         return t[1]  # type: ignore[return-value]
     return "char" if t in {"str", "char"} else ANY

@@ -1,0 +1,217 @@
+"""A tiny interpreter for the part of Python that guards are about: integers, strings, lists, loops.
+
+It computes what a function returns for one known argument, to find guards that say what the rest of the function
+would say anyway. It follows Python exactly or gives up; it never runs the program itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+FUEL = 3000
+LARGEST = 10**30
+LONGEST = 2000
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+TEXT_METHODS = frozenset({"lower", "upper", "strip", "isalnum", "isalpha", "isdigit", "replace"})
+
+
+class GiveUp(Exception):
+    """Something the interpreter does not know, or that would raise."""
+
+
+class _Return(Exception):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _Break(Exception):
+    pass
+
+
+class _Continue(Exception):
+    pass
+
+
+def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
+    """What these statements return from a function whose variables start like this. Raises GiveUp."""
+    machine = _Machine(dict(variables))
+    try:
+        machine.run(body)
+    except _Return as result:
+        return result.value
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, _Break, _Continue) as error:
+        raise GiveUp from error
+    return None
+
+
+class _Machine:
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self.variables = variables
+        self.fuel = FUEL
+
+    def _burn(self) -> None:
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise GiveUp
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        for s in body:
+            self._burn()
+            self._statement(s)
+
+    def _statement(self, s: ast.stmt) -> None:
+        if isinstance(s, ast.Return):
+            raise _Return(None if s.value is None else self.value(s.value))
+        if isinstance(s, ast.Assign) and len(s.targets) == 1:
+            self._store(s.targets[0], self.value(s.value))
+        elif isinstance(s, ast.If):
+            self.run(s.body if self.value(s.test) else s.orelse)
+        elif isinstance(s, ast.While) and not s.orelse:
+            while self.value(s.test):
+                self._burn()
+                if self._round(s.body):
+                    break
+        elif isinstance(s, ast.For) and not s.orelse:
+            items = self.value(s.iter)
+            if not isinstance(items, range | str | list | tuple):
+                raise GiveUp
+            for item in items if isinstance(items, range | str | tuple) else list(items):
+                self._burn()
+                self._store(s.target, item)
+                if self._round(s.body):
+                    break
+        elif isinstance(s, ast.Break):
+            raise _Break
+        elif isinstance(s, ast.Continue):
+            raise _Continue
+        elif not isinstance(s, ast.Pass):
+            raise GiveUp
+
+    def _round(self, body: Sequence[ast.stmt]) -> bool:
+        """One round of a loop; True if it ended in `break`."""
+        try:
+            self.run(body)
+        except _Break:
+            return True
+        except _Continue:
+            pass
+        return False
+
+    def _store(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.variables[target.id] = value
+        elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
+            for item, part in zip(target.elts, value, strict=True):
+                self._store(item, part)
+        else:
+            raise GiveUp
+
+    def value(self, node: ast.expr) -> Any:
+        self._burn()
+        result = self._value(node)
+        if type(result) is int and abs(result) > LARGEST:
+            raise GiveUp
+        if isinstance(result, str | list | tuple) and len(result) > LONGEST:
+            raise GiveUp
+        return result
+
+    def _value(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant) and (node.value is None or type(node.value) in (int, bool, str)):
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in self.variables:
+                raise GiveUp
+            return self.variables[node.id]
+        if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+            return self._binary(node)
+        if isinstance(node, ast.UnaryOp):
+            inner = self.value(node.operand)
+            if isinstance(node.op, ast.Not):
+                return not inner
+            if isinstance(node.op, ast.USub) and type(inner) is int:
+                return -inner
+        if isinstance(node, ast.BoolOp):
+            for operand in node.values:
+                result = self.value(operand)
+                if bool(result) is isinstance(node.op, ast.Or):
+                    return result
+            return result
+        if isinstance(node, ast.Compare):
+            return self._compare(node)
+        if isinstance(node, ast.IfExp):
+            return self.value(node.body if self.value(node.test) else node.orelse)
+        if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            return tuple(self.value(e) for e in node.elts)
+        if isinstance(node, ast.List) and not node.elts:
+            return []
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node)
+        if isinstance(node, ast.Call) and not node.keywords:
+            return self._call(node)
+        raise GiveUp
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        a, b = self.value(node.left), self.value(node.right)
+        texts = type(a) is str and type(b) is str and isinstance(node.op, ast.Add)
+        if not texts and not (type(a) is int and type(b) is int):
+            raise GiveUp
+        return BINARY[type(node.op)](a, b)
+
+    def _compare(self, node: ast.Compare) -> bool:
+        left = self.value(node.left)
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
+            if type(op) not in COMPARE:
+                raise GiveUp
+            right = self.value(comparator)
+            if not COMPARE[type(op)](left, right):
+                return False
+            left = right
+        return True
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        whole = self.value(node.value)
+        if not isinstance(whole, str | list | tuple):
+            raise GiveUp
+        if isinstance(node.slice, ast.Slice):
+            parts = [None if p is None else self.value(p) for p in (node.slice.lower, node.slice.upper, node.slice.step)]
+            return whole[slice(*parts)]
+        return whole[self.value(node.slice)]
+
+    def _call(self, node: ast.Call) -> Any:
+        args = [self.value(a) for a in node.args]
+        if isinstance(node.func, ast.Name) and node.func.id not in self.variables:
+            name = node.func.id
+            if name == "len" and isinstance(args[0], str | list | tuple | range):
+                return len(args[0])
+            if name == "range" and all(type(a) is int for a in args):
+                return range(*args)
+            if name in {"abs", "min", "max", "int", "bool"} and all(type(a) is int for a in args):
+                return {"abs": abs, "min": min, "max": max, "int": int, "bool": bool}[name](*args)  # type: ignore[operator]
+        if isinstance(node.func, ast.Attribute):
+            if ast.unparse(node.func) == "math.isqrt" and type(args[0]) is int:
+                return math.isqrt(args[0])
+            owner = self.value(node.func.value)
+            if type(owner) is str and node.func.attr in TEXT_METHODS:
+                return getattr(owner, node.func.attr)(*args)
+        raise GiveUp

@@ -1,0 +1,130 @@
+"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest says the same."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from skyt.rules.branches import replaced
+from skyt.rules.engine import scope_before
+from skyt.rules.evaluate import GiveUp, returned
+from skyt.rules.registry import Place, block
+from skyt.rules.scope import Scope
+from skyt.rules.syntax import clone, compare, count_reads, int_value, load, number, stored_names, substitute
+from skyt.rules.types import is_int, is_str, kind
+
+FEW = 4
+
+
+def _guard(s: ast.stmt) -> ast.expr | None:
+    """The value that `if …: return value` returns."""
+    if isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return):
+        return s.body[0].value
+    return None
+
+
+def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
+    """(parameter, the few values it can have when the test holds)."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Name):
+        t = scope.type_of(test.operand)
+        if is_str(t) or kind(t) == "list":
+            return test.operand.id, ["" if is_str(t) else []]
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)):
+        return None
+    name, op, right = test.left.id, test.ops[0], test.comparators[0]
+    if not is_int(scope.type_of(test.left)):
+        return None
+    limit = int_value(right)
+    if isinstance(op, ast.Eq) and limit is not None:
+        return name, [limit]
+    if isinstance(op, ast.In) and isinstance(right, ast.Tuple):
+        values = [int_value(e) for e in right.elts]
+        return (name, values) if None not in values and len(values) <= FEW else None
+    if isinstance(op, ast.Lt) and limit is not None:
+        low = scope.interval(test.left)[0]
+        if low is not None and limit - FEW <= low < limit:
+            return name, list(range(low, limit))
+    return None
+
+
+def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> bool:
+    """Whether the name still holds what the caller passed."""
+    info = place.scope.info
+    if info is None or name not in info.arguments or body is not info.node.body:
+        return False
+    return not any(name in stored_names(s) for s in body[:index])
+
+
+@block(
+    needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
+    sound="the rest of the function, evaluated for each of these values, returns the same",
+)
+def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1."""
+    for i, s in enumerate(body[:-1]):
+        value = _guard(s)
+        if value is None or not isinstance(s, ast.If):
+            continue
+        found = _values(s.test, scope_before(body, i, place.scope))
+        if found is None or not _parameter(found[0], body, i, place):
+            continue
+        if all(_agree(value, body[i + 1 :], found[0], v) for v in found[1]):
+            return replaced(body, i)
+    return None
+
+
+@block(
+    needs="a str or list parameter",
+    sound="for the one value that skips the branch, running through it returns the same",
+)
+def drop_redundant_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if s: …` goes when what it guards gives the right result for the empty s too."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.If) and not s.orelse and isinstance(s.test, ast.Name)):
+            continue
+        name, t = s.test.id, place.scope.type_of(s.test)
+        if not (is_str(t) or kind(t) == "list") or not _parameter(name, body, i, place):
+            continue
+        rest, empty = body[i + 1 :], "" if is_str(t) else list[Any]()
+        if _same_result([*s.body, *rest], rest, {name: empty}):
+            return [*body[:i], *s.body, *rest]
+    return None
+
+
+def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]) -> bool:
+    try:
+        first, second = returned(a, variables), returned(b, variables)
+    except GiveUp:
+        return False
+    return type(first) is type(second) and type(first) in (int, bool, str, type(None)) and first == second
+
+
+def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any) -> bool:
+    return _same_result([ast.Return(value=value)], rest, {name: argument})
+
+
+@block(
+    needs="an int parameter with a lower bound, so that only few values are left; a result that depends on it",
+    sound="a case for each value, in which the parameter is that value",
+)
+def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
+    for i, s in enumerate(body):
+        value = _guard(s)
+        if value is None or not isinstance(s, ast.If):
+            continue
+        scope = scope_before(body, i, place.scope)
+        found = _values(s.test, scope)
+        if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
+            continue
+        name, values = found
+        if not isinstance(value, ast.Name):
+            continue
+        cases: list[ast.stmt] = []
+        for v in values:
+            result = substitute(clone(value), {name: number(v)})
+            cases.append(
+                ast.If(test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[])
+            )
+        return replaced(body, i, *cases)
+    return None
