@@ -113,7 +113,8 @@ def _violins(distances: Distances, when: str, colour: str) -> Any:
         pyplot.setp(axis.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
     axis.set_xlim(-0.6, len(names) - 0.4)
     axis.set_ylim(-0.03, 1.03)
-    axis.set_ylabel(f"distance $d$ to the canon, {when}")
+    axis.set_ylabel("distance $d$ to the canon")
+    axis.set_title(when)
     axis.grid(axis="x", visible=False)
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
@@ -128,7 +129,7 @@ def _violin(axis: Axes, values: NDArray[np.float64], at: int, colour: str) -> No
         return
     from scipy.stats import gaussian_kde
 
-    grid = np.linspace(values.min(), values.max(), 200)
+    grid = np.linspace(max(0.0, values.min() - 0.06), min(1.0, values.max() + 0.06), 300)
     density = gaussian_kde(values, bw_method=0.15)(grid)
     width = 0.4 * density / density.max()
     axis.fill_betweenx(grid, at - width, at + width, color=colour, alpha=0.35, linewidth=0)
@@ -137,8 +138,8 @@ def _violin(axis: Axes, values: NDArray[np.float64], at: int, colour: str) -> No
 
 
 _BARS = {
-    "R_anchor": ("R_anchor_pre_measured", "R_anchor", "canonical share $R_{anchor}$ (before: measured)"),
-    "P_tau": ("P_tau_pre", "P_tau_post", "share within the threshold, $P_\\tau$"),
+    "R_anchor": ("R_anchor_pre_measured", "R_anchor", "$R_{anchor}$ (before: as measured)"),
+    "P_tau": ("P_tau_pre", "P_tau_post", "$P_\\tau$"),
 }
 
 

@@ -248,14 +248,13 @@ def _prepare_repairs(
     bench: Workbench,
     canons: Mapping[str, Canon],
 ) -> None:
-    programs = [(contracts[canon.contract_id], canon.normalized_code) for canon in canons.values()]
-    programs += [
-        (contracts[g.contract_id], bench.prepare(g.raw_output).text)
+    programs = [
+        (contracts[g.contract_id], bench.prepare(g.raw_output).text, canons[g.contract_id].normalized_code)
         for g in generations
         if g.contract_id in canons
     ]
-    bench.warm_verdicts(programs)
-    bench.warm_forms(programs)
+    bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
+    bench.warm_repairs([job for job in programs if job[1] != job[2]])
 
 
 def _without_canon(prepared: Prepared) -> Repair:

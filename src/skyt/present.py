@@ -15,35 +15,22 @@ def show_metrics(metrics: dict[str, Any], console: Console | None = None) -> Non
     if len(rows) > 1:
         rows.append(("overall", metrics["skyt.overall"]))
     tau = metrics["skyt.overall"]["tau"]
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("prompt")
-    titles = (
-        "N",
-        "compliant",
-        "R_raw",
-        "before",
-        "R_anchor",
-        "95 %",
-        "rescued",
-        "mu pre → post",
-        f"P_{tau:g} pre → post",
-    )
-    for title in titles:
-        table.add_column(title, justify="right")
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("prompt", no_wrap=True)
+    for title in ("N", "R_raw", "before", "R_anchor", "95 %", "mu", f"P_{tau:g}"):
+        table.add_column(title, justify="right", no_wrap=True)
     for name, row in rows:
         interval = row["intervals"].get("R_anchor", {"low": 0.0, "high": 1.0})
         table.add_row(
             name,
             str(row["N"]),
-            f"{row['compliant_pre']:.3f}",
             f"{row['R_raw']:.3f}",
             f"{row['R_anchor_pre_measured']:.3f}",
             f"{row['R_anchor']:.3f}",
-            f"{interval['low']:.3f}–{interval['high']:.3f}",
-            f"{row['rescue_rate']:.3f}",
-            f"{row['mu_pre']:.3f} → {row['mu_post']:.3f}",
-            f"{row['P_tau_pre']:.3f} → {row['P_tau_post']:.3f}",
-            end_section=name != "overall",
+            f"{interval['low']:.2f}–{interval['high']:.2f}",
+            f"{row['mu_pre']:.3f}→{row['mu_post']:.3f}",
+            f"{row['P_tau_pre']:.3f}→{row['P_tau_post']:.3f}",
+            style="bold" if name == "overall" else "",
         )
     console.print(table)
     counts = metrics["skyt.overall"]["evidence_counts"]

@@ -11,14 +11,39 @@ repair changes what the oracle says of a program. The evidence is part of the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from skyt.distance import Distance
+from skyt.distance import Distance, Measured
 
 MAX_ROUNDS = 6
 MAX_RULES = 60  # distinct rules tried one by one in a round
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A program nearer to the canon, or the same one, and the rules that led to it."""
+
+    text: str
+    measured: Measured
+    rules: tuple[str, ...] = ()
+
+
+def approach(
+    code: str, canon: str, rules: Iterable[str], distance: Distance, apply: Callable[[str, str], str]
+) -> Approach:
+    """One rule at a time: what brings the program closer to the canon stays, what does not is undone.
+
+    `apply(code, rule)` is the program after that rule alone, as often as it fires.
+    """
+    best = Approach(code, distance(code, canon))
+    for rule in list(dict.fromkeys(rules))[:MAX_RULES]:
+        text = apply(best.text, rule)
+        measured = distance(text, canon)
+        if measured.d < best.measured.d:
+            best = Approach(text, measured, (*best.rules, rule))
+    return best
 
 
 class Tools(Protocol):
@@ -27,8 +52,8 @@ class Tools(Protocol):
     def normal_form(self, code: str) -> tuple[str, Sequence[str]]:
         """The normal form's text, and the name of the rule of each application that led to it."""
 
-    def apply(self, code: str, rule: str) -> str:
-        """The program after this rule alone, as often as it fires."""
+    def approach(self, code: str, canon: str) -> Approach:
+        """The nearest program that single rules lead to (see `approach` below)."""
 
     def verdict(self, code: str) -> tuple[bool, str]:
         """Whether the oracle accepts a program, and a digest of everything it found."""
@@ -63,7 +88,7 @@ def repair(code: str, canon: str, distance: Distance, tools: Tools) -> Repair:
     start = Repair(code, before.d, before.d, "none", "", before.method)
     current = start
     for _ in range(MAX_ROUNDS):
-        following = _round(current, canon, distance, tools)
+        following = _round(current, canon, tools)
         if following.success or following.text == current.text:
             return following
         current = following
@@ -71,7 +96,7 @@ def repair(code: str, canon: str, distance: Distance, tools: Tools) -> Repair:
     return replace(start, reason=f"no fixed point within {MAX_ROUNDS} rounds; left as it was")
 
 
-def _round(current: Repair, canon: str, distance: Distance, tools: Tools) -> Repair:
+def _round(current: Repair, canon: str, tools: Tools) -> Repair:
     code = current.text
     form, rules = tools.normal_form(code)
     target, _ = tools.normal_form(canon)
@@ -100,25 +125,21 @@ def _round(current: Repair, canon: str, distance: Distance, tools: Tools) -> Rep
     if not accepted:
         reason = f"{differs}; rejected by the oracle"
     current = replace(current, reason=reason, equivalence=tested)
-    return _closest(current, rules, findings, canon, distance, tools)
+    return _closest(current, findings, canon, tools)
 
 
-def _closest(
-    current: Repair, rules: Sequence[str], findings: str, canon: str, distance: Distance, tools: Tools
-) -> Repair:
-    """One rule at a time: what brings the program closer to the canon stays, what does not is undone.
-
-    The oracle must find of the result what it found of the program, or nothing is changed.
-    """
-    best = current
-    for rule in list(dict.fromkeys(rules))[:MAX_RULES]:
-        text = tools.apply(best.text, rule)
-        measured = distance(text, canon)
-        if measured.d < best.d_after:
-            steps = (*best.steps, rule)
-            best = replace(best, text=text, d_after=measured.d, method=measured.method, steps=steps)
-    if best is current or tools.verdict(best.text)[1] != findings:
+def _closest(current: Repair, findings: str, canon: str, tools: Tools) -> Repair:
+    """The nearest program on the way, if the oracle finds of it exactly what it found of this one."""
+    near = tools.approach(current.text, canon)
+    if near.measured.d >= current.d_after or tools.verdict(near.text)[1] != findings:
         return current
-    if best.success:
-        return replace(best, evidence="rewritten", reason="the rules lead to the canon's text")
-    return best
+    closer = replace(
+        current,
+        text=near.text,
+        d_after=near.measured.d,
+        method=near.measured.method,
+        steps=(*current.steps, *near.rules),
+    )
+    if closer.success:
+        return replace(closer, evidence="rewritten", reason="the rules lead to the canon's text")
+    return closer

@@ -11,16 +11,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from skyt.canon import Canon, Versions
 from skyt.config import MeasureConfig
 from skyt.contract import Contract
-from skyt.distance import get_distance
+from skyt.distance import Distance, get_distance
 from skyt.extract import extract_code
 from skyt.normalise import NORMALIZATION_VERSION, normalise
 from skyt.oracle import ORACLE_VERSION, Oracle, Verdict
-from skyt.repair import Repair, repair
+from skyt.repair import MAX_ROUNDS, Approach, Repair, approach, repair
 from skyt.rules import RULES, Facts, NormalForm, normal_form
 from skyt.sandbox import SandboxPool
 from skyt.signature import signature
@@ -70,6 +71,7 @@ class Workbench(AbstractContextManager["Workbench"]):
         self._prepared: Memory[Prepared] = Memory()
         self._verdicts: Memory[Verdict] = Memory()
         self._forms: Memory[NormalForm] = Memory()
+        self._approaches: Memory[Approach] = Memory()
         self._equivalences: Memory[dict[str, Any]] = Memory()
         self._repairs: Memory[Repair] = Memory()
 
@@ -85,6 +87,14 @@ class Workbench(AbstractContextManager["Workbench"]):
     def normal_form(self, contract: Contract, text: str) -> NormalForm:
         facts = Facts.from_contract(contract)
         return self._forms.remember((contract.id, text), lambda: normal_form(text, facts))
+
+    def approach(self, contract: Contract, text: str, canon: str) -> Approach:
+        def compute() -> Approach:
+            rules = self.normal_form(contract, text).rules
+            facts = Facts.from_contract(contract)
+            return approach(text, canon, rules, self.distance, partial(_apply, facts=facts))
+
+        return self._approaches.remember((contract.id, text, canon), compute)
 
     def repair(self, contract: Contract, text: str, canon: Canon) -> Repair:
         return self._repairs.remember(
@@ -119,27 +129,62 @@ class Workbench(AbstractContextManager["Workbench"]):
         }
         self._verdicts.update(zip(new, self.oracle.check_many(list(new.values())), strict=True))
 
-    def warm_forms(self, programs: Sequence[tuple[Contract, str]]) -> None:
-        """Normal forms in worker processes, where there are enough of them to pay for starting those."""
-        new = {
-            (contract.id, text): (contract, text)
-            for contract, text in programs
-            if (contract.id, text) not in self._forms
-        }
-        if self.workers < 2 or len(new) < 64:
+    def warm_repairs(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
+        """Normal forms and approaches in worker processes, where there are enough to pay for starting them.
+
+        `programs` are (contract, program, canon).
+        """
+        distinct = {(contract.id, text): (contract, text, canon) for contract, text, canon in programs}
+        jobs = [job for key, job in distinct.items() if key not in self._forms]
+        if self.workers < 2 or len(jobs) < 40:
             return
         from homeostat.engine import run_tasks
 
-        jobs = list(new.values())
         size = max(1, len(jobs) // (self.workers * 8))
-        batches = [jobs[at : at + size] for at in range(0, len(jobs), size)]
-        outcomes = run_tasks(_forms, batches, workers=self.workers, label="normal forms")
-        forms = [form for outcome in outcomes for form in outcome.unwrap()]
-        self._forms.update(zip(new, forms, strict=True))
+        batches = [(self.settings.distance, jobs[at : at + size]) for at in range(0, len(jobs), size)]
+        for outcome in run_tasks(_rewrite_all, batches, workers=self.workers, label="rewriting"):
+            for contract_id, canon, text, form, near in outcome.unwrap():
+                self._forms[contract_id, text] = form
+                if near is not None:
+                    self._approaches[contract_id, text, canon] = near
 
 
-def _forms(programs: list[tuple[Contract, str]]) -> list[NormalForm]:
-    return [normal_form(text, Facts.from_contract(contract)) for contract, text in programs]
+Rewritten = tuple[str, str, str, NormalForm, Approach | None]
+
+
+def _rewrite_all(batch: tuple[str, list[tuple[Contract, str, str]]]) -> list[Rewritten]:
+    distance = get_distance(batch[0])
+    return [found for job in batch[1] for found in _rewrite(*job, distance)]
+
+
+def _rewrite(contract: Contract, text: str, canon: str, distance: Distance) -> list[Rewritten]:
+    """What repair will ask about a program, and about the programs it leads to."""
+    facts = Facts.from_contract(contract)
+    target = _canon_form(canon, contract.id, facts)
+    found: list[Rewritten] = []
+    for _ in range(MAX_ROUNDS):
+        form = normal_form(text, facts)
+        near = None
+        if form.text != target:
+            near = approach(text, canon, form.rules, distance, partial(_apply, facts=facts))
+        found.append((contract.id, canon, text, form, near))
+        if near is None or near.text == text:
+            break
+        text = near.text
+    return found
+
+
+_CANON_FORMS: dict[tuple[str, str], str] = {}
+
+
+def _canon_form(canon: str, contract_id: str, facts: Facts) -> str:
+    if (contract_id, canon) not in _CANON_FORMS:
+        _CANON_FORMS[contract_id, canon] = normal_form(canon, facts).text
+    return _CANON_FORMS[contract_id, canon]
+
+
+def _apply(code: str, rule: str, facts: Facts) -> str:
+    return normal_form(code, facts, [known for known in RULES if known.name == rule]).text
 
 
 class _ContractTools:
@@ -147,15 +192,13 @@ class _ContractTools:
 
     def __init__(self, bench: Workbench, contract: Contract) -> None:
         self._bench, self._contract = bench, contract
-        self._facts = Facts.from_contract(contract)
 
     def normal_form(self, code: str) -> tuple[str, Sequence[str]]:
         form = self._bench.normal_form(self._contract, code)
         return form.text, [applied.rule for applied in form.trace]
 
-    def apply(self, code: str, rule: str) -> str:
-        only = [known for known in RULES if known.name == rule]
-        return normal_form(code, self._facts, only).text
+    def approach(self, code: str, canon: str) -> Approach:
+        return self._bench.approach(self._contract, code, canon)
 
     def verdict(self, code: str) -> tuple[bool, str]:
         verdict = self._bench.verdict(self._contract, code)
