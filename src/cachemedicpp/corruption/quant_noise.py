@@ -12,6 +12,8 @@ from cachemedicpp.config import CorruptionParams
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
 from cachemedicpp.corruption.streams import Stream
 
+_FINEST = 2.0**-24  # a step below float32's own resolution changes nothing
+
 
 @register("quant_noise")
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class QuantNoise(Corruption):
         return self.step == 0
 
     def apply(self, x: Tensor, mask: Tensor, stream: Stream, site: Site) -> Tensor:
+        if self.step < _FINEST:
+            return x
         largest = x.abs().masked_fill(~mask.unsqueeze(-1), 0.0).amax((-2, -1), keepdim=True)  # [H, 1, 1]
-        scale = (largest * self.step).clamp(min=1e-30)
+        scale = (largest * self.step).clamp(min=1e-38)
         levels = math.floor(1 / self.step + 1e-6)
         return under(mask, (x / scale).round().clamp(-levels, levels) * scale, x)
