@@ -164,6 +164,8 @@ class Jail:
         self._start()
 
     def _start(self) -> None:
+        if os.name != "posix":
+            raise UserError("the sandbox needs a POSIX system: run it on Linux, or under WSL")
         request_out, self._requests = os.pipe()
         self._status, status_in = os.pipe()
         self._results, results_in = os.pipe()
