@@ -70,7 +70,7 @@ def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
 
     def add(call: Call) -> None:
         key = repr(call)
-        if key not in seen and len(calls) < n and in_domain(contract, call) and _affordable(contract, call):
+        if key not in seen and len(calls) < n and in_domain(contract, call) and affordable(contract, call):
             seen.add(key)
             calls.append(call)
 
@@ -111,7 +111,7 @@ def in_domain(contract: Contract, call: Call) -> bool:
     )
 
 
-def _affordable(contract: Contract, call: Call) -> bool:
+def affordable(contract: Contract, call: Call) -> bool:
     """Whether a call stays within the sizes the contract wants to be generated."""
     domain = contract.domain
     if not all(shapes.affordable(s, v) for s, v in zip(domain.parameters.values(), call.args, strict=True)):

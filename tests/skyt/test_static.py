@@ -65,6 +65,14 @@ def test_imports_outside_the_list_and_dynamic_code_are_violations() -> None:
     ]
 
 
+def test_forbidden_call_is_the_builtin_not_a_helper_of_that_name() -> None:
+    rules = Constraints(forbidden_calls=("sort",))
+    helper = ast.parse("def f(n):\n    def sort(a):\n        return a\n    return sort(n)")
+    method = ast.parse("def f(n):\n    n.sort()\n    return n")
+    assert violations(helper, F, rules) == []
+    assert violations(method, F, rules) == ["calls sort, which the contract does not allow"]
+
+
 def test_recursion_required_and_forbidden() -> None:
     loop, recursive = ast.parse("def f(n):\n    return n"), ast.parse("def f(n):\n    return f(n)")
     assert violations(loop, F, Constraints(recursion="required")) == [
