@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help=(
-        "Output: anchor a prompt to one canon, measure how far generated code strays from it, and repair it.\n\n"
-        "Start with `homeostat code run gcd -n 12`: it samples the default model offline and ends with a table."
+        "Output: anchor a prompt to one canon, measure how far generated code strays from it, repair it.\n\n"
+        "Start with `homeostat code run gcd -n 12`: it samples the default model, offline, and ends with a "
+        "table."
     ),
     no_args_is_help=True,
 )
 
 
-class Evidence(str, Enum):
+class Evidence(StrEnum):
     rewritten = "rewritten"
     equivalent = "equivalent"
 
 
-class Engine(str, Enum):
+class Engine(StrEnum):
     local = "local"
     ray = "ray"
 
@@ -42,8 +43,8 @@ EvidenceOption = Annotated[
     Evidence,
     typer.Option(
         "--evidence",
-        help="Weakest evidence on which a sample becomes the canon. `rewritten`: same normal form under sound "
-        "rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
+        help="Weakest evidence on which a sample becomes the canon. `rewritten`: same normal form under "
+        "sound rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
     ),
 ]
 Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs a pair for --evidence equivalent.")]
@@ -149,8 +150,8 @@ def suite(
 ) -> None:
     """Every prompt with every model at every temperature; one canon a prompt over all of them.
 
-    `configs/skyt/suite.yaml` is an example to copy. With `--engine ray` the cells are spread over a Ray cluster
-    whose machines share the run directory.
+    `configs/skyt/suite.yaml` is an example to copy. With `--engine ray` the cells are spread over a Ray
+    cluster whose machines share the run directory.
 
     Example: homeostat code suite configs/skyt/suite.yaml --set n=5
     """

@@ -30,7 +30,7 @@ class MeasureConfig(ConfigModel):
     allow_uncontained: bool = Field(
         False, description="run generated code uncontained where the platform cannot contain it"
     )
-    contract_hashes: dict[str, str] = {}
+    contract_hashes: dict[str, str] = Field(default_factory=dict)
     rules_version: str = ""
 
 

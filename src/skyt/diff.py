@@ -38,8 +38,9 @@ def show_diff(run_dir: Path, wanted: str, console: Console | None = None) -> Non
     console = console or Console()
     sample = find_sample(run_dir, wanted)
     head = (
-        f"sample {sample['sample_id']} · {sample['prompt_id']} · {sample['model']} · t={sample['temperature']:g} · "
-        f"d {sample['d_pre']:.3f} → {sample['d_post']:.3f} · evidence {sample['evidence']} ({sample['reason']})"
+        f"sample {sample['sample_id']} · {sample['prompt_id']} · {sample['model']} · "
+        f"t={sample['temperature']:g} · d {sample['d_pre']:.3f} → {sample['d_post']:.3f} · "
+        f"evidence {sample['evidence']} ({sample['reason']})"
     )
     console.print(Text(head, style="bold"), soft_wrap=True)
     for failure in sample["oracle_pre"]["failures"]:

@@ -254,7 +254,9 @@ def _prepare_repairs(
         if g.contract_id in canons
     ]
     bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
-    bench.warm_repairs([job for job in programs if job[1] != job[2]])
+    away = [job for job in programs if job[1] != job[2]]
+    bench.warm_repairs(away)
+    bench.warm_equivalences(away)
 
 
 def _without_canon(prepared: Prepared) -> Repair:

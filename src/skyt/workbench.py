@@ -148,6 +148,24 @@ class Workbench(AbstractContextManager["Workbench"]):
                 if near is not None:
                     self._approaches[contract_id, text, canon] = near
 
+    def warm_equivalences(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
+        """Compare with the canon, on all workers of the pool, what rewriting does not bring there."""
+        if self.settings.evidence != "equivalent":
+            return
+        from skyt.equivalence import compare_many
+
+        pairs = {
+            (contract.id, text, canon): (text, canon, contract)
+            for contract, text, canon in programs
+            if (contract.id, text, canon) not in self._equivalences
+            and self.verdict(contract, text).compliant
+            and self.verdict(contract, canon).compliant
+            and self.normal_form(contract, text).text != self.normal_form(contract, canon).text
+        }
+        settings = self.settings
+        found = compare_many(list(pairs.values()), self.pool, inputs=settings.inputs, seed=settings.seed)
+        self._equivalences.update(zip(pairs, (one.as_record() for one in found), strict=True))
+
 
 Rewritten = tuple[str, str, str, NormalForm, Approach | None]
 

@@ -26,11 +26,12 @@ def sample(number: int, **changes: Any) -> SampleRecord:
     repair = RepairRow("r.0000", pre.sample_id, DIGEST, DIGEST, 1 / 3, 0.1 + 0.2, 2, False, "none: x", STAMP)
     verdict = {"compliant": False, "failures": ["cases"], "counterexample": None}
     record = {
-        "run_id": "r.0000", "sample_id": pre.sample_id, "prompt_id": "gcd", "contract_id": "gcd", "model": "m",
-        "temperature": 0.7, "sample": number, "raw_output": "x", "normalized_pre": "x", "normalized_post": "x",
-        "parsed": True, "signature_pre": DIGEST, "signature_post": DIGEST, "d_pre": 1 / 3, "d_post": 0.1 + 0.2,
-        "distance_method": "exact", "evidence": "none", "reason": "x", "repair_steps": [], "oracle_pre": verdict,
-        "oracle_post": verdict, "canon_signature": DIGEST, **changes,
+        "run_id": "r.0000", "sample_id": pre.sample_id, "prompt_id": "gcd", "contract_id": "gcd",
+        "model": "m", "temperature": 0.7, "sample": number, "raw_output": "x", "parsed": True,
+        "normalized_pre": "x", "normalized_post": "x", "signature_pre": DIGEST, "signature_post": DIGEST,
+        "d_pre": 1 / 3, "d_post": 0.1 + 0.2, "distance_method": "exact", "evidence": "none", "reason": "x",
+        "repair_steps": [], "oracle_pre": verdict, "oracle_post": verdict, "canon_signature": DIGEST,
+        **changes,
     }  # fmt: skip
     return SampleRecord(pre, post, repair, record)
 

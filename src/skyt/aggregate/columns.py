@@ -1,4 +1,4 @@
-"""Reading a CSV of fixed columns in blocks, as columns: one split where that is right, else the csv module."""
+"""Reading a CSV of fixed columns in blocks of columns: one split where that is right, else the csv module."""
 
 from __future__ import annotations
 

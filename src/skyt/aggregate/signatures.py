@@ -72,6 +72,8 @@ class SignatureCounts:
                 by_cell[cell] = max(by_cell[cell], count)
                 key = (prompts[cell], digest)
                 totals[key] += count
+                if float(d) == 1.0:  # also what a sample has that came before the canon
+                    continue
                 if distance.setdefault(key, d) != d and float(distance[key]) != float(d):
                     raise self._inconsistent(folder / records.PRE, digest, d, distance[key])
             for (prompt, _), count in totals.items():

@@ -51,7 +51,7 @@ class Failure:
     error: str
 
 
-class GenerationFailed(Exception):
+class GenerationError(Exception):
     """A mistake that no retry cures for this request."""
 
 

@@ -1,4 +1,4 @@
-"""From a `generator:` section of a configuration to a generator. Heavy ones are imported only when asked for."""
+"""From a `generator:` section of a configuration to a generator; heavy ones are imported on demand."""
 
 from __future__ import annotations
 

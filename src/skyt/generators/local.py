@@ -1,9 +1,9 @@
 """A transformers model on this machine, sampled in batches with a seed for each sample.
 
-Sampling is argmax of `logits / temperature + Gumbel noise`, which draws exactly from the softmax. The noise of a
-sample comes from its own generator, so a sample does not depend on its neighbours or on the batch size, as far
-as the logits do not: batched matrix products may differ in the last bits from single ones, and once in a
-great while that tips an almost even choice.
+Sampling is argmax of `logits / temperature + Gumbel noise`, which draws exactly from the softmax. The noise
+of a sample comes from its own generator, so a sample does not depend on its neighbours or on the batch size,
+as far as the logits do not: batched matrix products may differ in the last bits from single ones, and once in
+a great while that tips an almost even choice.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LocalModel:
         longest = getattr(self._model.config, "max_position_embeddings", None)
         if longest is not None and ids.shape[1] + self._config.max_new_tokens > longest:
             raise UserError(
-                f"the prompt has {ids.shape[1]} tokens and max_new_tokens = {self._config.max_new_tokens}, which is "
+                f"the prompt has {ids.shape[1]} tokens and max_new_tokens = {self._config.max_new_tokens}, "
                 f"more than the {longest} positions of {self.name}: lower generator.max_new_tokens"
             )
         return ids

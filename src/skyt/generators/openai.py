@@ -1,8 +1,8 @@
 """Any endpoint that speaks the OpenAI chat-completions protocol, asked politely and persistently.
 
-What may pass (429, 408, 5xx, time-outs, broken connections, truncated or malformed answers) is tried again with
-exponential back-off and jitter, or after the time the server asks for. What will not pass (another 4xx) is
-reported at once.
+What may pass (429, 408, 5xx, time-outs, broken connections, truncated or malformed answers) is tried again
+with exponential back-off and jitter, or after the time the server asks for. What will not pass (another 4xx)
+is reported at once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import httpx
 
 from homeostat.errors import UserError
 from skyt.config import OpenAIGenerator
-from skyt.generators.base import Failure, GenerationFailed, Output, Request
+from skyt.generators.base import Failure, GenerationError, Output, Request
 
 _LONGEST_WAIT_S = 60.0
 
 
-class _TryAgain(Exception):
+class _PassingError(Exception):
     """An attempt that failed in a way that may pass; `after` is how long the server asked to wait."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
@@ -42,8 +42,8 @@ class Endpoint:
             key = os.environ.get(config.api_key_env, "")
             if not key:
                 raise UserError(
-                    f"the environment variable {config.api_key_env} is not set: put the endpoint's key there, "
-                    f"or set api_key_env: null for a server that needs none"
+                    f"the environment variable {config.api_key_env} is not set: put the endpoint's key "
+                    f"there, or set generator.api_key_env=null for a server that needs none"
                 )
             self._headers["Authorization"] = f"Bearer {key}"
 
@@ -75,9 +75,9 @@ class Endpoint:
         for attempt in range(self._config.retries + 1):
             try:
                 return Output(request, await self._ask(client, request))
-            except GenerationFailed as error:
+            except GenerationError as error:
                 return Failure(request, str(error))
-            except _TryAgain as error:
+            except _PassingError as error:
                 last = str(error)
                 if attempt < self._config.retries:
                     await asyncio.sleep(self._wait(attempt, error.after, jitter))
@@ -104,13 +104,13 @@ class Endpoint:
         try:
             response = await client.post("chat/completions", json=body)
         except httpx.TimeoutException:
-            raise _TryAgain(f"no answer within {self._config.timeout_s:g} s") from None
+            raise _PassingError(f"no answer within {self._config.timeout_s:g} s") from None
         except httpx.TransportError as error:
-            raise _TryAgain(f"{type(error).__name__}: {error}") from None
+            raise _PassingError(f"{type(error).__name__}: {error}") from None
         if response.status_code in (408, 409, 425, 429) or response.status_code >= 500:
-            raise _TryAgain(f"HTTP {response.status_code}", _retry_after(response))
+            raise _PassingError(f"HTTP {response.status_code}", _retry_after(response))
         if response.status_code != 200:
-            raise GenerationFailed(f"HTTP {response.status_code}: {_shown(response)}")
+            raise GenerationError(f"HTTP {response.status_code}: {_shown(response)}")
         return _content(response)
 
 
@@ -118,13 +118,13 @@ def _content(response: httpx.Response) -> str:
     try:
         answer = response.json()
     except (json.JSONDecodeError, UnicodeDecodeError):
-        raise _TryAgain(f"the answer is not JSON: {_shown(response)}") from None
+        raise _PassingError(f"the answer is not JSON: {_shown(response)}") from None
     try:
         content = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise _TryAgain(f"the answer has no choices[0].message.content: {_shown(response)}") from None
+        raise _PassingError(f"the answer has no choices[0].message.content: {_shown(response)}") from None
     if not isinstance(content, str):
-        raise _TryAgain(f"choices[0].message.content is {content!r:.60}, not text")
+        raise _PassingError(f"choices[0].message.content is {content!r:.60}, not text")
     return content
 
 

@@ -9,7 +9,6 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from homeostat.errors import UserError
 from skyt.config import RecordedGenerator
@@ -36,8 +35,7 @@ def read_generations(path: Path) -> Iterator[tuple[int, Generation | BrokenLine]
     """The rows of a file in order, with their line numbers; what cannot be read comes as `BrokenLine`."""
     number = 0
     try:
-        opened: Any = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-        with opened as lines:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield number, _parse(number, line)

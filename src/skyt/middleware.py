@@ -1,0 +1,191 @@
+"""`wrap`: any `prompt -> text` callable becomes one that anchors and repairs.
+
+    ask = skyt.wrap(generate, contract="gcd", store="runs/gcd-service")
+    code = ask()                  # the canon's text where that is earned, else the nearest verified program
+    sample = ask.sample()         # the same, with everything that is on record about it
+
+Any number of processes may share a store: they agree on one canon, and each call adds one pre and one post
+row. Calls before the first compliant output have no canon, so their distance is 1.0 by definition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from homeostat.config import parse_config
+from homeostat.errors import UserError
+from homeostat.records import Record, utc_now
+from homeostat.rundir import RunDir, hold, open_run
+from skyt.canon import Canon, CanonStore
+from skyt.config import WrapConfig
+from skyt.contract import Contract, load_contract
+from skyt.generators.base import Generation
+from skyt.pipeline import new_canon, sample_record
+from skyt.records import Ledger, RunRow
+from skyt.session import measured_with, stamped
+from skyt.summary import summarise
+from skyt.workbench import Workbench, versions
+
+_PATIENCE_S = 30.0  # for another process that is opening the same store
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """One answer: what to use, what the model wrote, and the sample's record."""
+
+    code: str
+    raw: str
+    record: Record
+
+    @property
+    def canonical(self) -> bool:
+        return bool(self.record["d_post"] == 0.0)
+
+
+class Wrapped:
+    """The callable that `wrap` returns. Safe to call from several threads; close it when done."""
+
+    def __init__(
+        self, generate: Callable[[str], Any], contract: Contract, config: WrapConfig, store: Path
+    ) -> None:
+        if not callable(generate):
+            raise UserError(f"wrap: {generate!r} is not callable; it takes a prompt and returns text")
+        self._generate, self._contract, self._config = generate, contract, config
+        self._lock = threading.RLock()
+        self._benches: dict[int, Workbench] = {}
+        self._run = _open(store, config)
+        self._ledger = Ledger(store)
+        self._canons = CanonStore(store / "canon", versions())
+        self._run_id = f"{self._run.run_id}.0000"
+        current = versions()
+        row = RunRow(
+            run_id=self._run_id,
+            prompt_id=contract.id,
+            mode="middleware",
+            timestamp=utc_now(),
+            model=config.model,
+            temperature=config.temperature,
+            seed=config.seed,
+            oracle_version=current.oracle_version,
+            normalization_version=current.normalization_version,
+            contract_id=contract.id,
+        )
+        self._ledger.append_runs([row])
+
+    def __call__(self, prompt: str | None = None) -> str:
+        """Generate, judge, repair, record; returns the code to use."""
+        return self.sample(prompt).code
+
+    def sample(self, prompt: str | None = None) -> Anchored:
+        if inspect.iscoroutinefunction(self._generate):
+            raise UserError("wrap: the function is async; use `await wrapped.asample()`")
+        return self.anchor(self._generate(prompt or self._contract.prompt))
+
+    async def asample(self, prompt: str | None = None) -> Anchored:
+        """The same for an async function; judging and repairing do not block the event loop."""
+        answer: Any | Awaitable[Any] = self._generate(prompt or self._contract.prompt)
+        raw = await answer if inspect.isawaitable(answer) else answer
+        return await asyncio.to_thread(self.anchor, raw)
+
+    def anchor(self, raw: str) -> Anchored:
+        """Anchor a text that was generated elsewhere."""
+        if not isinstance(raw, str):
+            raise UserError(f"wrap: the function returned {type(raw).__name__}, not str")
+        with self._lock:
+            bench = self._bench()
+            canon = self._canon(bench, raw)
+            generation = Generation(self._contract.id, self._config.model, self._config.temperature, 0, raw)
+            # Judged and repaired outside the ledger's lock; the number is given inside it.
+            sample_record(self._run_id, 0, generation, self._contract, canon, bench)
+            with self._ledger.locked():
+                number = self._ledger.next_sample()
+                numbered = Generation(
+                    self._contract.id, self._config.model, self._config.temperature, number, raw
+                )
+                record = sample_record(self._run_id, number, numbered, self._contract, canon, bench)
+                self._ledger.append([record])
+        return Anchored(record.sample["normalized_post"], raw, record.sample)
+
+    def metrics(self) -> Record:
+        """Every metric over what is on record so far; also written into the store."""
+        settings = measured_with(self._config, self._config.distance, "middleware")
+        with hold(self._run.path):
+            return summarise(self._run, self._config.tau, settings)
+
+    def close(self) -> None:
+        bench = self._benches.pop(os.getpid(), None)
+        if bench is not None:
+            bench.__exit__(None, None, None)
+
+    def __enter__(self) -> Wrapped:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _bench(self) -> Workbench:
+        """A sandbox belongs to the process that started it: after a fork, the child makes its own."""
+        here = os.getpid()
+        if here not in self._benches:
+            self._benches[here] = Workbench(self._config)
+        return self._benches[here]
+
+    def _canon(self, bench: Workbench, raw: str) -> Canon | None:
+        fixed = self._canons.get(self._contract.id)
+        if fixed is not None:
+            return fixed
+        text = bench.prepare(raw).text
+        if not bench.verdict(self._contract, text).compliant:
+            return None
+        first = new_canon(
+            self._contract,
+            text,
+            origin="first_compliant",
+            model=self._config.model,
+            temperature=self._config.temperature,
+        )
+        return self._canons.fix(first)
+
+
+def wrap(
+    generate: Callable[[str], Any],
+    *,
+    contract: str | Contract,
+    store: str | Path | None = None,
+    contracts_dir: str | Path | None = None,
+    **settings: Any,
+) -> Wrapped:
+    """Anchor and repair what `generate(prompt)` returns, against one contract.
+
+    `store` is the folder for canon and records (default `runs/wrap-<contract>`). `settings` are those of
+    `skyt.config.WrapConfig`: model, temperature, tau, evidence, …
+    """
+    if not isinstance(contract, Contract):
+        contract = load_contract(contract, None if contracts_dir is None else Path(contracts_dir))
+    config = parse_config(WrapConfig, {**settings, "contract": contract.id}, "wrap")
+    folder = Path(store) if store is not None else Path("runs") / f"wrap-{contract.id}"
+    return Wrapped(generate, contract, stamped(config, {contract.id: contract}), folder)
+
+
+def _open(store: Path, config: WrapConfig) -> RunDir:
+    """Open the store as a run directory; processes that start together wait for each other."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with open_run(store, command="skyt.wrap", config=config) as run:
+                return run
+        except UserError as error:
+            if "another process is using" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)

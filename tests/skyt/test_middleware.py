@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skyt
+from homeostat.errors import UserError
+from skyt.records import read_rows
+from skyt.sandbox import capability
+
+pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
+
+EUCLID = "def gcd(a, b):\n    while b:\n        a, b = (b, a % b)\n    return a"
+RENAMED = (
+    "```python\ndef gcd(x: int, y: int) -> int:\n    '''Doc.'''\n    while y:\n        x, y = y, x % y\n"
+    "    return x\n```"
+)
+WRONG = "def gcd(a, b):\n    return a"
+
+
+def test_wrap_anchors_to_the_first_compliant_output_and_repairs_later_ones(tmp_path: Path) -> None:
+    answers = iter([WRONG, "no code at all", EUCLID, RENAMED, WRONG])
+    with skyt.wrap(lambda prompt: next(answers), contract="gcd", store=tmp_path / "store", model="m") as ask:
+        before = [ask.sample() for _ in range(2)]
+        assert [s.record["d_pre"] for s in before] == [1.0, 1.0]  # missing canon: 1.0 by definition
+        assert ask() == EUCLID
+        rescued = ask.sample()
+        assert rescued.code == EUCLID
+        assert rescued.canonical
+        assert rescued.record["evidence"] == "rewritten"
+        wrong = ask.sample()
+        assert not wrong.canonical
+        assert wrong.record["d_post"] > 0
+        overall = ask.metrics()["skyt.overall"]
+    assert overall["N"] == 5
+    assert overall["R_anchor"] == 2 / 5
+    assert overall["rescue_rate"] == 1 / 5
+    assert overall["r_anchor"] == {"identical": 1 / 5, "rewritten": 2 / 5, "equivalent": 2 / 5}
+
+
+def _serve(folder: Path, text: str, times: int, results: Any) -> None:
+    with skyt.wrap(lambda prompt: text, contract="gcd", store=folder, model="m") as ask:
+        results.put({ask() for _ in range(times)})
+
+
+def test_processes_sharing_a_store_agree_on_one_canon_and_count_every_call_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    texts = [EUCLID, RENAMED, EUCLID.replace("b", "c")]
+    workers = [context.Process(target=_serve, args=(tmp_path / "s", text, 4, results)) for text in texts]
+    for worker in workers:
+        worker.start()
+    seen = set().union(*(results.get(timeout=60) for _ in workers))
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    assert len(seen) == 1  # all three programs have one normal form: everyone got the canon's text
+    for name in ("distances_pre.csv", "distances_post.csv"):
+        ids = [row["sample_id"] for row in read_rows(tmp_path / "s" / name)]
+        assert ids == [f"{number:06d}" for number in range(12)]
+
+
+def test_async_functions_are_awaited(tmp_path: Path) -> None:
+    async def generate(prompt: str) -> str:
+        await asyncio.sleep(0)
+        return EUCLID
+
+    with skyt.wrap(generate, contract="gcd", store=tmp_path / "s") as ask:
+        assert asyncio.run(ask.asample()).code == EUCLID
+        with pytest.raises(UserError, match="asample"):
+            ask()
+
+
+def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="gcd"):
+        skyt.wrap(len, contract="gdc", store=tmp_path / "s")
+    with pytest.raises(UserError, match="tau"):
+        skyt.wrap(len, contract="gcd", store=tmp_path / "s", tau=1.5)
+    with pytest.raises(UserError, match="not callable"):
+        skyt.wrap("text", contract="gcd", store=tmp_path / "s")  # type: ignore[arg-type]
+    ask = skyt.wrap(lambda prompt: 3, contract="gcd", store=tmp_path / "s")
+    with pytest.raises(UserError, match="returned int"):
+        ask()
+    with pytest.raises(UserError, match="another configuration"):
+        skyt.wrap(lambda prompt: "", contract="gcd", store=tmp_path / "s", tau=0.2)
