@@ -112,7 +112,9 @@ def _mixed(args: tuple[Any, ...], constant: Any, rng: random.Random) -> tuple[An
     value = new[at]
     if isinstance(value, str) and isinstance(constant, str):
         cut = rng.randrange(len(value) + 1)
-        new[at] = rng.choice([constant, value[:cut] + constant + value[cut:], constant + value, value + constant])
+        new[at] = rng.choice(
+            [constant, value[:cut] + constant + value[cut:], constant + value, value + constant]
+        )
     elif type(value) is int and type(constant) is int:
         new[at] = constant
     elif isinstance(value, list) and type(constant) is int:

@@ -89,9 +89,7 @@ def _rename_locals(
     names = {n.id for n in walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     names |= {n.arg for n in walk(function) if isinstance(n, ast.arg)}
     names |= {
-        n.name
-        for n in walk(function)
-        if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
+        n.name for n in walk(function) if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
     }
     names |= {n.name for n in walk(function) if isinstance(n, ast.ExceptHandler) and n.name}
     order = _Appearance(names - kept, set())
@@ -125,9 +123,7 @@ def _private_attributes(tree: ast.Module, context: Context) -> set[str]:
     """Attributes that the program's own classes define and that no built-in type has."""
     if any(isinstance(n, ast.Name) and n.id == "__slots__" for n in walk(tree)):
         return set()
-    defined = {
-        n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
-    }
+    defined = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):
             if owner.bases or owner.decorator_list or owner.keywords:

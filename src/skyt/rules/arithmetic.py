@@ -80,7 +80,9 @@ def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
     """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one function."""
     failing = [a for a in atoms if scope.effects(a).raises]
     called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
-    return all(scope.effects(a).pure for a in atoms) and (len(failing) <= 1 or (len(called) == 1 and "" not in called))
+    return all(scope.effects(a).pure for a in atoms) and (
+        len(failing) <= 1 or (len(called) == 1 and "" not in called)
+    )
 
 
 def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
@@ -249,7 +251,6 @@ def folded(node: ast.expr, scope: Scope) -> ast.expr:
             return node
         node = new
     return node
-
 
 
 @expression(ast.Call, needs="an int that is never negative", sound="such a number is its own absolute value")

@@ -141,7 +141,12 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
 def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         name = simple_target(s)
-        if name is not None and isinstance(s, ast.Assign) and isinstance(s.value, ast.Name) and s.value.id == name:
+        if (
+            name is not None
+            and isinstance(s, ast.Assign)
+            and isinstance(s.value, ast.Name)
+            and s.value.id == name
+        ):
             return replaced(body, i) or [ast.Pass()]
     return None
 

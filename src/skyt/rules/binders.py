@@ -26,9 +26,7 @@ def own_comprehension_variables(context: Context) -> bool:
                 continue
             names = {x for g in n.generators for x in stored_names(g.target)}
             outside = {
-                m.id
-                for m in walk(function)
-                if isinstance(m, ast.Name) and not any(m is k for k in walk(n))
+                m.id for m in walk(function) if isinstance(m, ast.Name) and not any(m is k for k in walk(n))
             }
             arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
             clash = names & (outside | arguments)
@@ -63,5 +61,7 @@ def own_loop_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
                 continue
             if any(name in stored_names(x) for x in s.body):
                 continue
-            return replaced(body, i, rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")}))
+            return replaced(
+                body, i, rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")})
+            )
     return None

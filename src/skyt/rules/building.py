@@ -60,7 +60,11 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             continue
         name, item, text_like = found
         start = _start(body, j, name, place)
-        if start is None or not private(name, place) or not all(private(n, place) for n in stored_names(s.target)):
+        if (
+            start is None
+            or not private(name, place)
+            or not all(private(n, place) for n in stored_names(s.target))
+        ):
             continue
         first = body[start]
         if not isinstance(first, ast.Assign) or not _is_empty(first.value, text_like):
@@ -79,7 +83,9 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
 
 
 def _appended(s: ast.stmt) -> tuple[str, ast.expr, bool] | None:
-    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)):
+    if not (
+        isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)
+    ):
         return None
     function = s.value.func
     if function.attr != "append" or not isinstance(function.value, ast.Name) or len(s.value.args) != 1:
@@ -178,7 +184,12 @@ def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(only, ast.GeneratorExp) or not (joins or named):
         return None
     g = only.generators[0]
-    if len(only.generators) == 1 and not g.ifs and same(only.elt, g.target) and isinstance(g.target, ast.Name):
+    if (
+        len(only.generators) == 1
+        and not g.ifs
+        and same(only.elt, g.target)
+        and isinstance(g.target, ast.Name)
+    ):
         return ast.Call(func=node.func, args=[g.iter], keywords=[])
     return None
 
@@ -261,7 +272,9 @@ def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | 
     if not isinstance(node.slice, ast.Slice):
         return None
     t = scope.type_of(node.value)
-    if not (is_str(t) or kind(t) == "list") or (node.slice.step is not None and int_value(node.slice.step) != 1):
+    if not (is_str(t) or kind(t) == "list") or (
+        node.slice.step is not None and int_value(node.slice.step) != 1
+    ):
         return None
     s = node.slice
     lower = None if s.lower is not None and int_value(s.lower) == 0 else s.lower
@@ -270,9 +283,7 @@ def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | 
         upper = None
     if lower is s.lower and upper is s.upper and s.step is None:
         return None
-    return ast.Subscript(
-        value=node.value, slice=ast.Slice(lower=lower, upper=upper, step=None), ctx=node.ctx
-    )
+    return ast.Subscript(value=node.value, slice=ast.Slice(lower=lower, upper=upper, step=None), ctx=node.ctx)
 
 
 @block(
@@ -282,7 +293,9 @@ def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | 
 def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is `r.extend(x[i:])`."""
     for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1 and not s.orelse):
+        if not (
+            isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1 and not s.orelse
+        ):
             continue
         found = _appended(s.body[0])
         if found is None or s.target.id in place.live_at(s):
@@ -342,7 +355,11 @@ def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
             continue
         name = function.value.id
-        if function.attr not in {"extend", "append"} or len(s.value.args) != 1 or name not in place.scope.owned:
+        if (
+            function.attr not in {"extend", "append"}
+            or len(s.value.args) != 1
+            or name not in place.scope.owned
+        ):
             continue
         first = _leftmost(t.value)
         if not same(first, load(name)) or count_reads(t, name) != 1:
@@ -414,7 +431,11 @@ def expand_quantifier(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             continue
         is_all, positive, generator = found
         g = generator.generators[0]
-        names = {n.id: place.context.name(n.id.rstrip("0123456789_") or "c") for n in walk(g.target) if isinstance(n, ast.Name)}
+        names = {
+            n.id: place.context.name(n.id.rstrip("0123456789_") or "c")
+            for n in walk(g.target)
+            if isinstance(n, ast.Name)
+        }
         from skyt.rules.syntax import rename
 
         target = rename(clone(g.target), names)
@@ -441,7 +462,11 @@ def _quantifier(node: ast.expr) -> tuple[bool, bool, ast.GeneratorExp] | None:
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1):
         return None
     only = node.args[0]
-    if node.func.id not in {"any", "all"} or not isinstance(only, ast.GeneratorExp) or len(only.generators) != 1:
+    if (
+        node.func.id not in {"any", "all"}
+        or not isinstance(only, ast.GeneratorExp)
+        or len(only.generators) != 1
+    ):
         return None
     return node.func.id == "all", positive, only
 

@@ -319,7 +319,12 @@ def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr |
             values.append(value)
             changed = changed or not last
             break
-        elif boolean and any(same(value, v) for v in values) and scope.effects(value).pure:
+        elif (
+            boolean
+            and any(same(value, v) for v in values)
+            and scope.effects(value).pure
+            and all(scope.effects(v).pure for v in values)
+        ):
             changed = True
         else:
             values.append(value)

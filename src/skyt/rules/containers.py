@@ -108,7 +108,11 @@ def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             for n in walk(info.node)
         )
         rest = body[i + 1 :]
-        if stores != 1 or count_reads(rest, name) != count_reads(info.node, name) or not count_reads(rest, name):
+        if (
+            stores != 1
+            or count_reads(rest, name) != count_reads(info.node, name)
+            or not count_reads(rest, name)
+        ):
             continue
         if _only_looked_up(info.node, name):
             return [*body[:i], *(substitute(clone(t), {name: s.value}) for t in rest)]
@@ -125,7 +129,9 @@ def inline_module_constant(context: Context) -> bool:
         name = simple_target(s)
         if name is None or not isinstance(s, ast.Assign) or name in context.facts.public:
             continue
-        if not (isinstance(s.value, ast.Constant) or int_value(s.value) is not None or constant_table(s.value)):
+        if not (
+            isinstance(s.value, ast.Constant) or int_value(s.value) is not None or constant_table(s.value)
+        ):
             continue
         binders = sum(
             (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
@@ -146,7 +152,11 @@ def inline_module_constant(context: Context) -> bool:
 def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] | None:
     """What a constant table holds for `in`."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return list(node.elts) if all(isinstance(e, ast.Constant) or int_value(e) is not None for e in node.elts) else None
+        return (
+            list(node.elts)
+            if all(isinstance(e, ast.Constant) or int_value(e) is not None for e in node.elts)
+            else None
+        )
     if isinstance(node, ast.Dict):
         return [k for k in node.keys if k is not None] if constant_table(node) else None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -159,7 +169,11 @@ def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] 
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             return [ast.Constant(value=c) for c in inner.value]
         return elements(inner, subject, scope)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Dict):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Dict)
+    ):
         table = node.func.value
         if node.args or not constant_table(table):
             return None
@@ -240,7 +254,11 @@ def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr
 )
 def membership_to_bound(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """With `n >= 0`, `n in (0, 1)` is `n < 2`."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn) or not is_int(scope.type_of(node.left)):
+    if (
+        len(node.ops) != 1
+        or not isinstance(node.ops[0], ast.In | ast.NotIn)
+        or not is_int(scope.type_of(node.left))
+    ):
         return None
     table = node.comparators[0]
     if not isinstance(table, ast.Tuple):

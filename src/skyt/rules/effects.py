@@ -248,7 +248,11 @@ def conflict(first: Effects, second: Effects, scope: Scope) -> bool:
         return True
     if _meet(second.heap_writes, first.heap_reads, scope):
         return True
-    if first.raises and second.raises and (first.errors != second.errors or len(first.errors) > 1 or UNKNOWN in first.errors):
+    if (
+        first.raises
+        and second.raises
+        and (first.errors != second.errors or len(first.errors) > 1 or UNKNOWN in first.errors)
+    ):
         return True
     return (first.raises and _outlives(second, scope)) or (second.raises and _outlives(first, scope))
 
@@ -340,7 +344,11 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         found.fails(len(parts) == 0)
     elif isinstance(node, ast.JoinedStr):
         found.fails(
-            any(scope.type_of(v.value) not in IMMUTABLE for v in node.values if isinstance(v, ast.FormattedValue))
+            any(
+                scope.type_of(v.value) not in IMMUTABLE
+                for v in node.values
+                if isinstance(v, ast.FormattedValue)
+            )
         )
 
 

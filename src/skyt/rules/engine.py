@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from skyt.normalise import normalise
+from skyt.rules.bound import unbound_name
 from skyt.rules.effects import Effects
 from skyt.rules.facts import Facts
 from skyt.rules.liveness import Liveness
@@ -49,6 +50,7 @@ class NormalForm:
     text: str
     trace: tuple[Applied, ...] = ()
     complete: bool = True
+    failure: str = ""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -128,8 +130,10 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
             if sum(1 for _ in walk(tree)) > MAX_NODES:
                 return NormalForm(plain.text, complete=False)
             return _run(tree, facts, RULES if rules is None else rules)
-        except (RecursionError, MemoryError, OutOfBudget):
-            return NormalForm(plain.text, complete=False)
+        except Exception as error:
+            # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
+            # failure is on the record, and the tests hold that no program of the development data gets here.
+            return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
 
 
 def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
@@ -138,6 +142,9 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
     for rule in rules:
         if rule.shape == "module" and rule.phase == 0:
             _apply_module(rule, context)
+    name = unbound_name(context.tree)
+    if name is not None:
+        return NormalForm(text(context.tree), tuple(context.trace), False, f"{name} may be read before it has a value")
     for _ in range(MAX_ROUNDS):
         if context.facts is not facts or not context.rounds:
             # What could not be shown of the program as it was written may be plain in its present form.
@@ -200,7 +207,11 @@ def verified(context: Context) -> Facts:
 
 def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
     name = context.facts.name
-    if not any(n.func.id == name for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)):
+    if not any(
+        n.func.id == name
+        for n in walk(context.tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    ):
         return []
     found: list[tuple[ast.Call, Scope]] = []
     for info in context.program.functions.values():
@@ -214,7 +225,11 @@ def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
 
 def _called_methods(context: Context) -> set[str]:
     """Public methods that the program may call itself."""
-    called = {n.func.attr for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    called = {
+        n.func.attr
+        for n in walk(context.tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+    }
     own = {n.func.id for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     return called | ({"__init__"} if context.facts.name in own else set())
 
@@ -256,7 +271,8 @@ class Walker:
         if not body:
             return
         for _ in range(60):
-            new = self._apply_block(getattr(owner, field_name), scope, in_loop, tail, loop_tail)
+            current: list[ast.stmt] = getattr(owner, field_name)
+            new = self._apply_block(current, scope, in_loop, tail, loop_tail) if current else None
             if new is None:
                 return
             setattr(owner, field_name, new or ([] if field_name != "body" else [ast.Pass()]))

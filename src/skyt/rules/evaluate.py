@@ -194,7 +194,10 @@ class _Machine:
         if not isinstance(whole, str | list | tuple):
             raise GiveUp
         if isinstance(node.slice, ast.Slice):
-            parts = [None if p is None else self.value(p) for p in (node.slice.lower, node.slice.upper, node.slice.step)]
+            parts = [
+                None if p is None else self.value(p)
+                for p in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             return whole[slice(*parts)]
         return whole[self.value(node.slice)]
 

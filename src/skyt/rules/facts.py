@@ -70,7 +70,11 @@ class Facts:
         """The facts without bounds on the parameters of these methods (`__init__` is the constructor)."""
         if not names & {"__init__", *self.methods}:
             return self
-        free = {n: tuple(replace(p, min=None, max=None) for p in ps) for n, ps in self.methods.items() if n in names}
+        free = {
+            n: tuple(replace(p, min=None, max=None) for p in ps)
+            for n, ps in self.methods.items()
+            if n in names
+        }
         parameters = self.parameters
         if "__init__" in names:
             parameters = tuple(replace(p, min=None, max=None) for p in parameters)

@@ -124,7 +124,9 @@ def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for v in values:
             result = substitute(clone(value), {name: number(v)})
             cases.append(
-                ast.If(test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[])
+                ast.If(
+                    test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[]
+                )
             )
         return replaced(body, i, *cases)
     return None

@@ -113,7 +113,10 @@ def _inlinable(info: FunctionInfo, context: Context) -> bool:
         return False
     if info.owner is None and node not in context.tree.body:
         return False
-    if any(isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node for n in walk(node)):
+    if any(
+        isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node
+        for n in walk(node)
+    ):
         return False
     same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
     return len(same_name) == 1 and not any(True for _ in _calls(node, info))
@@ -158,6 +161,9 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
         arguments = [receiver, *arguments]
     if len(arguments) != len(info.arguments):
         return False
+    free = read_names(info.node) - _bound(info.node)
+    if free & _bound(owner.node):
+        return False
     found = _locate(owner.node, "body", call)
     if found is None:
         return False
@@ -183,7 +189,10 @@ def _expression_body(
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
     value = body[0].value
-    if any(isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) for n in walk(value)):
+    if any(
+        isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp)
+        for n in walk(value)
+    ):
         return None
     for name, argument in zip(info.arguments, arguments, strict=True):
         simple = isinstance(argument, ast.Name | ast.Constant)
@@ -306,7 +315,10 @@ def order_definitions(context: Context) -> bool:
     ):
         return False
     others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
-    if any(not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s)) for s in others):
+    if any(
+        not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
+        for s in others
+    ):
         return False
     order, pending = list[str](), [facts.name]
     while pending:

@@ -158,8 +158,7 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
 
 def _only_store(function: ast.FunctionDef, name: str) -> bool:
     stores = sum(
-        isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-        for n in walk(function)
+        isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in walk(function)
     )
     return stores == 1
 

@@ -14,7 +14,8 @@ EMPTY: Names = frozenset()
 class Liveness:
     """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all names alive."""
 
-    def __init__(self, function: ast.FunctionDef) -> None:
+    def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
+        """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
         self.after: dict[int, Names] = {}
         self.before: dict[int, Names] = {}
         names = {n.id for n in walk(function) if isinstance(n, ast.Name)}
@@ -23,6 +24,8 @@ class Liveness:
         guarded = any(isinstance(n, ast.Try | ast.With | ast.Match) for n in walk(function))
         if guarded or any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(function)):
             self.always = frozenset(names)
+        if strict:
+            self.always = EMPTY
         self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
 
     def live_after(self, s: ast.stmt) -> Names:
@@ -56,7 +59,10 @@ class Liveness:
                 out = out | self._block(inner_block, out, on_break, on_continue)
             return out | read_names(s)
         if isinstance(s, NESTED):
-            return out | read_names(s)
+            inner = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+            inner |= {n.arg for n in walk(s) if isinstance(n, ast.arg)}
+            name = getattr(s, "name", "")
+            return (out - {name}) | (read_names(s) - inner - {name})
         killed = stored_names(s)
         if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
             return out | read_names(s.value) | {s.target.id}

@@ -18,7 +18,16 @@ from skyt.rules.types import ANY, Type, element, join, kind
 
 MAX_ROUNDS = 8
 BINDING = (
-    *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.Call),
+    *(
+        ast.Return,
+        ast.Assign,
+        ast.AugAssign,
+        ast.AnnAssign,
+        ast.NamedExpr,
+        ast.For,
+        ast.comprehension,
+        ast.Call,
+    ),
     *(ast.withitem, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Lambda, ast.FunctionDef, ast.ClassDef),
     *(ast.Yield, ast.YieldFrom, ast.Await, ast.Match),
 )
@@ -111,9 +120,7 @@ class Program:
         self.functions[id(node)] = info
         self.by_name[("." if owner else "") + node.name] = info
         inner = [n for n in walk(node) if isinstance(n, NESTED) and n is not node]
-        info.captured = frozenset(
-            n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name)
-        )
+        info.captured = frozenset(n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name))
         info.binding = [n for n in _own_nodes(node) if isinstance(n, BINDING)]
         for target, value in _assignments(node):
             info.assigned.setdefault(target, []).append(value)

@@ -101,7 +101,9 @@ def _literal(code: int) -> str:
 
 def _class(members: list[Any]) -> str:
     negated = bool(members) and str(members[0][0]) == "NEGATE"
-    parts = sorted({_member(op, argument) for op, argument in (members[1:] if negated else members)}, key=_class_order)
+    parts = sorted(
+        {_member(op, argument) for op, argument in (members[1:] if negated else members)}, key=_class_order
+    )
     if len(parts) == 1 and parts[0].startswith("\\") and parts[0][1:2].isalpha():
         return parts[0].swapcase() if negated else parts[0]
     return "[" + ("^" if negated else "") + "".join(parts) + "]"
@@ -219,6 +221,8 @@ def reversed_text(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | Non
         and len(inner.args) == 1
         and is_str(scope.type_of(inner.args[0]))
     ):
-        backwards = ast.Slice(lower=None, upper=None, step=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)))
+        backwards = ast.Slice(
+            lower=None, upper=None, step=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))
+        )
         return ast.Subscript(value=inner.args[0], slice=backwards, ctx=ast.Load())
     return None

@@ -55,7 +55,11 @@ def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 def _popped(s: ast.stmt) -> str | None:
     if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and not s.value.args:
         function = s.value.func
-        if isinstance(function, ast.Attribute) and function.attr == "pop" and isinstance(function.value, ast.Name):
+        if (
+            isinstance(function, ast.Attribute)
+            and function.attr == "pop"
+            and isinstance(function.value, ast.Name)
+        ):
             return function.value.id
     return None
 
@@ -112,7 +116,13 @@ def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, lis
         t = body[index + 1]
         if isinstance(t, ast.If) and t.orelse and index + 2 == len(body):
             return (s.test, s.body), (t.test, t.body), t.orelse, 2
-        if isinstance(t, ast.If) and leaves(t.body) and not t.orelse and index + 2 < len(body) and leaves(body):
+        if (
+            isinstance(t, ast.If)
+            and leaves(t.body)
+            and not t.orelse
+            and index + 2 < len(body)
+            and leaves(body)
+        ):
             return (s.test, s.body), (t.test, t.body), body[index + 2 :], len(body) - index
     if s.orelse and len(s.orelse) >= 2 and isinstance(s.orelse[0], ast.If):
         second = s.orelse[0]
@@ -139,7 +149,14 @@ def _relation(test: ast.expr, a: ast.expr, b: ast.expr) -> set[str] | None:
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return None
     left, op, right = test.left, test.ops[0], test.comparators[0]
-    sets = {ast.Lt: {"<"}, ast.LtE: {"<", "="}, ast.Eq: {"="}, ast.NotEq: {"<", ">"}, ast.Gt: {">"}, ast.GtE: {">", "="}}
+    sets = {
+        ast.Lt: {"<"},
+        ast.LtE: {"<", "="},
+        ast.Eq: {"="},
+        ast.NotEq: {"<", ">"},
+        ast.Gt: {">"},
+        ast.GtE: {">", "="},
+    }
     found = sets.get(type(op))
     if found is None:
         return None

@@ -1,0 +1,44 @@
+"""Bound names: rules take for granted that reading a local never fails. Programs where it may are left alone."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from skyt.rules.liveness import Liveness
+from skyt.rules.syntax import local_functions, stored_names, walk
+
+BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+
+
+def unbound_name(tree: ast.Module) -> str | None:
+    """A name that may be read before it has a value, or that nobody defines; None if there is none."""
+    known = BUILTINS | {n for s in tree.body for n in stored_names(s)}
+    for _, function in local_functions(tree):
+        bound = _bound(function)
+        stored = {n for s in function.body for n in stored_names(s)}
+        arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
+        early = (Liveness(function, strict=True).entry & stored) - arguments
+        if early:
+            return sorted(early)[0]
+        for node in walk(function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in known | bound:
+                return node.id
+    return None
+
+
+def _bound(function: ast.FunctionDef) -> set[str]:
+    """Everything bound anywhere inside, nested functions and comprehensions included."""
+    found: set[str] = set()
+    for n in walk(function):
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
+            found.add(n.id)
+        elif isinstance(n, ast.arg):
+            found.add(n.arg)
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef):
+            found.add(n.name)
+        elif isinstance(n, ast.ExceptHandler) and n.name:
+            found.add(n.name)
+        elif isinstance(n, ast.Import | ast.ImportFrom):
+            found |= {(a.asname or a.name).split(".")[0] for a in n.names}
+    return found
