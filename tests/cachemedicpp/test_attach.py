@@ -167,8 +167,8 @@ def test_reading_token_by_token_equals_reading_all_at_once(model: Any, kind: str
         )
         singly = [
             model(
-                input_ids=ids[:, t : t + 1], attention_mask=mask[:, : t + 1], position_ids=where[:, t:][:, :1],
-                past_key_values=out.past_key_values,
+                input_ids=ids[:, t : t + 1], attention_mask=mask[:, : t + 1],
+                position_ids=where[:, t : t + 1], past_key_values=out.past_key_values,
             ).logits
             for t in range(PREFIX, TOTAL)
         ]  # fmt: skip
