@@ -36,30 +36,31 @@ Config = Annotated[
     Path, typer.Argument(help="A YAML file, or one that comes with the program: smoke, cpu, mve.")
 ]
 RunDirectory = Annotated[Path, typer.Option("--out", help="The run directory; a run there is resumed.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that evaluate examples at the same time.")]
 
 
 @app.command("run")
-def run_(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+def run_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Train, evaluate, measure stability, draw figures and tables; resumable stage by stage."""
     from cachemedicpp.commands import run_command
 
-    run_command(config, out, overrides or [])
+    run_command(config, out, overrides or [], workers)
 
 
 @app.command("eval")
-def eval_(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+def eval_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Evaluate every task, corruption type, epsilon and defence of a trained run."""
     from cachemedicpp.commands import stage_command
 
-    stage_command("eval", config, out, overrides or [])
+    stage_command("eval", config, out, overrides or [], workers)
 
 
 @app.command()
-def stability(config: Config, out: RunDirectory, overrides: Overrides = None) -> None:
+def stability(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Measure logit sensitivity and amplification of an evaluated run."""
     from cachemedicpp.commands import stage_command
 
-    stage_command("stability", config, out, overrides or [])
+    stage_command("stability", config, out, overrides or [], workers)
 
 
 @app.command()

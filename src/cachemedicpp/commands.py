@@ -15,15 +15,15 @@ from homeostat.records import read_record
 from homeostat.rundir import open_run
 
 
-def run_command(path: Path, out: Path, overrides: Sequence[str]) -> None:
+def run_command(path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
     """Every stage, resumed where an earlier call stopped."""
     config = load(path, overrides)
-    _stages(config, path, out, STAGES, "cache run")
+    _stages(config, path, out, STAGES, "cache run", workers)
 
 
-def stage_command(stage: str, path: Path, out: Path, overrides: Sequence[str]) -> None:
+def stage_command(stage: str, path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
     """One stage alone, in a run directory that has what the stage needs."""
-    _stages(load(path, overrides), path, out, (stage,), f"cache {stage}")
+    _stages(load(path, overrides), path, out, (stage,), f"cache {stage}", workers)
 
 
 def plots_command(run_dir: Path) -> None:
@@ -35,9 +35,11 @@ def plots_command(run_dir: Path) -> None:
         Console().print(str(path), soft_wrap=True)
 
 
-def _stages(config: MedicConfig, path: Path, out: Path, stages: Sequence[str], command: str) -> None:
+def _stages(
+    config: MedicConfig, path: Path, out: Path, stages: Sequence[str], command: str, workers: int
+) -> None:
     with open_run(out, command=command, config=config, config_path=path) as run:
-        run_stages(config, run, stages)
+        run_stages(config, run, stages, workers)
         if tuple(stages) == STAGES:
             run.finish()
     summary(out)

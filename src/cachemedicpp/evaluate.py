@@ -16,6 +16,7 @@ from cachemedicpp.overhead import measure_overhead
 from cachemedicpp.robustness import Robustness, TaskScores, task_scores
 from cachemedicpp.task_metrics import task_metrics
 from cachemedicpp.tasks import Task, build_tasks
+from cachemedicpp.workers import compute, stage_name
 from homeostat.errors import UserError
 from homeostat.models import model_identity
 from homeostat.progress import progress
@@ -78,9 +79,11 @@ def check_stability(config: MedicConfig, model: Any) -> None:
         raise UserError(f"stability.prompt_len = {wanted.prompt_len}: the model has {limit} positions")
 
 
-def evaluate(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> Record:
+def evaluate(setup: Setup, run: RunDir, defences: Sequence[Defence], workers: int = 1) -> Record:
     """Run the grid (what a resumed run has already is read back), write `task_metrics.json`, return it."""
     config, cells = setup.config.eval, setup.cells
+    keys = [(task.name, index) for task in setup.tasks for index in range(len(task.examples))]
+    ready = compute(setup, run, "eval", keys, workers)
     run.log("eval").rewind(0)
     scores: list[TaskScores] = []
     step = 0
@@ -89,9 +92,12 @@ def evaluate(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> Record:
             results = []
             for index, example in enumerate(task.examples):
                 result = run.once(
-                    f"eval/{task.name}_{index:05d}",
-                    lambda task=task, example=example: evaluate_example(  # type: ignore[misc]
-                        setup.model, setup.family, task, example, cells, defences, config.fork_batch
+                    stage_name("eval", task.name, index),
+                    lambda task=task, index=index, example=example: (
+                        ready.get((task.name, index))  # type: ignore[misc]
+                        or evaluate_example(
+                            setup.model, setup.family, task, example, cells, defences, config.fork_batch
+                        )
                     ),
                 )
                 run.log("eval").append(step, task=task.name, **result)

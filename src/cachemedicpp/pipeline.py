@@ -29,7 +29,7 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
     return apply_split(load_config(MedicConfig, path, overrides))
 
 
-def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES) -> None:
+def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES, workers: int = 1) -> None:
     """Do the named stages in order. Everything that can be refused is refused before the first one starts."""
     for stage in stages:
         if stage not in STAGES:
@@ -42,21 +42,21 @@ def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES)
         if "train" in stages:
             train_operators(setup, run)
         if {"eval", "stability"} & set(stages):
-            measure(setup, run, stages)
+            measure(setup, run, stages, workers)
     if "plots" in stages:
         render(run.path)
 
 
-def measure(setup: Setup, run: RunDir, stages: Sequence[str]) -> None:
+def measure(setup: Setup, run: RunDir, stages: Sequence[str], workers: int = 1) -> None:
     """Evaluation and stability, with the defences this run has."""
     from cachemedicpp.evaluate import evaluate
     from cachemedicpp.stability_metrics import measure_stability
 
-    defences = run_defences(setup, run)
+    defences = run_defences(setup, run.path)
     if "eval" in stages:
-        evaluate(setup, run, defences)
+        evaluate(setup, run, defences, workers)
     if "stability" in stages and setup.config.stability.enabled:
-        measure_stability(setup, run, stability_curves(setup, run, defences))
+        measure_stability(setup, run, stability_curves(setup, run.path, defences), workers)
 
 
 def render(run_dir: Path) -> list[Path]:
@@ -104,7 +104,7 @@ def check_defence_names(config: MedicConfig) -> None:
             raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
 
 
-def run_defences(setup: Setup, run: RunDir) -> list[Defence]:
+def run_defences(setup: Setup, run_dir: Path) -> list[Defence]:
     """No defence, the heuristics, the run's operators, G and guard; or those the configuration names.
 
     An operator that was not trained is an error, never an untrained stand-in.
@@ -121,10 +121,10 @@ def run_defences(setup: Setup, run: RunDir) -> list[Defence]:
     ]
     for family in families(config):
         if wanted is None or family in wanted:
-            folder = operator_folder(run.path, config, family)
+            folder = operator_folder(run_dir, config, family)
             found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
     if wanted is None or "G" in wanted:
-        found.append(kinds.from_repair("G", calibrated(setup, run)))
+        found.append(kinds.from_repair("G", calibrated(setup, run_dir)))
     if wanted is None or "guard" in wanted:
         found.append(kinds.Guarded())
     missing = [name for name in wanted or [] if name not in {defence.name for defence in found}]
@@ -133,14 +133,14 @@ def run_defences(setup: Setup, run: RunDir) -> list[Defence]:
     return found
 
 
-def calibrated(setup: Setup, run: RunDir) -> Any:
+def calibrated(setup: Setup, run_dir: Path) -> Any:
     """Operator G for this model, fitted once a run on text that is not evaluated."""
     from cachemedicpp.data import load_text
     from cachemedicpp.gaussian import calibrate, store
     from cachemedicpp.repair import load_repair
     from cachemedicpp.training.windows import Windows
 
-    folder = run.path / "calibrated"
+    folder = run_dir / "calibrated"
     if not (folder / "card.json").exists():
         wanted = setup.config.eval
         corpus = load_text(setup.config.data, "train")
@@ -151,13 +151,13 @@ def calibrated(setup: Setup, run: RunDir) -> Any:
     return load_repair(folder, setup.model)
 
 
-def stability_curves(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> dict[str, Defence]:
+def stability_curves(setup: Setup, run_dir: Path, defences: Sequence[Defence]) -> dict[str, Defence]:
     """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has."""
     from cachemedicpp.tables import main_defence
 
     by_name = {defence.name: defence for defence in defences}
     curves = {"baseline": by_name["none"]}
-    best = _best_heuristic(run)
+    best = _best_heuristic(run_dir)
     if best in by_name:
         curves["heuristics"] = by_name[best]
     own = main_defence(setup.config.repair.family, {n: d for n, d in by_name.items() if n in (*LEARNED, "G")})
@@ -168,9 +168,9 @@ def stability_curves(setup: Setup, run: RunDir, defences: Sequence[Defence]) -> 
     return curves
 
 
-def _best_heuristic(run: RunDir) -> str | None:
+def _best_heuristic(run_dir: Path) -> str | None:
     """As picked on the whole evaluation grid, which the stability prompts are no part of."""
-    path = run.path / "metrics" / "task_metrics.json"
+    path = run_dir / "metrics" / "task_metrics.json"
     if not path.exists():
         raise UserError(f"{path} does not exist: evaluate first, the best heuristic is picked there")
     metrics: Record = read_record(path, "metric_record")["metrics"]

@@ -13,6 +13,7 @@ from cachemedicpp.defences import Defence
 from cachemedicpp.evaluate import Setup
 from cachemedicpp.stability import EPS0, Prompt, amplification, directions, relative_norm, sensitivity
 from cachemedicpp.tasks.wikitext2 import strided_windows
+from cachemedicpp.workers import compute, stage_name
 from homeostat.errors import UserError
 from homeostat.progress import progress
 from homeostat.records import Record
@@ -22,18 +23,19 @@ from homeostat.stats import bootstrap
 Curves = Mapping[str, Defence]  # curve name (baseline, heuristics, cachemedic, …) -> defence
 
 
-def measure_stability(setup: Setup, run: RunDir, curves: Curves) -> Record:
+def measure_stability(setup: Setup, run: RunDir, curves: Curves, workers: int = 1) -> Record:
     """Measure one prompt at a time (a resumed run reads back what it has), write the record, return it."""
-    config = setup.config.stability
     windows = prompts(setup)
-    mapped = config.map_prompts or config.num_prompts
+    keys = [("prompt", index) for index in range(len(windows))]
+    ready = compute(setup, run, "stability", keys, workers)
     results = []
     with progress("stability", total=len(windows)) as bar:
         for index, ids in enumerate(windows):
             result = run.once(
-                f"stability/prompt_{index:05d}",
-                lambda index=index, ids=ids: measure_prompt(  # type: ignore[misc]
-                    setup, curves, index, ids, with_map=index < mapped
+                stage_name("stability", "prompt", index),
+                lambda index=index, ids=ids: (
+                    ready.get(("prompt", index))  # type: ignore[misc]
+                    or measure_prompt(setup, curves, index, ids)
                 ),
             )
             results.append(result)
@@ -62,9 +64,7 @@ def prompts(setup: Setup) -> list[tuple[int, ...]]:
     return spread(found, config.num_prompts)
 
 
-def measure_prompt(
-    setup: Setup, curves: Curves, index: int, ids: Sequence[int], with_map: bool
-) -> dict[str, Any]:
+def measure_prompt(setup: Setup, curves: Curves, index: int, ids: Sequence[int]) -> dict[str, Any]:
     """Sensitivity of every curve at every norm, and (for the first prompts) the amplification map."""
     config, model = setup.config.stability, setup.model
     prompt = Prompt.run(model, f"stability:{index}", ids)
@@ -85,7 +85,7 @@ def measure_prompt(
     }
     relative = {f"{norm:g}": relative_norm(prompt.clean, setup.layers, norm) for norm in config.delta_norms}
     result: dict[str, Any] = {"sensitivity": found, "relative_norm": relative, "map": []}
-    if not with_map:
+    if index >= (config.map_prompts or config.num_prompts):
         return result
     heads = config.head_subset or list(range(prompt.clean[0].K.shape[1]))
     count = config.map_directions or config.num_directions
