@@ -14,6 +14,7 @@ from skyt.rules import (
     helpers,
     inline,
     loops,
+    merging,
     regex,
     stacks,
 )
@@ -38,6 +39,7 @@ FAMILIES = (
     inline,
     loops,
     stacks,
+    merging,
     helpers,
     alpha,
 )

@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.rules.syntax import walk, int_value
+from skyt.rules.syntax import children, int_value, walk
 from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is_str, kind, ordered
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         found.reads |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         found.other = found.other or not isinstance(node, ast.Lambda)
         return
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         _add(child, scope, found)
     if isinstance(node, ast.Attribute | ast.Subscript):
         _add_access(node, scope, found)
@@ -479,6 +479,9 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
             return not (constant and len(types) == 3 and is_str(types[2]))
         if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" in MAKERS:
             return bool(node.args)
+        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" == "math.isqrt":
+            low = scope.interval(node.args[0])[0] if len(node.args) == 1 else None
+            return low is None or low < 0
     return True
 
 

@@ -23,6 +23,7 @@ from skyt.rules.syntax import (
     walk,
     LOOPS,
     NESTED,
+    bare,
     compare,
     conjuncts,
     leaves,
@@ -126,7 +127,7 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = ast.parse(plain.text)
+            tree = bare(ast.parse(plain.text))
             if sum(1 for _ in walk(tree)) > MAX_NODES:
                 return NormalForm(plain.text, complete=False)
             return _run(tree, facts, RULES if rules is None else rules)

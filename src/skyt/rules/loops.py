@@ -8,6 +8,7 @@ from skyt.rules.branches import replaced
 from skyt.rules.effects import Effects, disturbs
 from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
+from skyt.rules.scope import Scope
 from skyt.rules.syntax import (
     LOOPS,
     NESTED,
@@ -102,7 +103,8 @@ def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not (isinstance(s, ast.While) and not s.orelse and len(s.body) > 1):
             continue
-        found = _counter(s, place)
+        scope = scope_before(body, i, place.scope)
+        found = _counter(s, scope)
         if found is None:
             continue
         name, limit, step = found
@@ -112,7 +114,6 @@ def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         written = {n for x in inner for n in stored_names(x)} | {name}
         if name in {n for x in inner for n in stored_names(x)} or read_names(limit) & written:
             continue
-        scope = place.scope
         seen, changed = scope.effects(limit), scope.effects(inner)
         if not seen.total or disturbs(changed, seen, scope):
             continue
@@ -142,7 +143,7 @@ def _assigns(s: ast.stmt, name: str) -> bool:
     )
 
 
-def _counter(s: ast.While, place: Place) -> tuple[str, ast.expr, int] | None:
+def _counter(s: ast.While, scope: Scope) -> tuple[str, ast.expr, int] | None:
     """(counter, exclusive limit, step) of a counting loop."""
     test, last = s.test, s.body[-1]
     if not (
@@ -154,13 +155,13 @@ def _counter(s: ast.While, place: Place) -> tuple[str, ast.expr, int] | None:
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and same(value.left, load(name))):
         return None
     step = int_value(value.right)
-    if step is None or step < 1 or not is_int(place.scope.type_of(load(name))):
+    if step is None or step < 1 or not is_int(scope.type_of(load(name))):
         return None
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return None
     left, op, right = test.left, test.ops[0], test.comparators[0]
-    if not same(left, load(name)) or not is_int(place.scope.type_of(right)):
-        square = _square_limit(test, name, place)
+    if not same(left, load(name)) or not is_int(scope.type_of(right)):
+        square = _square_limit(test, name, scope)
         return None if square is None else (name, square, step)
     if isinstance(op, ast.Lt):
         return name, right, step
@@ -169,15 +170,15 @@ def _counter(s: ast.While, place: Place) -> tuple[str, ast.expr, int] | None:
     return None
 
 
-def _square_limit(test: ast.Compare, name: str, place: Place) -> ast.expr | None:
+def _square_limit(test: ast.Compare, name: str, scope: Scope) -> ast.expr | None:
     """`i * i <= n` with i and n never negative is `i <= isqrt(n)`."""
     square = ast.BinOp(left=load(name), op=ast.Mult(), right=load(name))
     if not (same(test.left, square) and isinstance(test.ops[0], ast.LtE)):
         return None
     n = test.comparators[0]
-    low = place.scope.interval(n)[0]
-    start = place.scope.info.nonnegative if place.scope.info else frozenset()
-    if low is None or low < 0 or name not in start or not is_int(place.scope.type_of(n)):
+    low = scope.interval(n)[0]
+    start = scope.info.nonnegative if scope.info else frozenset()
+    if low is None or low < 0 or name not in start or not is_int(scope.type_of(n)):
         return None
     root = call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
     return ast.BinOp(left=root, op=ast.Add(), right=ast.Constant(value=1))

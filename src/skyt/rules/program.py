@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from skyt.rules.effects import OWNERS, mutates_receiver, pure_call
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.infer import Inference
-from skyt.rules.syntax import NESTED, in_order, local_functions, returns, walk, walk_shallow
+from skyt.rules.syntax import NESTED, children, in_order, local_functions, returns, walk, walk_shallow
 from skyt.rules.types import ANY, Type, element, join, kind
 
 MAX_ROUNDS = 8
@@ -338,7 +338,7 @@ def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
         node = pending.pop()
         yield node
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+            pending.extend(reversed(children(node)))
 
 
 def _loaded(target: ast.expr) -> ast.expr:
@@ -404,7 +404,7 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
 def _owned(info: FunctionInfo) -> Iterator[str]:
     """Local containers that this function made itself and that nobody else can reach while it runs."""
     escaping: set[str] = set()
-    parents = {id(c): p for p in walk(info.node) for c in ast.iter_child_nodes(p)}
+    parents = {id(c): p for p in walk(info.node) for c in children(p)}
     for node in walk(info.node):
         if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
             continue

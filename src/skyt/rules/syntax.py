@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T", bound=ast.AST)
 LOOPS = (ast.For, ast.While)
@@ -127,25 +127,63 @@ def mentions(node: ast.AST | Sequence[ast.AST], names: set[str] | frozenset[str]
     return any(isinstance(n, ast.Name) and n.id in names for n in walk(node))
 
 
+def _child_fields(cls: type[ast.AST]) -> tuple[str, ...]:
+    plain = {"ctx", "id", "attr", "arg", "name", "asname", "module", "level", "kind", "type_comment"}
+    plain |= {"type_ignores", "conversion", "is_async", "simple", "tag", "rest", "kwd_attrs"}
+    if cls in (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton):
+        return ()
+    return tuple(f for f in cls._fields if f not in plain)
+
+
+CHILDREN: dict[type, tuple[str, ...]] = {
+    cls: _child_fields(cls) for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)
+}
+
+
 def walk(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
     """Every node inside, contexts aside: what ast.walk gives, several times faster."""
-    pending: list[ast.AST] = [node] if isinstance(node, ast.AST) else list(node)
+    pending: list[Any] = [node] if isinstance(node, ast.AST) else list(node)
     found: list[ast.AST] = []
     while pending:
         item = pending.pop()
+        if item is None:
+            continue
         found.append(item)
-        for value in item.__dict__.values():
+        for name in CHILDREN[item.__class__]:
+            value = getattr(item, name, None)
             if value.__class__ is list:
-                pending.extend(x for x in value if isinstance(x, ast.AST))
-            elif isinstance(value, ast.AST) and value.__class__ not in CONTEXTS:
+                pending.extend(value)
+            elif value is not None:
                 pending.append(value)
     return found
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly inside, contexts aside, in order."""
+    found: list[Any] = []
+    for name in CHILDREN[node.__class__]:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found.extend(value)
+        elif value is not None:
+            found.append(value)
+    return [x for x in found if x is not None] if None in found else found
+
+
+def bare(tree: ast.Module) -> ast.Module:
+    """The tree without positions: they mean nothing after a rewrite."""
+    for n in walk(tree):
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            n.__dict__.pop(name, None)
+        if isinstance(n, ast.stmt):
+            n.lineno = 0
+    return tree
 
 
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
     """Every node inside, in the order of the text."""
     yield node
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         yield from in_order(child)
 
 
@@ -156,13 +194,8 @@ def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> Iterator[ast.AST]:
     while pending:
         item = pending.pop()
         yield item
-        if isinstance(item, inner):
-            continue
-        for value in item.__dict__.values():
-            if value.__class__ is list:
-                pending.extend(x for x in value if isinstance(x, ast.AST))
-            elif isinstance(value, ast.AST) and value.__class__ not in CONTEXTS:
-                pending.append(value)
+        if not isinstance(item, inner):
+            pending.extend(children(item))
 
 
 class Substitution(ast.NodeTransformer):
