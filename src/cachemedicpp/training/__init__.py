@@ -1,5 +1,1 @@
-"""Training a repair operator by distillation from the clean model."""
-
-from cachemedicpp.training.run import train_run
-
-__all__ = ["train_run"]
+"""Training a repair operator by distillation from the clean model: see `run.train_run`."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from cachemedicpp.config import MedicConfig
-from cachemedicpp.training.run import OPERATOR, train_run
 from homeostat.config import load_config
 
 
 def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int | None) -> None:
     config = load_config(MedicConfig, path, overrides)
+    from cachemedicpp.training.run import OPERATOR, train_run  # after the configuration is known to be good
+
     metrics = train_run(config, out, path, stop_at)
     console = Console()
     if metrics is None:

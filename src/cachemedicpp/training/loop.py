@@ -59,7 +59,7 @@ class Trainer:
         fields["clean_batch"] = clean
         fields["corruption"] = [event.as_record() for event in student.plan.events] if student.plan else []
         if not torch.isfinite(loss):
-            raise DivergedError(f"step {number}: the loss is {float(loss)}; {_blame(fields)}")
+            raise DivergedError(f"step {number}: the loss is {float(loss.detach())}; {_blame(fields)}")
         self.optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         norm = torch.nn.utils.clip_grad_norm_(self.operator.parameters(), train.grad_clip)
@@ -111,9 +111,10 @@ class Trainer:
         with progress(f"train {self.operator.name}", train.steps, done=first) as bar:
             try:
                 for number in range(first, last):
-                    started = time.perf_counter()
+                    wall, cpu = time.perf_counter(), time.process_time()
                     fields = self.step(number)
-                    log.append(number, **fields, seconds=time.perf_counter() - started)
+                    spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+                    log.append(number, **fields, **spent)
                     done = number + 1
                     _plot(board, number, fields)
                     bar.advance(note=_note(fields))

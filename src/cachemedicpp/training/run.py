@@ -73,9 +73,10 @@ def train_into(
                 ),
             )
             settings["heldout_text"] = other.source.as_record()
-    seconds = [record["seconds"] for record in run.log("train").read()]
-    metrics["train.seconds"] = sum(seconds)
-    metrics["train.steps_per_second"] = len(seconds) / sum(seconds)
+    spent = [(record["seconds"], record["cpu_seconds"]) for record in run.log("train").read()]
+    metrics["train.seconds"] = sum(wall for wall, _ in spent)
+    metrics["train.cpu_seconds"] = sum(cpu for _, cpu in spent)
+    metrics["train.steps_per_second"] = len(spent) / metrics["train.seconds"]
     run.write_metrics("train_metrics", metrics, settings)
     training = {"run_id": run.run_id, "seed": config.seed, **metrics}
     save(operator, run.path / OPERATOR, config.repair, model, run.config_hash, training)

@@ -1,5 +1,10 @@
 """The `homeostat` command. Nothing heavy is imported before a command that needs it runs."""
 
-from homeostat.cli.main import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    # Imported when called, because the command groups it joins import `homeostat.cli.entry` themselves.
+    from homeostat.cli.main import main as run_main
+
+    run_main()
