@@ -1,0 +1,153 @@
+"""Elements that cannot be: found by leave-one-out residuals, largest first, and imputed as they are found.
+
+`(P x)_i / sqrt(P_ii)` is the standardised residual of element `i` given all others. One wrong element
+disturbs its neighbours' residuals too, so each round takes only those near the largest, imputes them, and
+looks again. A head whose elements are wrong by the dozen is not sparsely damaged: it is left to the noise
+estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.gaussian.field import Field
+from cachemedicpp.gaussian.impute import fill, sweep
+from cachemedicpp.gaussian.tokens import Tokens
+
+_NEAR = 0.5  # of the largest residual: what is taken in one round
+SPARSE = 0.08  # share of a head's elements, over a block of positions, beyond which damage is dense
+_ROUNDS = 6
+_HELPLESS = 0.4  # share of dense heads in a window beyond which single elements cannot be judged
+
+
+@dataclass
+class Sparse:
+    """What was found: lost elements in stored coordinates, and head blocks that are damaged throughout."""
+
+    lost: Tensor  # [N, L, G, d]
+    dense: Tensor  # [blocks, L, G]
+
+
+def in_head(
+    tokens: Tokens, lost: Tensor, P: Tensor, *, threshold: float = 6.0, sparse: float = SPARSE
+) -> Sparse:
+    """Gross outliers of each head vector given the rest of the same vector, under precisions `[L, G, d, d]`.
+
+    `lost` are elements known to be lost. Imputes into `tokens.x`.
+    """
+    found = Sparse(lost.clone(), torch.zeros(tokens.blocks, *lost.shape[1:3], dtype=torch.bool))
+    for layer in range(lost.shape[1]):
+        for group in range(lost.shape[2]):
+            _one_head(tokens, found, P[layer, group], layer, group, threshold, sparse)
+    return found
+
+
+def _one_head(
+    tokens: Tokens, found: Sparse, P: Tensor, layer: int, group: int, threshold: float, sparse: float
+) -> None:
+    turn = tokens.turn(layer, group)
+    lost, known = found.lost[:, layer, group], found.lost[:, layer, group].clone()
+    first = turn.turn(tokens.x[:, layer, group])
+    x = first.clone()
+    active = torch.arange(len(x))
+    for _ in range(_ROUNDS):
+        gaps = active[lost[active].any(-1)]
+        if len(gaps):
+            x[gaps] = fill(x[gaps], lost[gaps], P, turn.rows(gaps))
+        here = turn.rows(active)
+        z = here.turn(here.back(x[active]) @ P).abs() / here.diagonal(P).sqrt()
+        new = _largest(z.masked_fill(lost[active], 0.0), threshold)
+        hit = new.any(-1)
+        if not bool(hit.any()):
+            break
+        active, new = active[hit], new[hit]
+        lost[active] |= new
+        share = tokens.block_mean((lost & ~known).float().mean(-1))  # [blocks]
+        dense = share > sparse
+        if bool(dense.any()):
+            found.dense[:, layer, group] |= dense
+            spoiled = dense[tokens.block]
+            lost[spoiled] = known[spoiled]
+            x[spoiled] = first[spoiled]
+            gaps = (spoiled & known.any(-1)).nonzero().squeeze(1)
+            if len(gaps):
+                x[gaps] = fill(x[gaps], known[gaps], P, turn.rows(gaps))
+            active = active[~spoiled[active]]
+            if not len(active):
+                break
+    tokens.x[:, layer, group] = turn.back(x)
+
+
+def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: float = 8.0) -> None:
+    """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
+
+    Heads that are dense are set aside (imputed whole from the others) while the rest is judged, and come
+    back as they were. Where too many are dense, nothing is judged.
+    """
+    held = tokens.x.clone()
+    layers = range(tokens.x.shape[1])
+    known = found.lost.clone()
+    aside = _aside(found.dense, field)
+    for number in range(_ROUNDS):
+        hidden = (found.dense & aside.unsqueeze(-1))[tokens.block].unsqueeze(-1)  # [N, L, G, 1]
+        gaps = found.lost | hidden
+        if bool(gaps.any()):
+            for order in (layers, reversed(layers)) if number == 0 else (layers,):
+                sweep(field, tokens, gaps, order)
+        z = residuals(field, tokens).masked_fill(gaps, 0.0)
+        z.masked_fill_(~aside[tokens.block].unsqueeze(-1).unsqueeze(-1), 0.0)
+        new = _largest_in_window(z, threshold, field)
+        if not bool(new.any()):
+            break
+        found.lost |= new
+        share = tokens.block_mean((found.lost & ~known).float().mean(-1))  # [blocks, L, G]
+        dense = share > SPARSE
+        if bool((dense & ~found.dense).any()):
+            found.dense |= dense
+            spoiled = dense[tokens.block].unsqueeze(-1)
+            found.lost = torch.where(spoiled, known, found.lost)
+            aside = _aside(found.dense, field)
+            helpless = ~aside[tokens.block].unsqueeze(-1).unsqueeze(-1)
+            found.lost = torch.where(helpless, known, found.lost)
+    else:
+        sweep(field, tokens, found.lost, layers)
+    restore = (found.dense[tokens.block].unsqueeze(-1)) & ~known.any(-1, keepdim=True)
+    tokens.x = torch.where(restore, held, tokens.x)
+
+
+def residuals(field: Field, tokens: Tokens) -> Tensor:
+    """|Leave-one-out residuals| in stored coordinates, standardised, `[N, L, G, d]`."""
+    out = torch.empty_like(tokens.x)
+    d = out.shape[-1]
+    for layer in range(out.shape[1]):
+        gradient = field.gradient(tokens.x, layer).view(len(out), -1, d)
+        precision = field.precision(layer)
+        for group in range(out.shape[2]):
+            turn = tokens.turn(layer, group)
+            spread = turn.diagonal(precision.own(group, d)).sqrt()
+            out[:, layer, group] = (turn.turn(gradient[:, group]) / spread).abs()
+    return out
+
+
+def _largest(z: Tensor, threshold: float) -> Tensor:
+    return (z > threshold) & (z >= _NEAR * z.amax(-1, keepdim=True))
+
+
+def _largest_in_window(z: Tensor, threshold: float, field: Field) -> Tensor:
+    """Like `_largest`, against the largest residual of the token in the layers that a layer is coupled to."""
+    top = z.amax((2, 3))  # [N, L]
+    reach = field.stats.reach
+    if reach:
+        top = torch.nn.functional.max_pool1d(top.unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(1)
+    return (z > threshold) & (z >= _NEAR * top[:, :, None, None])
+
+
+def _aside(dense: Tensor, field: Field) -> Tensor:
+    """Layers `[blocks, L]` in whose window few enough heads are dense for the others to be judged."""
+    share = dense.float().mean(-1).unsqueeze(1)  # [blocks, 1, L]
+    reach = field.stats.reach
+    near = torch.nn.functional.avg_pool1d(share, 2 * reach + 1, 1, reach, count_include_pad=False)
+    return near.squeeze(1) < _HELPLESS

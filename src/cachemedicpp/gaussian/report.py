@@ -1,0 +1,62 @@
+"""What operator G did to a cache, head by head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass
+class Report:
+    """Counts and names over all sequences of a batch; rows are sequences."""
+
+    kv_heads: int
+    lost: int = 0  # zeros, non-finite and absurd elements, imputed
+    outliers: int = 0  # found by their residuals, imputed
+    sinks: int = 0
+    noisy: list[dict[str, Any]] = field(default_factory=list)
+    misfits: list[dict[str, Any]] = field(default_factory=list)
+    left_alone: list[dict[str, int]] = field(default_factory=list)
+    relative_change: dict[str, float] = field(default_factory=dict)
+
+    def add_noise(self, level: Tensor, start: int) -> None:
+        """Noise levels `[rows, blocks, L, G]`."""
+        for row, layer, group in (level > 0).any(1).nonzero().tolist():
+            seen = level[row, :, layer, group]
+            self.noisy.append(
+                self._head(start + row, layer, group)
+                | {"level": round(float(seen.max()), 4), "blocks": (seen > 0).nonzero().flatten().tolist()}
+            )
+
+    def add_misfits(self, misfit: Tensor, alignment: Tensor, start: int) -> None:
+        """Heads that no longer fit, `[rows, blocks, L, G]`, and how far each block still does."""
+        for row, layer, group in misfit.any(1).nonzero().tolist():
+            where = misfit[row, :, layer, group]
+            slope = alignment[row, :, layer, group][where]
+            self.misfits.append(
+                self._head(start + row, layer, group)
+                | {"fit": round(float(slope.mean()), 3), "blocks": where.nonzero().flatten().tolist()}
+            )
+
+    def add_left_alone(self, helpless: Tensor, start: int) -> None:
+        """Blocks `[rows, blocks]` in which too many heads misfit for any to be judged."""
+        self.left_alone += [
+            {"row": start + row, "block": block} for row, block in helpless.nonzero().tolist()
+        ]
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "repair": "G",
+            "relative_change": self.relative_change,
+            "imputed": {"lost": self.lost, "outliers": self.outliers},
+            "sinks": self.sinks,
+            "noisy": self.noisy,
+            "misfits": self.misfits,
+            "left_alone": self.left_alone,
+        }
+
+    def _head(self, row: int, layer: int, group: int) -> dict[str, Any]:
+        kind, head = ("K", group) if group < self.kv_heads else ("V", group - self.kv_heads)
+        return {"row": row, "layer": layer, "tensor": kind, "head": head}
