@@ -7,31 +7,61 @@ import re
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _PYTHON_TAGS = {"", "python", "python3", "py", "py3", "python-repl", "{python}", "{.python}"}
-_CODE_START = re.compile(r"^(def |async def |class |import |from \w[\w.]* import |@\w)", re.MULTILINE)
+_CODE_START = re.compile(
+    r"^(?:(?:async )?def \w+\s*\(|class \w+\s*[(:]|@\w"
+    r"|import \w[\w.]*(?: as \w+)?(?:,.*)?$|from \.*\w[\w.]* import )",
+    re.MULTILINE,
+)
+_DEMO_NAME = re.compile(r"_*(test|main|demo|example|run_|benchmark)", re.IGNORECASE)
 
 
 def extract_code(text: str) -> str:
     """The program in a model's answer.
 
     Without fences the text itself, minus prose before the first and after the last line that can be code.
-    With fences the Python ones (or the untagged ones) together where that parses and they define different
-    names, else the longest of them: models often repeat a function or append a usage example.
+    With fences the first one that defines something (a later one if it defines all of that and more), and
+    those that define what it uses or build on it. Usage examples, tests and alternative versions stay out.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     blocks = _fenced(text)
     if not blocks:
         return _without_prose(text)
-    candidates = [code for tag, code in blocks if tag in _PYTHON_TAGS and code.strip()]
-    candidates = candidates or [code for _, code in blocks if code.strip()]
-    defining = [code for code in candidates if _CODE_START.search(code)] or candidates
-    if not defining:
+    codes = [code.strip("\n") for tag, code in blocks if tag in _PYTHON_TAGS and code.strip()]
+    codes = codes or [code.strip("\n") for _, code in blocks if code.strip()]
+    if not codes:
         return ""
-    together = "\n\n".join(code.strip("\n") for code in defining)
-    names = [name for code in defining for name in _top_names(code)]
-    if len(names) == len(set(names)) and _parses(together):
-        return together
-    parsing = [code for code in defining if _parses(code)]
-    return max(parsing or defining, key=len).strip("\n")
+    parts = [_Part(code, tree) for code in codes if (tree := _tree(code)) is not None]
+    defining = [part for part in parts if part.defined]
+    if not defining:
+        return max([part.code for part in parts] or codes, key=len)
+    main = defining[0]
+    for part in defining[1:]:
+        if part.defined > main.defined:
+            main = part
+    return _with_dependencies(main, defining)
+
+
+class _Part:
+    """A fence's code with the names it defines and those it needs."""
+
+    def __init__(self, code: str, tree: ast.Module) -> None:
+        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        self.code = code
+        self.defined = {node.name for node in tree.body if isinstance(node, definitions)}
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        stored = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        self.needed = {node.id for node in names} - stored - self.defined
+
+
+def _with_dependencies(main: _Part, parts: list[_Part]) -> str:
+    chosen, defined, needed = [main], set(main.defined), set(main.needed)
+    for part in parts:
+        demo = all(_DEMO_NAME.match(name) for name in part.defined)
+        if not (part.defined & defined or demo) and (part.defined & needed or part.needed & defined):
+            chosen.append(part)
+            defined |= part.defined
+            needed |= part.needed
+    return "\n\n".join(part.code for part in parts if part in chosen)
 
 
 def _fenced(text: str) -> list[tuple[str, str]]:
@@ -90,11 +120,3 @@ def _tree(code: str) -> ast.Module | None:
 
 def _parses(code: str) -> bool:
     return _tree(code) is not None
-
-
-def _top_names(code: str) -> list[str]:
-    tree = _tree(code)
-    if tree is None:
-        return []
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in tree.body if isinstance(node, definitions)]

@@ -39,16 +39,35 @@ def test_the_same_code_comes_out_of_every_wrapping(text: str) -> None:
     assert ast.dump(ast.parse(extract_code(text))) == ast.dump(ast.parse(CODE))
 
 
-def test_fences_with_different_definitions_are_joined() -> None:
-    text = "```python\nclass Node:\n    pass\n```\nand\n```python\nclass LRUCache:\n    pass\n```"
-    assert extract_code(text) == "class Node:\n    pass\n\nclass LRUCache:\n    pass"
+def test_fences_that_define_what_is_used_are_joined() -> None:
+    cache = "class LRUCache:\n    def __init__(self):\n        self.head = Node()"
+    text = f"```python\nclass Node:\n    pass\n```\nand\n```python\n{cache}\n```"
+    assert extract_code(text) == f"class Node:\n    pass\n\n{cache}"
+    text = f"```python\n{cache}\n```\nwith\n```python\nclass Node:\n    pass\n```"
+    assert extract_code(text) == f"{cache}\n\nclass Node:\n    pass"
 
 
-def test_of_several_versions_of_one_function_the_longest_is_taken() -> None:
-    text = (
-        "```python\ndef f():\n    return 1\n```\nBetter:\n```python\ndef f():\n    x = 1\n    return x\n```"
-    )
-    assert extract_code(text) == "def f():\n    x = 1\n    return x"
+def test_first_version_is_taken_and_alternatives_stay_out() -> None:
+    first, other = "def f():\n    return 1", "def f():\n    x = 1\n    return x"
+    fast = "def f_fast():\n    return 1"
+    text = "\n".join(f"Version:\n```python\n{code}\n```" for code in (first, other, fast))
+    assert extract_code(text) == first
+
+
+def test_later_fence_that_holds_the_whole_program_wins_over_its_pieces() -> None:
+    piece = "def merge(a, b):\n    return a + b"
+    whole = f"{piece}\n\ndef merge_sort(a):\n    return merge(a, [])"
+    assert extract_code(f"First:\n```python\n{piece}\n```\nAll:\n```python\n{whole}\n```") == whole
+
+
+def test_test_functions_stay_out() -> None:
+    text = f"```python\n{CODE}\n```\n```python\ndef test_gcd():\n    assert gcd(4, 6) == 2\n```"
+    assert extract_code(text) == CODE
+
+
+def test_usage_example_that_imports_the_answer_stays_out() -> None:
+    text = f"```python\n{CODE}\n```\n```python\nfrom gcd import gcd\nprint(gcd(1, 2))\n```"
+    assert extract_code(text) == CODE
 
 
 def test_fence_marks_inside_a_longer_fence_are_content() -> None:
