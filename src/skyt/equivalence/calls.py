@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from skyt.contract import Case, Contract
-from skyt.domain import Call, Operation, generate_inputs, generate_outside, in_domain
+from skyt.domain import Call, Operation, affordable, generate_inputs, generate_outside, in_domain
 
 MAX_HARVESTED = 200
 OUTSIDE = 60
@@ -66,16 +66,11 @@ def harvested(contract: Contract, programs: tuple[str, str], seed: int) -> list[
     found: dict[str, Call] = {}
     for _ in range(4 * MAX_HARVESTED):
         call = _with_constant(rng.choice(base), rng.choice(constants), rng)
-        if call is not None and in_domain(contract, call) and _moderate(call):
+        if call is not None and in_domain(contract, call) and affordable(contract, call):
             found.setdefault(repr(call), call)
         if len(found) >= MAX_HARVESTED:
             break
     return list(found.values())
-
-
-def _moderate(call: Call) -> bool:
-    """Large constants in a program must not turn a comparison into a long computation."""
-    return all(not isinstance(a, int) or abs(a) <= 5000 for a in call.args)
 
 
 def _constants(program: str) -> Iterator[Any]:
