@@ -92,8 +92,49 @@ def code_gate(
     raise typer.Exit(judge(run_dir, checks, junit, markdown))
 
 
-def cache_gate(run_dir: RunDirectory, junit: JUnit = None, markdown: Markdown = None) -> None:
-    """Fail a build when a cache's defences drift. Exit code 0: within bounds, 1: drift, 2: a mistake."""
+def cache_gate(
+    run_dir: RunDirectory,
+    defence: Annotated[
+        str | None, typer.Option(help="Which defence is judged; default: the run's repair.family.")
+    ] = None,
+    min_auc: Annotated[float | None, typer.Option(help="Lowest area under the robustness curve.")] = None,
+    min_auc_gain: Annotated[float | None, typer.Option(help="Lowest gain in area over no defence.")] = None,
+    min_gain_over_heuristic: Annotated[
+        float | None, typer.Option(help="Lowest gain in area over the best heuristic.")
+    ] = None,
+    max_clean_regression: Annotated[
+        float | None, typer.Option(help="Largest loss of score where nothing is wrong.")
+    ] = None,
+    max_sensitivity_ratio: Annotated[
+        float | None, typer.Option(help="Largest drift of logits at delta 1 relative to no defence.")
+    ] = None,
+    min_throughput: Annotated[
+        float | None, typer.Option(help="Lowest throughput relative to no defence.")
+    ] = None,
+    confident: Annotated[
+        bool, typer.Option("--confident", help="Judge by the unfavourable end of each interval.")
+    ] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="RUN_DIR", help="An earlier run to compare with, see --max-drop.")
+    ] = None,
+    max_drop: Annotated[
+        float | None, typer.Option(help="How far the area may fall below the baseline's.")
+    ] = None,
+    junit: JUnit = None,
+    markdown: Markdown = None,
+) -> None:
+    """Fail a build when a cache's defence drifts. Exit code 0: within bounds, 1: drift, 2: a mistake."""
     from homeostat.gate import judge
+    from homeostat.gate.cache import CacheBounds, cache_checks
 
-    raise typer.Exit(judge(run_dir, [], junit, markdown))
+    bounds = CacheBounds(
+        min_auc=min_auc,
+        min_auc_gain=min_auc_gain,
+        min_gain_over_heuristic=min_gain_over_heuristic,
+        max_clean_regression=max_clean_regression,
+        max_sensitivity_ratio=max_sensitivity_ratio,
+        min_throughput=min_throughput,
+        max_drop=max_drop,
+    )
+    checks = cache_checks(run_dir, bounds, defence=defence, confident=confident, baseline=baseline)
+    raise typer.Exit(judge(run_dir, checks, junit, markdown))

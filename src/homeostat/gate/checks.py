@@ -64,7 +64,7 @@ def judge(run_dir: Path, checks: Sequence[Check], junit: Path | None, markdown: 
     from rich.table import Table
 
     if not checks:
-        raise UserError("nothing to check: give at least one bound, for example --min-r-anchor 0.9")
+        raise UserError("nothing to check: give at least one bound (--help lists them)")
     if junit is not None:
         atomic.write_text(junit, junit_xml(run_dir, checks))
     if markdown is not None:

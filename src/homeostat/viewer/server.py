@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self._ROUTES.get(address.path)
             if answer is None:
                 raise LookupError(address.path)
-            answer(self, parse_qs(address.query))
+            answer(self, parse_qs(address.query, keep_blank_values=True))
         except (LookupError, UnicodeDecodeError, UserError):
             self._send(HTTPStatus.NOT_FOUND, b"not found", "text/plain")
 

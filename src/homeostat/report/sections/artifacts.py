@@ -121,7 +121,7 @@ def latex_rows(source: str) -> list[list[str]]:
     if not inside:
         return []
     body = re.sub(r"(?<!\\)%.*", "", inside.group(1))
-    body = re.sub(r"^(\s*\{[^{}]*\})+", "", body)  # column specification
+    body = re.sub(r"^(\s*\{(?:[^{}]|\{[^{}]*\})*\})+", "", body)  # column specification
     body = re.sub(
         r"\\(toprule|midrule|bottomrule|hline|centering|small)\b|\\cmidrule(\([^)]*\))?\{[^}]*\}", "", body
     )

@@ -34,7 +34,9 @@ TABLES = ("table_main_results.tex", "table_ablation_summary.tex")
 
 
 def is_cache(files: RunFiles) -> bool:
-    return any(name in files.metric_names() for name in CLAIMS) or "corruption" in files.config
+    return any(name in files.metric_names() for name in CLAIMS) or isinstance(
+        files.config.get("corruption"), dict
+    )
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:

@@ -120,7 +120,4 @@ def _fault(sample: Record) -> str | None:
     verdict = sample.get("oracle_post")
     if not isinstance(verdict, dict) or verdict.get("compliant"):
         return None
-    reasons = [str(reason) for reason in verdict.get("failures") or []]
-    if verdict.get("counterexample"):
-        reasons.append(f"counterexample: {verdict['counterexample']}")
-    return "; ".join(reasons) or None
+    return "; ".join(str(reason) for reason in verdict.get("failures") or []) or None
