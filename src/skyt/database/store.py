@@ -49,6 +49,7 @@ class Submission:
     temperature: float
     measured: Sequence[SampleRecord]
     canon: Canon | None  # what they were measured against
+    seed: int | None = None
     fixes: bool = False  # the canon is new: fix it, if the prompt still has none
     request_id: str | None = None
     upstream_ms: float | None = None
@@ -63,6 +64,7 @@ class Store:
     def __init__(self, engine: Engine, versions: Versions) -> None:
         self.engine = engine
         self.versions = versions
+        self._ledger: str | None = None
 
     @classmethod
     def open(cls, where: str, versions: Versions) -> Store:
@@ -112,6 +114,8 @@ class Store:
 
     def archive(self, prompt_id: str) -> bool:
         """Re-anchoring: set the canon aside and close the service's ledger. False if there was none."""
+        if self._signature(prompt_id) is None:
+            return False
         with self.engine.begin() as connection:
             self._close_ledger(connection)
             row = connection.execute(select(canons).where(canons.c.prompt_id == prompt_id)).mappings().first()
@@ -120,6 +124,11 @@ class Store:
             connection.execute(insert(archived_canons).values(**row, archived_at=utc_now()))
             connection.execute(delete(canons).where(canons.c.prompt_id == prompt_id))
         return True
+
+    def _signature(self, prompt_id: str) -> str | None:
+        with self.reading() as connection:
+            query = select(canons.c.canon_signature).where(canons.c.prompt_id == prompt_id)
+            return connection.execute(query).scalar()
 
     def _canon(self, connection: Connection, prompt_id: str) -> Canon | None:
         text = connection.execute(select(canons.c.record).where(canons.c.prompt_id == prompt_id)).scalar()
@@ -234,13 +243,16 @@ class Store:
     def _reserve(self, connection: Connection, n: int) -> tuple[str, int]:
         """Take the open ledger's row for the rest of the transaction, and `n` numbers from it."""
         for _ in range(100):
-            name = self.current_ledger(connection) or self._open_ledger(connection)
+            name = self._ledger or self.current_ledger(connection) or self._open_ledger(connection)
             taken = connection.execute(
                 update(ledgers)
                 .where(ledgers.c.name == name, ledgers.c.closed_at.is_(None))
                 .values(next_sample=ledgers.c.next_sample + n)
                 .returning(ledgers.c.next_sample)
             ).scalar()
+            self._ledger = (
+                None if taken is None else name
+            )  # a name only: whether it is open is asked each time
             if taken is not None:
                 return name, int(taken) - n
         raise UserError(
@@ -311,7 +323,7 @@ class Store:
                 number=number,
                 mode=SERVICE,
                 timestamp=utc_now(),
-                seed=None,
+                seed=submission.seed,
                 contract_id=submission.prompt_id,
                 **cell,
             )

@@ -212,6 +212,7 @@ class Anchor:
                 prompt_id=contract.id,
                 model=asked.model,
                 temperature=asked.temperature,
+                seed=self._config.measure.seed,
                 measured=measured.samples,
                 canon=measured.canon,
                 fixes=measured.fixes,

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from skyt.database.store import Store
 
 _DEFAULT_DATABASE = "skyt.sqlite"
-_EXTRA = {"alembic", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "starlette", "uvicorn"}
+_EXTRA = {
+    "aiohttp",
+    "alembic",
+    "httptools",
+    "prometheus_client",
+    "psycopg",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+}
 Database = Annotated[
     str,
     typer.Option("--database", metavar="FILE|URL", help="A SQLite file or a postgresql:// URL."),
@@ -207,17 +216,18 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    figures = ("R_raw", "R_anchor", "mu_pre", "mu_post", "P_tau_pre", "P_tau_post", "rescue_rate")
-    table = Table("contract", "N", *figures, "canon", "upstream ms", "our ms", "last sample")
+    def change(numbers: dict[str, float], name: str) -> str:
+        return f"{numbers[f'{name}_pre']:.3f} → {numbers[f'{name}_post']:.3f}"
+
+    table = Table("contract", "N", "R_raw", "R_anchor", "mu", "P_tau", "rescue", "canon")
     for row in found:
         numbers = row["metrics"]
-        canon = row["canon_signature"]
         table.add_row(
             row["prompt_id"],
             str(numbers["N"]),
-            *(f"{numbers[name]:.3f}" for name in figures),
-            canon[:12] if canon else "none",
-            *("–" if row[name] is None else f"{row[name]:.1f}" for name in ("upstream_ms", "overhead_ms")),
-            row["last_sample"],
+            *(f"{numbers[name]:.3f}" for name in ("R_raw", "R_anchor")),
+            *(change(numbers, name) for name in ("mu", "P_tau")),
+            f"{numbers['rescue_rate']:.3f}",
+            (row["canon_signature"] or "none")[:8],
         )
     Console().print(table if found else "no samples yet: send a request that matches a contract")

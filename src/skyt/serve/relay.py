@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
-import httpx
+import aiohttp
 
 from skyt.serve.codec import write_json
 from skyt.serve.errors import upstream_error
@@ -30,7 +30,7 @@ async def relay(chunks: AsyncIterator[bytes], request_id: str) -> AsyncIterator[
             if end:
                 yield held[:end]
                 held = held[end:]
-    except (httpx.HTTPError, TimeoutError) as error:
+    except (aiohttp.ClientError, TimeoutError) as error:
         log("upstream stream broke off", request_id=request_id, error=type(error).__name__)
         failure = upstream_error(f"the upstream's stream broke off ({type(error).__name__})")
         yield b"data: " + write_json(failure.body) + b"\n\n"

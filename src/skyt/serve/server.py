@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from typing import Any
 
@@ -20,31 +21,38 @@ def serve(service: Service) -> None:
     """Serve until SIGTERM or SIGINT; accepted requests are answered first."""
     config = service.config
     log_to_stderr()
-    listening = _listen(config)
+    listening = listen(config)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     print(f"skyt serves http://{shown}:{port}/v1 from {service.upstream.name}", flush=True)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(service),
-            http=bounded(config.limits),
-            loop="uvloop" if _has_uvloop() else "asyncio",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            limit_concurrency=config.limits.max_connections,
-            timeout_keep_alive=30,
-            backlog=2048,
-        )
-    )
+    server = make_server(service)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done
     try:
         server.run(sockets=[listening])
     finally:
         listening.close()
     if not server.started:
         raise UserError("the service could not start: see the log above")
+
+
+def make_server(service: Service) -> uvicorn.Server:
+    limits = service.config.limits
+    return uvicorn.Server(
+        uvicorn.Config(
+            create_app(service),
+            http=bounded(limits),
+            loop="uvloop" if _has_uvloop() else "asyncio",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=limits.max_connections,
+            timeout_keep_alive=30,
+            backlog=2048,
+        )
+    )
 
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:
@@ -112,7 +120,7 @@ def bounded(limits: Limits) -> type[asyncio.Protocol]:
     return Bounded
 
 
-def _listen(config: ServeConfig) -> socket.socket:
+def listen(config: ServeConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,0 +1,84 @@
+"""Processes, each with a service of its own on a shared database, racing for a new canon.
+
+    python racer.py UPSTREAM_URL PROCESSES REQUESTS DATABASE…
+
+One process a line of output: what each was answered, by database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import sys
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import httpx
+
+from homeostat.resources import resource
+from skyt.contract import Contract, read_contract
+from skyt.serve.app import create_app
+from skyt.serve.config import ServeConfig
+from skyt.serve.service import Service
+
+
+async def ask_all(service: Service, number: int, requests: int) -> list[dict[str, Any]]:
+    await service.start()
+    together = asyncio.Semaphore(10)
+    transport = httpx.ASGITransport(create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=120) as client:
+
+        async def ask(turn: int) -> dict[str, Any]:
+            async with together:
+                body = {"model": "skyt/gcd", "messages": [], "user": f"p{number}_{turn}"}
+                response = await client.post("/v1/chat/completions", json=body)
+                answer = response.json()
+                return {
+                    "status": response.status_code,
+                    "skyt": answer.get("skyt"),
+                    "choices": answer["choices"],
+                }
+
+        answers = await asyncio.gather(*(ask(turn) for turn in range(requests)))
+    await service.stop()
+    return list(answers)
+
+
+def race(
+    barrier: Barrier, contract: Contract, upstream: str, number: int, requests: int, databases: list[str]
+) -> None:
+    found = []
+    for database in databases:
+        config = ServeConfig.model_validate(
+            {
+                "database": database,
+                "judges": 1,
+                "upstream": {"kind": "http", "base_url": upstream, "model": "scripted"},
+            }
+        )
+        service = Service(config, {"gcd": contract})
+        barrier.wait()
+        found.append(asyncio.run(ask_all(service, number, requests)))
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    upstream, processes, requests, *databases = sys.argv[1:]
+    contract = read_contract(resource("contracts/gcd.yaml"))
+    context = multiprocessing.get_context("fork")  # one import for all
+    barrier = context.Barrier(int(processes))
+    arguments = (barrier, contract, upstream)
+    racers = [
+        context.Process(target=race, args=(*arguments, number, int(requests), databases))
+        for number in range(int(processes))
+    ]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Keys: none or a wrong one is 401, one contract's key reads no other's samples, the log has no secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from tests.skyt.serve.conftest import settings
+from tests.skyt.serve.scripted import GCD, ScriptedUpstream, fenced
+
+from homeostat.errors import UserError
+from skyt.database.keys import add_key, match, revoke_key, valid_keys
+from skyt.serve import auth
+from skyt.serve.service import Service
+from skyt.serve.telemetry import LOGGER, JsonFormatter
+
+ASK = [{"role": "user", "content": "the secret prompt"}]
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "_FRESH_S", -1.0)  # keys are read again for every request
+
+
+def test_keys_open_exactly_what_they_are_for(start: Callable[..., Any], upstream: ScriptedUpstream) -> None:
+    with start() as (url, service), httpx.Client(base_url=url, timeout=30) as client:
+        everything = add_key(service.store, "team")
+        only_gcd = add_key(service.store, "ci", ["gcd"])
+        upstream.otherwise = fenced(GCD)
+
+        def chat(model: str, headers: dict[str, str]) -> httpx.Response:
+            body = {"model": model, "messages": ASK}
+            return client.post("/v1/chat/completions", json=body, headers=headers)
+
+        for headers in ({}, bearer("wrong"), {"authorization": "Basic x"}, bearer("\u00fcber")):
+            encoded = {k: v.encode("latin-1") for k, v in headers.items()}
+            assert chat("scripted", encoded).status_code == 401  # type: ignore[arg-type]
+            for path in ("/v1/models", "/metrics", "/api/status", "/api/samples?contract=gcd", "/v1/files"):
+                assert client.get(path, headers=encoded).status_code == 401  # type: ignore[arg-type]
+        assert client.get("/healthz").status_code == 200
+
+        assert chat("skyt/is_prime", bearer(everything)).status_code == 200
+        assert chat("skyt/gcd", bearer(only_gcd)).status_code == 200
+        assert "authorization" not in upstream.requests[-1]["headers"]
+        assert chat("skyt/is_prime", bearer(only_gcd)).status_code == 403
+        assert chat("scripted", bearer(only_gcd)).status_code == 403
+        for path in (
+            "/metrics",
+            "/v1/files",
+            "/api/samples?contract=is_prime",
+            "/api/history?contract=is_prime",
+        ):
+            assert client.get(path, headers=bearer(only_gcd)).status_code == 403
+        seen = client.get("/api/status", headers=bearer(only_gcd)).json()
+        assert [contract["prompt_id"] for contract in seen["contracts"]] == ["gcd"]
+        models = client.get("/v1/models", headers=bearer(only_gcd)).json()["data"]
+        assert [model["id"] for model in models] == ["skyt/gcd"]
+        assert len(client.get("/api/samples?contract=gcd", headers=bearer(only_gcd)).json()["samples"]) == 1
+
+        revoke_key(service.store, "ci")
+        assert chat("skyt/gcd", bearer(only_gcd)).status_code == 401
+        revoke_key(service.store, "team")
+        assert chat("skyt/gcd", {}).status_code == 401  # revoking the last key does not open the door
+
+
+def test_keys_are_kept_as_hashes_only(start: Callable[..., Any]) -> None:
+    with start() as (_, service):
+        key = add_key(service.store, "x")
+        kept = valid_keys(service.store)
+        assert match(key, kept) == kept[0] and match(key[:-1], kept) is None
+        dump = "\n".join(service.store.engine.raw_connection().driver_connection.iterdump())
+        assert key not in dump and key.removeprefix("skyt-") not in dump
+
+
+def test_the_log_has_request_ids_and_neither_prompts_nor_keys(
+    start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(JsonFormatter().format(record))
+
+    logger = logging.getLogger(LOGGER)
+    handler = Keep()
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        with start() as (url, _):
+            for model in ("scripted", "skyt/gcd"):
+                body = {"model": model, "messages": ASK}
+                response = httpx.post(
+                    f"{url}/v1/chat/completions", json=body, headers=bearer("sk-private"), timeout=30
+                )
+                assert response.headers["x-request-id"] in "\n".join(lines)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    text = "\n".join(lines)
+    assert "secret prompt" not in text and "sk-private" not in text and "def gcd" not in text
+    requests = [json.loads(line) for line in lines if json.loads(line)["event"] == "request"]
+    assert {"method", "route", "status", "ms", "upstream_ms"} <= set(requests[-1])
+
+
+def test_a_host_others_can_reach_needs_a_key(
+    upstream: ScriptedUpstream, contracts: dict[str, Any], tmp_path: Any
+) -> None:
+    with pytest.raises(UserError, match="no API key"):
+        Service(settings(upstream, tmp_path, host="0.0.0.0"), contracts)  # noqa: S104
+
+
+def test_another_host_name_is_refused_on_loopback(start: Callable[..., Any]) -> None:
+    with start() as (url, _):
+        assert httpx.get(f"{url}/api/status", headers={"host": "evil.example"}).status_code == 421
+        assert httpx.get(f"{url}/api/status", headers={"host": "localhost"}).status_code == 200
