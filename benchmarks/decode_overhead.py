@@ -1,0 +1,101 @@
+"""What a medic costs while decoding: tokens/s at 1,024 tokens of context, relative to the plain model.
+
+Shows: attached but idle ≥ 0.98 of the plain model's speed, operator A on four mid layers ≥ 0.90.
+
+    python -m benchmarks.decode_overhead [--context 1024] [--tokens 16] [--rounds 7] [--batch 1 --batch 4]
+
+Every variant decodes the same tokens from forks of one prefill. A round runs every variant once, in an order
+that changes from round to round; the ratio is the median over rounds of the ratio inside the round, so that a
+slow moment of the machine falls on all of them. CPU time is compared too: it leaves out what other processes
+take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from cachemedicpp.attach import medic
+from cachemedicpp.config import RepairConfig
+from cachemedicpp.operators import build_operator
+from cachemedicpp.state import Geometry, KVState
+from homeostat.models import load_model
+
+Variant = Callable[[], AbstractContextManager[Any]]
+
+
+def variants(model: Any) -> dict[str, Variant]:
+    """None, idle, and operators with weights away from their starting point, on four mid layers."""
+    found: dict[str, Variant] = {"none": nullcontext, "idle": lambda: medic(model)}
+    for family in ("A", "B", "C"):
+        config = RepairConfig.model_validate({"family": family, "protect_layers": "mid:4"})
+        operator = build_operator(config, Geometry.of(model)).requires_grad_(False).eval()
+        for parameter in operator.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+        found[family] = lambda operator=operator: medic(model, repair=operator)
+    return found
+
+
+def decode(model: Any, state: KVState, tokens: torch.Tensor) -> tuple[float, float]:
+    """Wall and CPU seconds to read `tokens` `[B, N]` one at a time."""
+    cache = state.cache()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for i in range(tokens.shape[1]):
+        model(input_ids=tokens[:, i : i + 1], past_key_values=cache)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def measure(
+    model: Any, batch: int, context: int, count: int, rounds: int
+) -> dict[str, tuple[float, float, float]]:
+    """For each variant: tokens/s, and its wall and CPU speed relative to none."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(100, model.config.vocab_size, (batch, context + count), generator=generator)
+    state = KVState(model(input_ids=ids[:, :context], use_cache=True, logits_to_keep=1).past_key_values)
+    chosen = variants(model)
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
+    names = list(chosen)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            with chosen[name]():
+                took = decode(model, state, ids[:, context:])
+            if turn:  # the first round warms up
+                spent[name].append(took)
+    results = {}
+    for name, times in spent.items():
+        ratios = [
+            [plain[i] / mine[i] for plain, mine in zip(spent["none"], times, strict=True)] for i in (0, 1)
+        ]
+        speed = batch * count / statistics.median(wall for wall, _ in times)
+        results[name] = (speed, statistics.median(ratios[0]), statistics.median(ratios[1]))
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batch", type=int, action="append")
+    options = parser.parse_args()
+    model, _ = load_model()
+    print(f"decode at {options.context} tokens of context, {torch.get_num_threads()} threads")
+    print(f"{'batch':>5} {'variant':>8} {'tokens/s':>9} {'wall':>6} {'CPU':>6}   (speed relative to none)")
+    with torch.no_grad():
+        for batch in options.batch or [1, 4]:
+            for name, (speed, wall, cpu) in measure(
+                model, batch, options.context, options.tokens, options.rounds
+            ).items():
+                print(f"{batch:>5} {name:>8} {speed:>9.1f} {wall:>6.3f} {cpu:>6.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
