@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STAGES = ("train", "eval", "stability", "plots")
 LEARNED = ("A", "B", "C")
+HEURISTIC_NAMES = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
+OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
@@ -98,10 +100,13 @@ def train_operators(setup: Setup, run: RunDir) -> None:
 
 
 def check_defence_names(config: MedicConfig) -> None:
-    known = ["none", "reset_clear", "smoothing", "masking_dropout", "clipping_renorm", *LEARNED, "G", "guard"]
+    """Refuse defences that are unknown or that this run will not have."""
+    known = ["none", *HEURISTIC_NAMES, *LEARNED, OPERATORS, "G", "guard"]
     for name in config.eval.defences or []:
         if name not in known:
             raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
+        if name in LEARNED and name not in families(config):
+            raise UserError(f"eval.defences: this run trains no operator {name}; add it to eval.families")
 
 
 def run_defences(setup: Setup, run_dir: Path) -> list[Defence]:
@@ -120,16 +125,13 @@ def run_defences(setup: Setup, run_dir: Path) -> list[Defence]:
         if wanted is None or defence.name.removesuffix(kinds.ORACLE) in wanted
     ]
     for family in families(config):
-        if wanted is None or family in wanted:
+        if wanted is None or family in wanted or OPERATORS in wanted:
             folder = operator_folder(run_dir, config, family)
             found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
     if wanted is None or "G" in wanted:
         found.append(kinds.from_repair("G", calibrated(setup, run_dir)))
     if wanted is None or "guard" in wanted:
         found.append(kinds.Guarded())
-    missing = [name for name in wanted or [] if name not in {defence.name for defence in found}]
-    if missing:
-        raise UserError(f"eval.defences: {missing[0]!r} is not part of this run; add it to eval.families")
     return found
 
 

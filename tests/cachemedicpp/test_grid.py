@@ -10,7 +10,16 @@ import torch
 
 from cachemedicpp.corruption import sequence_keys
 from cachemedicpp.defences import AtRest, Defence, Forks, heuristics
-from cachemedicpp.grid import CLEAN, Cell, corrupt_forks, evaluate_example, family_for, fit_window, grid_cells, prefill
+from cachemedicpp.grid import (
+    CLEAN,
+    Cell,
+    corrupt_forks,
+    evaluate_example,
+    family_for,
+    fit_window,
+    grid_cells,
+    prefill,
+)
 from cachemedicpp.state import KVState
 
 TYPES = ["gaussian", "dropout_zero", "orthogonal_rotation", "bitflipish_sparse", "quant_noise"]
@@ -21,7 +30,9 @@ def test_cells_are_clean_once_and_every_type_at_every_epsilon() -> None:
     assert cells == [CLEAN, Cell("a", 0.1), Cell("a", 0.2), Cell("b", 0.1), Cell("b", 0.2)]
 
 
-def test_every_defence_gets_the_same_corrupted_cache(small_setup: Callable[..., Any], tiny_llama: Any) -> None:
+def test_every_defence_gets_the_same_corrupted_cache(
+    small_setup: Callable[..., Any], tiny_llama: Any
+) -> None:
     setup = small_setup()
     task = setup.tasks[0]
     seen: dict[str, list[torch.Tensor]] = {}
@@ -72,7 +83,9 @@ def test_each_value_equals_a_prefill_and_a_scoring_of_its_own(
                 family = family_for(setup.family, task, example)
                 family.at(cell.type, cell.epsilon).corrupt_cache(cache, [example.key])
             smoothing.repair.repair_cache(cache)
-            logits = tiny_llama(torch.tensor([example.query]), past_key_values=cache).logits[0].log_softmax(-1)
+            logits = (
+                tiny_llama(torch.tensor([example.query]), past_key_values=cache).logits[0].log_softmax(-1)
+            )
         naive = float(logits.gather(-1, torch.tensor(example.target)[:, None]).sum())
         assert score["value"] == pytest.approx(naive, rel=1e-3)
 

@@ -68,8 +68,13 @@ def test_a_value_of_two_words_is_extracted_whole() -> None:
 
 
 def test_a_template_without_the_needle_token_is_refused() -> None:
-    for template in ("What is it?", "What is {needle}?", "What {needle_token} {0}?", "What is {needle_token?"):
-        with pytest.raises(ValueError, match="needle_token|template"):
+    for template in (
+        "What is it?",
+        "What is {needle}?",
+        "What {needle_token} {0}?",
+        "What is {needle_token?",
+    ):
+        with pytest.raises(ValueError, match=r"needle_token|template"):
             LongContextConfig(question_template=template)
 
 

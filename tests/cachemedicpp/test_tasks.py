@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.grid import CLEAN, evaluate_example, prefill
 from cachemedicpp.defences import Defence
+from cachemedicpp.grid import CLEAN, evaluate_example, prefill
 from cachemedicpp.tasks import build_tasks
 from cachemedicpp.tasks.sst2 import PROMPT, Sst2Task, label_logprobs
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task, strided_windows
@@ -76,7 +76,9 @@ def test_prompts_are_the_protocols(small_setup: Callable[..., Any], byte_tokeniz
     assert PROMPT == "Review: {x}\nSentiment:"
 
 
-def test_the_needle_is_old_only_whatever_the_time_mode_and_is_never_cut(small_setup: Callable[..., Any]) -> None:
+def test_the_needle_is_old_only_whatever_the_time_mode_and_is_never_cut(
+    small_setup: Callable[..., Any],
+) -> None:
     setup = small_setup(corruption__axes__time_mode="all_past", eval__max_seq_len=72)
     task = _by_name(setup)["needle"]
     assert task.axes.time_mode == "old_only"
@@ -132,7 +134,11 @@ def test_on_the_default_model_tasks_equal_naive_scorers_and_clean_scores_are_hig
     model, tokenizer = default_model
     config = small_config(
         data__use_offline=False,
-        data__wikitext2={"path": str(shared_data / "wikitext2" / "test.txt"), "num_sequences": 4, "score_len": 32},
+        data__wikitext2={
+            "path": str(shared_data / "wikitext2" / "test.txt"),
+            "num_sequences": 4,
+            "score_len": 32,
+        },
         data__sst2={"path": str(shared_data / "sst2" / "dev.tsv"), "num_examples": 50},
         data__long_context={"num_examples": 5, "context_len": 256},
         eval__max_seq_len=96,
