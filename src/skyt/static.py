@@ -25,6 +25,8 @@ def violations(tree: ast.Module, entry: EntryPoint, constraints: Constraints) ->
         ),
         *(f"calls {name}, which the contract does not allow" for name in sorted(calls)),
     ]
+    if constraints.naming == "strict":
+        found += _misnamed(tree, entry)
     if constraints.recursion != "any":
         recursive = is_recursive(tree, entry)
         if recursive and constraints.recursion == "forbidden":
@@ -32,6 +34,22 @@ def violations(tree: ast.Module, entry: EntryPoint, constraints: Constraints) ->
         if not recursive and constraints.recursion == "required":
             found.append("is not recursive, which the contract requires")
     return found
+
+
+def _misnamed(tree: ast.Module, entry: EntryPoint) -> Iterator[str]:
+    """Parameters of the entry point or its methods that are not called what the contract calls them."""
+    wanted = {entry.name: [p.name for p in entry.parameters]}
+    functions: list[ast.stmt] = tree.body
+    if entry.kind == "class":
+        wanted = {"__init__": ["self", *wanted[entry.name]]}
+        wanted |= {m.name: ["self", *(p.name for p in m.parameters)] for m in entry.methods}
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == entry.name]
+        functions = [statement for node in classes for statement in node.body]
+    for function in functions:
+        if isinstance(function, ast.FunctionDef) and function.name in wanted:
+            named = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+            if named[: len(wanted[function.name])] != wanted[function.name]:
+                yield f"names the parameters of {function.name} {', '.join(named)}, not as in the contract"
 
 
 def is_recursive(tree: ast.Module, entry: EntryPoint) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,33 @@ def test_metamorphic_property_calls_the_program_again(oracle: Oracle) -> None:
     assert oracle.check((REFERENCES / "gcd.py").read_text(), contract).compliant
     lopsided = "def gcd(a, b):\n    return 2 if a <= b else 1"
     assert "commutes" in oracle.check(lopsided, contract).failures[0]
+
+
+def test_property_of_a_class_sees_its_operations(oracle: Oracle) -> None:
+    cache = CONTRACTS["lru_cache"]
+    held = "all(v is None for v, (method, args) in zip(result, operations) if method == 'put')"
+    contract = _with(
+        cache,
+        oracle={
+            "cases": [{"args": [1], "operations": [{"method": "get", "args": [1], "returns": -1}]}],
+            "properties": [{"name": "put returns nothing", "holds": held, "when": "capacity > 1"}],
+        },
+    )
+    code = (REFERENCES / "lru_cache.py").read_text()
+    assert oracle.check(code, contract).compliant
+    chatty = code.replace(
+        "        self.items[key] = value", "        self.items[key] = value\n        return self", 1
+    )
+    verdict = oracle.check(chatty, contract)
+    assert "put returns nothing" in verdict.failures[0]
+
+
+def test_verdicts_from_many_threads_are_those_of_one(oracle: Oracle) -> None:
+    programs = [(code, CONTRACTS["gcd"]) for code in WRONG["gcd"].values()] * 3
+    fresh = Oracle(oracle.pool)
+    with ThreadPoolExecutor(6) as threads:
+        verdicts = list(threads.map(lambda program: fresh.check(*program), programs))
+    assert verdicts == [oracle.check(*program) for program in programs]
 
 
 def test_argument_changed_in_place_is_seen(oracle: Oracle) -> None:

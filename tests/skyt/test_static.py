@@ -73,6 +73,19 @@ def test_forbidden_call_is_the_builtin_not_a_helper_of_that_name() -> None:
     assert violations(method, F, rules) == ["calls sort, which the contract does not allow"]
 
 
+def test_strict_naming_binds_parameters_and_lenient_does_not() -> None:
+    gcd, cache = load_contract("gcd").entry_point, load_contract("lru_cache").entry_point
+    strict = Constraints(naming="strict")
+    tree = ast.parse("def gcd(x, y):\n    return x")
+    assert violations(tree, gcd, Constraints()) == []
+    assert violations(tree, gcd, strict) == ["names the parameters of gcd x, y, not as in the contract"]
+    assert violations(ast.parse("def gcd(a, b, c=0):\n    return a"), gcd, strict) == []
+    methods = ast.parse("class LRUCache:\n    def get(self, k):\n        return k")
+    assert violations(methods, cache, strict) == [
+        "names the parameters of get self, k, not as in the contract"
+    ]
+
+
 def test_recursion_required_and_forbidden() -> None:
     loop, recursive = ast.parse("def f(n):\n    return n"), ast.parse("def f(n):\n    return f(n)")
     assert violations(loop, F, Constraints(recursion="required")) == [
