@@ -87,12 +87,17 @@ class Guarded(Defence):
     knowledge: Knowledge = "fingerprints"
 
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
-        from cachemedicpp import Guard
+        from cachemedicpp.guard.guard import Guard
 
         ids = torch.tensor([forks.stored_ids] * len(forks.plans), device=model.device)
         guard = Guard(model)
         guard.watch(forks.clean.repeat(len(forks.plans)).cache(), ids)
-        guard.heal(cache)
+        fingerprints = guard.ledger
+        assert fingerprints is not None  # noqa: S101
+        guard.resume(cache, fingerprints)
+        with torch.no_grad():
+            guard.heal(cache)
+        guard.forget()
 
 
 def from_repair(name: str, repair: Repair, knowledge: Knowledge = "blind") -> Defence:
