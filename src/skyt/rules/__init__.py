@@ -15,6 +15,7 @@ from skyt.rules import (
     inline,
     loops,
     merging,
+    ordering,
     regex,
     stacks,
 )
@@ -40,6 +41,7 @@ FAMILIES = (
     loops,
     stacks,
     merging,
+    ordering,
     helpers,
     alpha,
 )

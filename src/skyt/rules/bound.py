@@ -27,6 +27,26 @@ def unbound_name(tree: ast.Module) -> str | None:
     return None
 
 
+HOOKS = frozenset({"__getattr__", "__setattr__", "__getattribute__", "__delattr__", "__new__", "__class_getitem__"})
+
+
+def unsupported(tree: ast.Module) -> str | None:
+    """What makes reading an attribute run code, so that the rules' idea of effects would be wrong; None if nothing."""
+    for node in walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in HOOKS:
+            return node.name
+        if isinstance(node, ast.FunctionDef) and any(_is_property(d) for d in node.decorator_list):
+            return f"property {node.name}"
+        if isinstance(node, ast.AsyncFunctionDef):
+            return f"coroutine {node.name}"
+    return None
+
+
+def _is_property(decorator: ast.expr) -> bool:
+    name = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+    return name in {"property", "setter", "cached_property", "getter", "deleter"}
+
+
 def _bound(function: ast.FunctionDef) -> set[str]:
     """Everything bound anywhere inside, nested functions and comprehensions included."""
     found: set[str] = set()

@@ -1,7 +1,8 @@
 """Effects: what an expression or statement reads, writes and may raise, so that rules know what may move past what.
 
 The heap is divided by roots: `stack.append(x)` writes the object that `stack` names. A root that its function owns
-(made there, never handed out) can only be reached by that name; all other roots may be the same object.
+(made there, never handed out) can only be reached by that name; all other roots may be the same object. Attributes
+are divided by their names: `a.x` and `b.y` are never the same place, `a.x` and `b.x` may be.
 """
 
 from __future__ import annotations
@@ -271,7 +272,13 @@ def _outlives(e: Effects, scope: Scope) -> bool:
 
 def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
     owned = scope.owned
-    return any(w == t or (w not in owned and t not in owned) for w in writes for t in touched)
+    for w in writes:
+        for t in touched:
+            if w == t:
+                return True
+            if w[0] != "." and t[0] != "." and w not in owned and t not in owned:
+                return True
+    return False
 
 
 def root(node: ast.expr) -> str:
@@ -387,11 +394,12 @@ def _add_access(node: ast.Attribute | ast.Subscript, scope: Scope, found: Effect
         found.fails(not (stores or scope.holds_key(node)), error)
     elif not (is_str(owner) or kind(owner) in {"list", "tuple"}) or not _int_slice(node.slice, scope):
         found.fails()
+    place = "." + node.attr if isinstance(node, ast.Attribute) else root(node.value)
     if isinstance(node.ctx, ast.Load):
         if owner not in IMMUTABLE:
-            found.heap_reads.add(root(node.value))
+            found.heap_reads.add(place)
     else:
-        found.heap_writes.add(root(node.value))
+        found.heap_writes.add(place)
 
 
 def _int_slice(node: ast.Slice, scope: Scope) -> bool:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from skyt.normalise import normalise
-from skyt.rules.bound import unbound_name
+from skyt.rules.bound import unbound_name, unsupported
 from skyt.rules.effects import Effects
 from skyt.rules.facts import Facts
 from skyt.rules.liveness import Liveness
 from skyt.rules.program import FunctionInfo, Program
 from skyt.rules.registry import RULES, Applied, Place, Rule
-from skyt.rules.scope import Scope
+from skyt.rules.scope import MODULES, Scope
 from skyt.rules.syntax import (
     walk,
     LOOPS,
@@ -30,6 +30,7 @@ from skyt.rules.syntax import (
     load,
     number,
     own_breaks,
+    read_names,
     refuted,
     stored_names,
     text,
@@ -143,9 +144,10 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
     for rule in rules:
         if rule.shape == "module" and rule.phase == 0:
             _apply_module(rule, context)
-    name = unbound_name(context.tree)
-    if name is not None:
-        return NormalForm(text(context.tree), tuple(context.trace), False, f"{name} may be read before it has a value")
+    hook, name = unsupported(context.tree), unbound_name(context.tree)
+    if hook is not None or name is not None:
+        why = f"{hook} is beyond the rules" if hook else f"{name} may be read before it has a value"
+        return NormalForm(text(context.tree), tuple(context.trace), False, why)
     for _ in range(MAX_ROUNDS):
         if context.facts is not facts or not context.rounds:
             # What could not be shown of the program as it was written may be plain in its present form.
@@ -160,7 +162,17 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
     for rule in rules:
         if rule.shape == "module" and rule.phase == 2:
             _apply_module(rule, context)
+    _import_missing(context.tree)
     return NormalForm(text(context.tree), tuple(context.trace), complete)
+
+
+def _import_missing(tree: ast.Module) -> None:
+    """Import what a rule has named (`math.isqrt`) and the program had not."""
+    bound = {n for s in tree.body for n in stored_names(s)}
+    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    bound |= {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    missing = sorted((read_names(tree) & MODULES) - bound)
+    tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 
 def _round(context: Context) -> bool:

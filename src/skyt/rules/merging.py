@@ -12,11 +12,11 @@ TEMPLATE = """
 def FUNCTION(X):
     if len(X) < 2:
         return X
+    I = 0
+    J = 0
     L = FUNCTION(X[:CUT])
     R = FUNCTION(X[CUT:])
     OUT = []
-    I = 0
-    J = 0
     while I < len(L) and J < len(R):
         if R[J] < L[I]:
             OUT.append(R[J])

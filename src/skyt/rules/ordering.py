@@ -1,0 +1,76 @@
+"""Order: assignments that do not depend on each other stand in one order."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+
+from skyt.rules.effects import conflict
+from skyt.rules.engine import scope_before
+from skyt.rules.registry import Place, block
+from skyt.rules.syntax import in_order
+
+Key = tuple[str, int]
+
+
+@block(
+    needs="neighbouring assignments of pure values, neither of which reads or writes what the other writes, and of "
+    "which not both may raise",
+    sound="two computations that do not touch each other's data can be done in either order",
+)
+def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """By the shape of the value, then by where the variable is first read."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if _target(s) is None or _target(t) is None:
+            continue
+        if _key(t, place) >= _key(s, place):
+            continue
+        scope = scope_before(body, i, place.scope)
+        first, second = scope.effects(s), scope.effects(t)
+        if not (first.other or second.other) and not conflict(first, second, scope):
+            return [*body[:i], t, s, *body[i + 2 :]]
+    return None
+
+
+def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
+    if isinstance(s, ast.Assign) and len(s.targets) == 1:
+        target = s.targets[0]
+        if isinstance(target, ast.Name):
+            return target
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            return target
+    return None
+
+
+def _key(s: ast.stmt, place: Place) -> Key:
+    target = _target(s)
+    if target is None or not isinstance(s, ast.Assign):
+        return "", 0
+    info = place.scope.info
+    arguments = info.arguments if info else []
+    parts: list[str] = ["1" if isinstance(target, ast.Attribute) else "0"]
+    for n in in_order(s.value):
+        if isinstance(n, ast.Name):
+            parts.append(f"#{arguments.index(n.id)}" if n.id in arguments else "_")
+        elif isinstance(n, ast.Constant):
+            parts.append(repr(n.value))
+        elif isinstance(n, ast.Attribute):
+            parts.append("." + (n.attr if n.attr in place.context.facts.public else ""))
+        else:
+            parts.append(type(n).__name__)
+    return " ".join(parts), _first_read(target, place)
+
+
+def _first_read(target: ast.Name | ast.Attribute, place: Place) -> int:
+    """How far into the program the variable or attribute is first read."""
+    info = place.scope.info
+    if isinstance(target, ast.Name):
+        where: ast.AST = info.node if info else place.context.tree
+        for i, n in enumerate(in_order(where)):
+            if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load):
+                return i
+        return 0
+    for i, n in enumerate(in_order(place.context.tree)):
+        if isinstance(n, ast.Attribute) and n.attr == target.attr and isinstance(n.ctx, ast.Load):
+            return i
+    return 0

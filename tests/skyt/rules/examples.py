@@ -1,0 +1,567 @@
+"""For each rule a program on which it fires, and one that lacks a fact the rule needs, on which it must not.
+
+`Example(rule, facts, fires, facts_without, keeps)`; facts are written like `n: int >= 0; s: str`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Example:
+    rule: str
+    facts: str
+    fires: str
+    other_facts: str
+    keeps: str
+
+
+def example(rule: str, facts: str, fires: str, keeps: str, other_facts: str | None = None) -> Example:
+    return Example(rule, facts, fires, facts if other_facts is None else other_facts, keeps)
+
+
+EXAMPLES = [
+    # cleanup
+    example("drop-annotations", "n: int", "def f(n: int) -> int:\n x: int = n\n return x", "def f(n):\n return n"),
+    example(
+        "drop-demo-code",
+        "n: int",
+        "def f(n):\n return n\nif __name__ == '__main__':\n print(f(1))",
+        "LIMIT = 3\ndef f(n):\n return n + LIMIT",
+    ),
+    example(
+        "name-entry-point",
+        "n: int",
+        "def compute(n):\n return n + 1",
+        "def one(n):\n return n\ndef two(n):\n return n + 1",
+    ),
+    example(
+        "imports-on-top",
+        "n: int >= 0",
+        "def f(n):\n from math import isqrt\n return isqrt(n)",
+        "def f(n):\n import json\n return json.dumps(n)",
+    ),
+    example(
+        "drop-unused-definitions",
+        "n: int",
+        "def g(n):\n return n\ndef f(n):\n return n",
+        "def g(n):\n return n\ndef f(n):\n return g(n)",
+    ),
+    example(
+        "drop-prints", "n: int", "def f(n):\n print(n)\n return n", "def f(n):\n print(n)\n return n", "n: any"
+    ),
+    example("drop-idle-statements", "n: int", "def f(n):\n n + 1\n return n", "def f(n):\n 1 // n\n return n"),
+    example(
+        "drop-messages",
+        "n: int",
+        "def f(n):\n if n < 0:\n  raise ValueError('negative')\n return n",
+        "def f(n):\n if n < 3:\n  raise ValueError(1 // n)\n return n",
+    ),
+    # binders
+    example(
+        "own-comprehension-variables",
+        "xs: list[int]",
+        "def f(xs):\n x = 5\n return [x for x in xs] + [x]",
+        "def f(xs):\n y = 5\n return [x for x in xs] + [y]",
+    ),
+    example(
+        "own-loop-variable",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  t = t + x\n for x in xs:\n  t = t - 2 * x\n return t",
+        "def f(xs):\n x = 0\n t = 0\n for x in xs:\n  t = t + x\n return t + x",
+    ),
+    # conditions
+    example("push-negation", "n: int", "def f(n):\n return not n < 3", "def f(x):\n return not x < 3", "x: float"),
+    example("less-than", "n: int", "def f(n):\n return n > 3", "def f(n):\n return n > 3", "n: any"),
+    example("strict-integers", "n: int", "def f(n):\n return n <= 3", "def f(n):\n return n <= 3", "n: float"),
+    example(
+        "equality-order", "n: int", "def f(n):\n return 3 == n", "def f(n):\n return 3 == n", "n: any"
+    ),
+    example("emptiness", "s: str", "def f(s):\n return len(s) == 0", "def f(s):\n return len(s) == 0", "s: any"),
+    example(
+        "truth-of-integer",
+        "n: int",
+        "def f(n):\n if n:\n  return 1\n return 2",
+        "def f(n):\n if n:\n  return 1\n return 2",
+        "n: any",
+    ),
+    example("falsity-of-integer", "n: int", "def f(n):\n return not n", "def f(n):\n return not n", "n: any"),
+    example(
+        "plain-boolean", "n: int", "def f(n):\n return (n < 3) == True", "def f(n):\n return n == True"
+    ),
+    example(
+        "flatten-boolean",
+        "n: int",
+        "def f(n):\n return n < 3 and (n > 1 and n != 2)",
+        "def f(n):\n return n < 3 and (n > 1 or n != 2)",
+    ),
+    example(
+        "decided-condition",
+        "n: int >= 0",
+        "def f(n):\n if n < 0:\n  return 1\n return 2",
+        "def f(n):\n if n < 0:\n  return 1\n return 2",
+        "n: int",
+    ),
+    example(
+        "only-integer-left",
+        "n: int >= 0",
+        "def f(n):\n return n < 1",
+        "def f(n):\n return n < 1",
+        "n: int",
+    ),
+    example(
+        "strict-when-different",
+        "a: int; b: int",
+        "def f(a, b):\n if a == b:\n  return 0\n if a <= b:\n  return 1\n return 2",
+        "def f(a, b):\n if a <= b:\n  return 1\n return 2",
+    ),
+    example(
+        "known-instance",
+        "n: int",
+        "def f(n):\n return isinstance(n, int)",
+        "def f(n):\n return isinstance(n, int)",
+        "n: any",
+    ),
+    example("known-not-none", "n: int", "def f(n):\n return n is None", "def f(n):\n return n is None", "n: any"),
+    example("split-chain", "n: int", "def f(n):\n return 0 < n < 9", "def f(n):\n return 0 < 7 // n < 9"),
+    # containers
+    example(
+        "inline-table",
+        "s: str",
+        "def f(s):\n t = {'a': 1}\n return s in t",
+        "def f(s):\n t = {'a': 1}\n t[s] = 2\n return len(t)",
+    ),
+    example(
+        "inline-module-constant",
+        "n: int",
+        "K = 3\ndef f(n):\n return n + K",
+        "K = []\ndef f(n):\n K.append(n)\n return len(K) * 0",
+    ),
+    example(
+        "membership",
+        "s: str",
+        "def f(s):\n return s in {'b', 'a'}",
+        "def f(s):\n return s in 'ba'",
+    ),
+    example(
+        "equalities-to-membership",
+        "s: str",
+        "def f(s):\n return s == 'a' or s == 'b'",
+        "def f(s):\n return s == 'a' or s == 'b'",
+        "s: any",
+    ),
+    example(
+        "membership-to-bound",
+        "n: int >= 0",
+        "def f(n):\n return n in (0, 1)",
+        "def f(n):\n return n in (0, 1)",
+        "n: int",
+    ),
+    example(
+        "lookup-table",
+        "s: str",
+        "def f(s):\n return {'b': 1, 'a': 2}.get(s)",
+        "def f(s):\n return list({'b': 1, 'a': 2})",
+    ),
+    example(
+        "keys-are-the-dict",
+        "s: str",
+        "def f(s):\n d = {}\n d[s] = 1\n return 'a' in d.keys()",
+        "def f(s, d):\n return 'a' in d.keys()",
+        "s: str; d: any",
+    ),
+    example(
+        "expand-get",
+        "n: int",
+        "def f(n):\n d = {}\n d[n % 3] = n\n return d.get(0, 7)",
+        "def f(n, d):\n return d.get(0, 7)",
+        "n: int; d: any",
+    ),
+    # arithmetic
+    example("linear-form", "n: int", "def f(n):\n return 1 + n + 2", "def f(n):\n return 1 + n + 2", "n: float"),
+    example(
+        "one-quotient",
+        "a: int; b: int",
+        "def f(a, b):\n return a + (b - a) // 2",
+        "def f(a, b):\n return a + (b - a) // 2",
+        "a: float; b: float",
+    ),
+    example("fold-integers", "n: int", "def f(n):\n return n * (2 * 3)", "def f(n):\n return n * (2 // 0)"),
+    example("square", "n: int", "def f(n):\n return n ** 2", "def f(n):\n return n ** 2", "n: float"),
+    example(
+        "product-order",
+        "n: int",
+        "def f(n):\n return 3 * n",
+        "def f(n):\n return 3 * n",
+        "n: any",
+    ),
+    example(
+        "integer-root",
+        "n: int >= 0 <= 1000000",
+        "def f(n):\n return int(n ** 0.5)",
+        "def f(n):\n return int(n ** 0.5)",
+        "n: int >= 0",
+    ),
+    example("fold-strings", "s: str", "def f(s):\n return s + ('a' + 'b')", "def f(s):\n return s + 'a'"),
+    example("absolute", "n: int >= 0", "def f(n):\n return abs(n)", "def f(n):\n return abs(n)", "n: int"),
+    # regex
+    example(
+        "canonical-regex",
+        "s: str",
+        "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)",
+        "import re\ndef f(s):\n return re.sub('([\\\\s])+', '-', s)",
+    ),
+    example(
+        "delete-each",
+        "s: str",
+        "import re\ndef f(s):\n return re.sub('[ab]+', '', s)",
+        "import re\ndef f(s):\n return re.sub('[ab]+', '-', s)",
+    ),
+    example(
+        "compiled-regex",
+        "s: str",
+        "import re\ndef f(s):\n return re.compile('a').sub('b', s)",
+        "import re\ndef f(s):\n return re.compile('a', re.I).sub('b', s)",
+    ),
+    example(
+        "reversed-text",
+        "s: str",
+        "def f(s):\n return ''.join(reversed(s))",
+        "def f(s):\n return ''.join(reversed([c.lower() for c in s]))",
+    ),
+    # building
+    example(
+        "loop-to-comprehension",
+        "xs: list[int]",
+        "def f(xs):\n r = []\n for x in xs:\n  if x > 1:\n   r.append(x)\n return r",
+        "def f(xs):\n r = []\n for x in xs:\n  r.append(len(r))\n return r",
+    ),
+    example(
+        "generator-argument",
+        "s: str",
+        "def f(s):\n return ''.join([c for c in s if c != 'a'])",
+        "def f(xs):\n return any([1 // x for x in xs])",
+        "xs: list[int]",
+    ),
+    example(
+        "identity-comprehension",
+        "xs: list[int]",
+        "def f(xs):\n return [x for x in xs]",
+        "def f(xs):\n return [x for x in xs if x]",
+    ),
+    example(
+        "bare-source",
+        "s: str",
+        "def f(s):\n return ''.join(c for c in s)",
+        "def f(s):\n return ''.join(c.upper() for c in s)",
+    ),
+    example("copy-of-list", "xs: list[int]", "def f(xs):\n return xs[:]", "def f(xs):\n return xs[:]", "xs: any"),
+    example(
+        "return-without-copy",
+        "xs: list[int]",
+        "def f(xs):\n return list(xs)",
+        "def g(xs):\n return list(xs)\ndef f(xs):\n ys = g(xs)\n ys.append(1)\n return ys",
+    ),
+    example(
+        "unpack-to-concatenation",
+        "xs: list[int]",
+        "def f(xs):\n return [*xs, 1]",
+        "def f(xs):\n return [*xs, 1]",
+        "xs: any",
+    ),
+    example("plain-slice", "s: str", "def f(s):\n return s[0:3]", "def f(s):\n return s[0:3]", "s: any"),
+    example(
+        "append-loop",
+        "xs: list[int]",
+        "def f(xs):\n r = [0]\n for x in xs:\n  r.append(x)\n return r",
+        "def f(xs):\n r = xs\n for x in [1, 2]:\n  r.append(x)\n return r",
+    ),
+    example(
+        "extend-then-return",
+        "xs: list[int]",
+        "def f(xs):\n r = [1]\n r.extend(xs)\n return r",
+        "def f(xs):\n xs.extend([1])\n return xs",
+    ),
+    example(
+        "concatenate-left",
+        "s: str; t: str",
+        "def f(s, t):\n return s + (t + s)",
+        "def f(s, t):\n return s + (t + s)",
+        "s: float; t: float",
+    ),
+    example(
+        "expand-quantifier",
+        "xs: list[int]",
+        "def f(xs):\n return all(x > 1 for x in xs)",
+        "def f(xs):\n return all([x > 1 for x in xs])",
+    ),
+    # guards
+    example(
+        "drop-redundant-guard",
+        "n: int >= 0",
+        "def f(n):\n if n == 1:\n  return 1\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
+        "def f(n):\n if n == 1:\n  return 5\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
+    ),
+    example(
+        "drop-redundant-condition",
+        "s: str",
+        "def f(s):\n if s:\n  return len(s)\n return 0",
+        "def f(s):\n if s:\n  return len(s)\n return 0",
+        "s: any",
+    ),
+    example(
+        "split-guard",
+        "n: int >= 0",
+        "def f(n):\n if n < 2:\n  return n\n return n * 3",
+        "def f(n):\n if n < 2:\n  return n\n return n * 3",
+        "n: int",
+    ),
+    # branches
+    example("drop-unreachable", "n: int", "def f(n):\n return n\n n = 1", "def f(n):\n n = 1\n return n"),
+    example(
+        "decide-constant",
+        "n: int",
+        "def f(n):\n if True:\n  return n\n return 1",
+        "def f(n):\n if n:\n  return n\n return 1",
+    ),
+    example(
+        "drop-empty-branch",
+        "n: int",
+        "def f(n):\n if n < 1:\n  pass\n return n",
+        "def f(n):\n if n < 1:\n  n = 2\n return n",
+    ),
+    example(
+        "flatten-else",
+        "n: int",
+        "def f(n):\n if n < 1:\n  return 1\n else:\n  n = 4\n return n",
+        "def f(n):\n if n < 1:\n  n = 2\n else:\n  n = 4\n return n",
+    ),
+    example(
+        "drop-final-jump",
+        "xs: list[int]",
+        "def f(xs):\n for x in xs:\n  if x:\n   xs = xs\n  continue\n return 1",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x:\n   continue\n  t = x + 1\n return t",
+    ),
+    example(
+        "jump-to-else",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   continue\n  t = t + x\n return t",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   break\n  t = t + x\n return t",
+    ),
+    example(
+        "merge-nested",
+        "n: int",
+        "def f(n):\n if n > 1:\n  if n < 9:\n   n = 5\n return n",
+        "def f(n):\n if n > 1:\n  if n < 9:\n   n = 5\n  else:\n   n = 6\n return n",
+    ),
+    example(
+        "merge-guards",
+        "n: int",
+        "def f(n):\n if n < 1:\n  return 0\n if n > 9:\n  return 0\n return n",
+        "def f(n):\n if n < 1:\n  return 0\n if n > 9:\n  return 1\n return n",
+    ),
+    example(
+        "share-exit",
+        "n: int",
+        "def f(n):\n t = 0\n if n < 1:\n  t = 1\n  return t\n return t",
+        "def f(n):\n t = 0\n if n < 1:\n  return 1\n return t",
+    ),
+    example(
+        "share-suffix",
+        "n: int",
+        "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n",
+        "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n",
+    ),
+    example(
+        "share-prefix",
+        "n: int",
+        "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 1\n  n = 4\n return t + n",
+        "def f(n):\n if n < 1:\n  n = n + 1\n  t = 3\n else:\n  n = n + 1\n  t = 4\n return t + n",
+    ),
+    example(
+        "expand-conditional",
+        "n: int",
+        "def f(n):\n return 1 if n < 1 else 2",
+        "def f(n):\n return (1 if n < 1 else 2) + n",
+    ),
+    example(
+        "return-condition",
+        "n: int",
+        "def f(n):\n if n < 1:\n  return True\n return False",
+        "def f(n, m):\n if n:\n  return True\n return m",
+        "n: any; m: any",
+    ),
+    example(
+        "orient-branches",
+        "n: int",
+        "def f(n):\n if n != 1:\n  n = 2\n else:\n  n = 3\n return n",
+        "def f(n):\n if n == 1:\n  n = 2\n else:\n  n = 3\n return n",
+    ),
+    # assignments
+    example("split-chained", "n: int", "def f(n):\n a = b = 0\n return a + b + n", "def f(n):\n a = b = []\n a.append(n)\n return b"),
+    example("split-tuple", "n: int", "def f(n):\n a, b = 0, n\n return a - b", "def f(a, b):\n a, b = b, a\n return a - b", "a: int; b: int"),
+    example("expand-augmented", "n: int", "def f(n):\n n += 1\n return n", "def f(n):\n n += 1\n return n", "n: any"),
+    example("drop-self-assignment", "n: int", "def f(n):\n n = n\n return n", "def f(n):\n m = n\n return m"),
+    example("drop-dead-store", "n: int", "def f(n):\n m = n + 1\n return n", "def f(n):\n m = n + 1\n return m"),
+    example(
+        "drop-faint-variable",
+        "xs: list[int]",
+        "def f(xs):\n c = 0\n for x in xs:\n  c = c + 1\n return xs",
+        "def f(xs):\n c = 0\n for x in xs:\n  c = c + 1\n return c",
+    ),
+    example(
+        "split-webs",
+        "s: str",
+        "def f(s):\n t = s.lower()\n t = t.strip()\n return t",
+        "def f(s):\n t = s.lower()\n if s:\n  t = t.strip()\n return t",
+    ),
+    example(
+        "split-parameter",
+        "s: str",
+        "def f(s):\n s = s.lower()\n return s + s",
+        "def f(s):\n while len(s) > 3:\n  s = s[1:]\n return s",
+    ),
+    example(
+        "simultaneous",
+        "a: int >= 1; b: int >= 1",
+        "def f(a, b):\n while b:\n  t = a % b\n  a = b\n  b = t\n return a",
+        "def f(a, b):\n t = a\n a = b\n b = t\n return a - b + t",
+    ),
+    example(
+        "order-simultaneous",
+        "a: int; b: int",
+        "def f(a, b):\n b, a = a, b\n return a - b",
+        "def f(a, b):\n b, a = a // b, b // a\n return a - b",
+    ),
+    example(
+        "default-to-else",
+        "n: int",
+        "def f(n):\n t = 1\n if n < 3:\n  t = 2\n return t",
+        "def f(n):\n t = 1\n if n < 3:\n  t = t + 2\n return t",
+    ),
+    # inline
+    example(
+        "inline-next",
+        "n: int",
+        "def f(n):\n t = 7 // n\n return t + 1",
+        "def f(n):\n t = 7 // n\n return n < 3 or t < 2",
+    ),
+    example(
+        "inline-everywhere",
+        "xs: list[int]",
+        "def f(xs):\n k = len(xs)\n return k * k",
+        "def f(xs):\n k = len(xs)\n xs.append(1)\n return k * k",
+    ),
+    # loops
+    example(
+        "break-to-return",
+        "xs: list[int]",
+        "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   t = 2\n   break\n return t",
+        "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   break\n t = 3\n return t",
+    ),
+    example(
+        "loop-else",
+        "xs: list[int]",
+        "def f(xs):\n for x in xs:\n  if x < 1:\n   return 1\n else:\n  return 2",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   break\n else:\n  t = 2\n return t + 1",
+    ),
+    example(
+        "while-true",
+        "n: int >= 0 <= 50",
+        "def f(n):\n while True:\n  if n < 3:\n   break\n  n = n - 1\n return n",
+        "def f(n):\n while True:\n  n = n - 1\n  if n < 3:\n   break\n return n",
+    ),
+    example(
+        "counting-loop",
+        "n: int >= 0 <= 50",
+        "def f(n):\n t = 0\n i = 1\n while i < n:\n  t = t + i\n  i = i + 1\n return t",
+        "def f(n):\n t = 0\n i = 1\n while i < n:\n  t = t + i\n  i = i + 1\n return t + i",
+    ),
+    example(
+        "index-to-element",
+        "s: str",
+        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + 1\n return t",
+        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + i\n return t",
+    ),
+    example(
+        "drop-enumerate",
+        "s: str",
+        "def f(s):\n for i, c in enumerate(s):\n  if c == 'a':\n   return 1\n return 2",
+        "def f(s):\n for i, c in enumerate(s):\n  if c == 'a':\n   return i\n return -2",
+    ),
+    example(
+        "anonymous-rounds",
+        "n: int >= 0 <= 50",
+        "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * 2\n return t",
+        "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * i\n return t",
+    ),
+    example(
+        "skip-idle-round",
+        "n: int >= 0 <= 50",
+        "def f(n):\n t = 1\n for i in range(1, n + 1):\n  t = t * i\n return t",
+        "def f(n):\n t = 1\n for i in range(1, n + 1):\n  t = t + i\n return t",
+    ),
+    # stacks
+    example(
+        "pop-at-test",
+        "s: str",
+        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   return False\n  k.pop()\n return True",
+        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   return len(k)\n  k.pop()\n return True",
+    ),
+    example(
+        "three-way",
+        "a: int; b: int",
+        "def f(a, b):\n if a < b:\n  return 1\n elif a > b:\n  return 2\n else:\n  return 3",
+        "def f(a, b):\n if a < b:\n  return 1\n elif a > b:\n  return 2\n else:\n  return 3",
+        "a: float; b: float",
+    ),
+    # merging
+    example(
+        "merge-ties",
+        "xs: list[int]",
+        "def f(xs):\n if len(xs) < 2:\n  return xs\n i = 0\n j = 0\n a = f(xs[:len(xs) // 2])\n"
+        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   r.append(b[j])\n"
+        "   j = j + 1\n  else:\n   r.append(a[i])\n   i = i + 1\n return r + a[i:] + b[j:]",
+        "def f(xs):\n if len(xs) < 2:\n  return xs\n i = 0\n j = 0\n a = f(xs[:len(xs) // 2])\n"
+        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   r.append(b[j])\n"
+        "   j = j + 1\n  else:\n   r.append(a[i])\n   i = i + 1\n return r + a[i:] + b[j:]",
+        "xs: list[str]",
+    ),
+    # ordering
+    example(
+        "order-assignments",
+        "xs: list[int]",
+        "def f(xs):\n a = len(xs)\n b = 0\n return [a, b, a, b]",
+        "def f(xs):\n a = len(xs)\n b = a\n return [a, b, a, b]",
+    ),
+    # helpers
+    example(
+        "hoist-function",
+        "n: int",
+        "def f(n):\n def g(k):\n  return k + 1\n return g(n) * g(2)",
+        "def f(n):\n def g(k):\n  return k + n\n return g(n) * g(2)",
+    ),
+    example(
+        "inline-function",
+        "n: int",
+        "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a",
+        "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n return g(a - 1, b)",
+    ),
+    example(
+        "order-definitions",
+        "n: int",
+        "def g(n):\n return n if n < 9 else g(n - 9)\ndef f(n):\n return g(n)",
+        "def f(n):\n return g(n)\ndef g(n):\n return n if n < 9 else g(n - 9)",
+    ),
+    # alpha
+    example(
+        "complete-imports",
+        "n: int >= 0",
+        "import math\nimport re\ndef f(n):\n return math.isqrt(n)",
+        "import math\ndef f(n):\n return math.isqrt(n)",
+    ),
+    example(
+        "rename-private", "n: int", "def f(n):\n m = n\n return m", "def f(v0):\n return v0"
+    ),
+]
