@@ -104,9 +104,10 @@ class GumbelSampling:
         scores = scores.float() / self._temperature  # [B, V]
         if self._top_p < 1.0:
             scores = _nucleus(scores, self._top_p)
-        uniform = torch.stack([torch.rand(scores.shape[1], generator=g) for g in self._streams])  # [B, V]
-        tiny = torch.finfo(torch.float32).tiny
-        return scores - torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny)).to(scores.device)
+        waits = torch.stack(
+            [torch.empty(scores.shape[1]).exponential_(generator=stream) for stream in self._streams]
+        )  # [B, V]; minus the logarithm of an exponential variable is a Gumbel one
+        return scores - waits.clamp_min(torch.finfo(torch.float32).tiny).log().to(scores.device)
 
 
 def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
