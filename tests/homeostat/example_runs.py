@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from homeostat.config import ConfigModel
 from homeostat.records import validate
@@ -28,8 +29,11 @@ class ModelSection(ConfigModel):
 class ExampleConfig(ConfigModel):
     seed: int = 0
     model: ModelSection = ModelSection()
-    repair: dict[str, str] | None = None
-    corruption: dict[str, float] | None = None
+
+
+class CacheConfig(ExampleConfig):
+    repair: dict[str, str]
+    corruption: dict[str, float] = Field(default_factory=lambda: {"gaussian": 1.0})
 
 
 def signature(text: str) -> str:
@@ -147,7 +151,7 @@ def cache_run(path: Path, *, seed: int = 0, finish: bool = True) -> Path:
         {"defence": d, "tokens_per_s": 30.0 - i, "relative_throughput": 1 - i / 30, "wall_s": 1.0}
         for i, d in enumerate(strength)
     ]
-    config = ExampleConfig(seed=seed, corruption={"gaussian": 1.0}, repair={"family": "G"})
+    config = CacheConfig(seed=seed, repair={"family": "G"})
     with open_run(path, command="homeostat cache run", config=config) as run:
         for step in range(5):
             run.log("train").append(step, loss_total=1.0 / (1 + step))
@@ -183,3 +187,30 @@ def _stability(rng: np.random.Generator) -> dict[str, Any]:
         ],
         "stability.settings": {"num_prompts": 2, "curves": {"heuristics": "smoothing", "cachemedic": "G"}},
     }
+
+
+def joint_run(path: Path) -> Path:
+    """A joint run: its arms as `homeostat.joint` records them, over the samples of a code run."""
+    code_run(path)
+
+    def share(value: float) -> dict[str, float]:
+        return {"estimate": value, "low": value - 0.05, "high": value + 0.05, "level": 0.95}
+
+    arms = [(0.0, "none", 0.9), (0.3, "none", 0.2), (0.3, "G", 0.7), (0.6, "none", 0.1), (0.6, "G", 0.5)]
+    rows = [
+        {
+            "label": "clean" if epsilon == 0 else f"{defence} @ {epsilon:g}",
+            "epsilon": epsilon,
+            "defence": defence,
+            "n": 8,
+            **{
+                key: share(value)
+                for key in ("oracle_pass", "r_raw", "r_anchor_pre", "r_anchor", "mu_pre", "mu_post")
+            },
+        }
+        for epsilon, defence, value in arms
+    ]
+    with open_run(path, command="homeostat joint", config=ExampleConfig()) as run:
+        run.write_metrics("joint_metrics", {"joint.arms": rows}, {})
+        run.finish()
+    return path

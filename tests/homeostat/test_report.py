@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.homeostat.example_runs import CANON, ExampleConfig, cache_run, code_run, sample
+from tests.homeostat.example_runs import (
+    CANON,
+    CacheConfig,
+    ExampleConfig,
+    cache_run,
+    code_run,
+    joint_run,
+    sample,
+)
 
 from homeostat.errors import UserError
 from homeostat.report import build, write_report
@@ -106,7 +114,7 @@ def test_amplification_maps_have_every_layer_and_head(tmp_path: Path) -> None:
 
 def test_a_run_that_has_only_begun_shows_every_part_as_missing(tmp_path: Path) -> None:
     with open_run(
-        tmp_path / "run", command="homeostat cache run", config=ExampleConfig(corruption={"gaussian": 1})
+        tmp_path / "run", command="homeostat cache run", config=CacheConfig(repair={"family": "G"})
     ):
         data = build(tmp_path / "run").data
     absent = " ".join(b["what"] for s in data["sections"] for b in s["blocks"] if b["kind"] == "missing")
@@ -204,3 +212,14 @@ def test_a_record_that_a_link_places_outside_is_not_read_where_that_is_forbidden
     files = RunFiles(run, inside=tmp_path / "runs")
     assert list(files.lines("samples.jsonl")) == [] and "leads out" in files.problems[0]
     assert len(list(RunFiles(run).lines("samples.jsonl"))) == 8
+
+
+def test_a_joint_run_shows_its_arms_first_and_then_the_code(tmp_path: Path) -> None:
+    run = joint_run(tmp_path / "run")
+    data = build(run).data
+    assert data["verdicts"][0].startswith("From a clean cache 90% of the programs pass")
+    assert "G keeps most: 50% pass" in data["verdicts"][1]
+    assert [s["id"] for s in data["sections"]][:2] == ["joint", "headline"]
+    panel = block(run, "joint-curves")["panels"][0]
+    points = {s["name"]: [p[:2] for p in s["points"]] for s in panel["series"]}
+    assert points == {"none": [[0.0, 0.9], [0.3, 0.2], [0.6, 0.1]], "G": [[0.0, 0.9], [0.3, 0.7], [0.6, 0.5]]}

@@ -9,13 +9,15 @@ from typing import Any
 from homeostat import __version__
 from homeostat.report.blocks import Block
 from homeostat.report.reading import RunFiles
-from homeostat.report.sections import artifacts, cache, code
+from homeostat.report.sections import artifacts, cache, code, joint
 from homeostat.report.sections.progress import progress_section
 from homeostat.report.sections.run import model_name, moment, run_section
-from homeostat.report.sections.samples import pack_samples
+from homeostat.report.sections.samples import ELEMENT, SAMPLES, pack_samples
+from homeostat.report.sections.system import System
 from homeostat.report.status import run_status
 
-SAMPLES = "samples-data"
+# A run may have records of several; the first one here is what it is about.
+SYSTEMS = (joint.SYSTEM, cache.SYSTEM, code.SYSTEM)
 
 
 @dataclass(frozen=True)
@@ -31,35 +33,17 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     """Read the run's records and lay them out. Missing parts are shown as missing."""
     files = RunFiles(run_dir, inside)
     status = run_status(files)
-    parts: dict[str, str] = {}
-    sections: list[Block] = []
-    verdicts: list[str] = []
-    if cache.is_cache(files):
-        sections += cache.sections(files)
-        verdicts += cache.verdicts(files)
-    if code.is_code(files):
-        if samples and (files.path / "samples.jsonl").exists():
-            parts[SAMPLES] = pack_samples(files)
-        sections += code.sections(files, SAMPLES)
-        verdicts += code.verdicts(files)
-    captions = {
-        **(cache.CAPTIONS if cache.is_cache(files) else {}),
-        **(code.CAPTIONS if code.is_code(files) else {}),
-    }
-    tables = cache.TABLES if cache.is_cache(files) else ()
-    rest = [
-        artifacts.other_section(files, {*cache.CLAIMS, *code.CLAIMS}),
-        artifacts.figures_section(files, captions),
-        artifacts.tables_section(files, tables),
-        progress_section(files),
-        run_section(files, status),
-    ]
-    sections += [part for part in rest if part is not None]
+    present = systems(files)
+    sections = [section for system in present for section in system.sections(files)]
+    sections += _common(files, present, status)
+    verdicts = list(present[0].verdicts(files)) if present else []
     if status != "complete":
         verdicts.append(f"This run is {status}: what follows is what is on record so far.")
+    with_samples = samples and (files.path / SAMPLES).exists()
+    parts = {ELEMENT: pack_samples(files)} if with_samples else {}
     data = {
         "title": files.name,
-        "eyebrow": _eyebrow(files),
+        "eyebrow": _eyebrow(files, present),
         "status": status,
         "verdicts": verdicts,
         "problems": files.problems,
@@ -70,28 +54,37 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     return Report(files.name, data, parts)
 
 
+def systems(files: RunFiles) -> list[System]:
+    """The systems that left records in this run."""
+    return [system for system in SYSTEMS if system.is_here(files)]
+
+
 def key_figures(files: RunFiles) -> list[Block]:
-    """The few figures a list of runs has room for."""
-    found = cache.key_figures(files) if cache.is_cache(files) else []
-    return found + (code.key_figures(files) if code.is_code(files) else [])
+    """The figures a list of runs and a comparison show, the most telling first."""
+    return [figure for system in systems(files) for figure in system.key_figures(files)]
 
 
 def sparkline(files: RunFiles) -> Block | None:
     """A handful of numbers that show a run at a glance: `label` and `values`."""
-    return cache.sparkline(files) if cache.is_cache(files) else code.sparkline(files)
+    return next((found for system in systems(files) if (found := system.sparkline(files))), None)
 
 
-def systems(files: RunFiles) -> list[str]:
-    """Which of the two systems left records in this run."""
-    return [name for name, there in (("cache", cache.is_cache), ("code", code.is_code)) if there(files)]
-
-
-def _eyebrow(files: RunFiles) -> str:
-    config = files.config
-    pieces = [
-        "KV-cache run" if cache.is_cache(files) else "",
-        "code run" if code.is_code(files) else "",
-        model_name(config) or "",
-        moment(files.record.get("created_utc")) or "",
+def _common(files: RunFiles, present: list[System], status: str) -> list[Block]:
+    """What any run has: figures and tables, other metrics, logs, and what was run."""
+    captions = {name: title for system in present for name, title in system.captions.items()}
+    expected = present[0].captions if present else ()
+    claimed = {claim for system in SYSTEMS for claim in system.claims}
+    found = [
+        artifacts.other_section(files, claimed),
+        artifacts.figures_section(files, captions, expected),
+        artifacts.tables_section(files, present[0].tables if present else ()),
+        progress_section(files),
+        run_section(files, status),
     ]
+    return [section for section in found if section is not None]
+
+
+def _eyebrow(files: RunFiles, present: list[System]) -> str:
+    titles = [system.title for system in present[:1]]
+    pieces = [*titles, model_name(files.config), moment(files.record.get("created_utc"))]
     return " · ".join(piece for piece in pieces if piece)

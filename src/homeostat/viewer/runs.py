@@ -73,7 +73,7 @@ class Runs:
         return {
             "path": self.name(path),
             "title": path.name,
-            "systems": systems(files),
+            "systems": [system.name for system in systems(files)],
             "command": record.get("command"),
             "model": model_name(files.config),
             "started": record.get("created_utc"),

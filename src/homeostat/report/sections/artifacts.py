@@ -33,8 +33,8 @@ _SYMBOLS = {
 }
 
 
-def figures_section(files: RunFiles, captions: dict[str, str]) -> Block | None:
-    """The run's PNG figures, in the order of `captions` first."""
+def figures_section(files: RunFiles, captions: dict[str, str], expected: Collection[str]) -> Block | None:
+    """The run's PNG figures, in the order of `captions` first; an expected one that is not there is named."""
     paths = {
         path.name: path for path in files.files("paper/figures", ".png") + files.files("figures", ".png")
     }
@@ -55,7 +55,7 @@ def figures_section(files: RunFiles, captions: dict[str, str]) -> Block | None:
         missing(f"{name}: it is too large to carry in a report and stays in the run directory")
         for name in left_out
     ]
-    blocks += [missing(f"figure {name}") for name in captions if name not in paths]
+    blocks += [missing(f"figure {name}") for name in expected if name not in paths]
     if not blocks:
         return None
     return section("figures", "Figures", "As written by the run, also as PDF beside them.", blocks)

@@ -21,6 +21,7 @@ from homeostat.report.sections.entries import (
     low_end,
     worded,
 )
+from homeostat.report.sections.system import System
 
 TASKS = "task_metrics"
 CLAIMS = (TASKS, stability.METRICS)
@@ -34,8 +35,10 @@ TABLES = ("table_main_results.tex", "table_ablation_summary.tex")
 
 
 def is_cache(files: RunFiles) -> bool:
-    return any(name in files.metric_names() for name in CLAIMS) or isinstance(
-        files.config.get("corruption"), dict
+    """By its metrics, or before it has any by its configuration."""
+    return (
+        any(name in files.metric_names() for name in CLAIMS)
+        or {"corruption", "repair"} <= files.config.keys()
     )
 
 
@@ -162,3 +165,17 @@ def _headline(metrics: Record) -> Block:
         "types, against epsilon. Larger is better."
     )
     return section("headline", "Result", lead, parts)
+
+
+SYSTEM = System(
+    name="cache",
+    title="KV-cache run",
+    claims=CLAIMS,
+    is_here=is_cache,
+    sections=sections,
+    verdicts=verdicts,
+    key_figures=key_figures,
+    sparkline=sparkline,
+    captions=CAPTIONS,
+    tables=TABLES,
+)

@@ -10,6 +10,8 @@ from homeostat.records import Record
 from homeostat.report.page import packed
 from homeostat.report.reading import RunFiles
 
+SAMPLES = "samples.jsonl"
+ELEMENT = "samples-data"  # where the page keeps them
 FIELDS = (
     "sample_id", "prompt", "model", "temperature", "d_pre", "d_post", "evidence", "method",
     "ok_pre", "ok_post", "fault", "reason", "steps", "raw", "pre", "post", "canon",
@@ -59,7 +61,7 @@ def sample_data(files: RunFiles, limit: int = TEXT_LIMITS[0], most: int = MOST_S
     canons = _canons(files, texts)
     known = {signature: index for index, signature in enumerate(canons)}
     rows: list[list[Any]] = []
-    source = files.lines("samples.jsonl")
+    source = files.lines(SAMPLES)
     for sample in islice(source, most):
         row = {
             **{name: sample.get(name) for name in ("sample_id", "temperature", "d_pre", "d_post")},
