@@ -1,9 +1,9 @@
 """A verdict from the pre-forked sandbox against starting an interpreter for each sample.
 
 Both ways make as many calls to each program as the contract's oracle does. The naive way starts one Python
-process a sample, uncontained: what walls would cost it is not counted. With the development data
-(`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they are the
-reference solutions, again and again. Naive times are measured on a subset.
+process a sample, uncontained; beside it stands what a new jail for each sample costs. With the development
+data (`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they are
+the reference solutions, again and again. Naive times are measured on a subset.
 
     python -m benchmarks.sandbox [--naive 60]
 """
@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from skyt.contract import Contract, load_contracts
@@ -56,13 +57,23 @@ def main() -> None:
     chosen = samples[:: max(1, len(samples) // arguments.naive)]
     jobs = {contract.id: _calls(contract) for _, contract in chosen}
     started = time.perf_counter()
-    for code, contract in chosen:
-        _in_a_process_of_its_own(Job(code, contract.entry_point, jobs[contract.id]))
-    naive = (time.perf_counter() - started) / len(chosen)
-    print(f"process a sample: {1e3 * naive:.1f} ms a sample ({len(chosen)} measured, one after the other)")
-    two_at_once = naive / 2
-    ratio = two_at_once / (pooled / len(samples))
-    print(f"ratio: {ratio:.1f} (taking two naive processes at once to be twice as fast)")
+    for code, contract in chosen[:10]:
+        with SandboxPool(workers=1) as pool:
+            pool.run(code, contract.entry_point, jobs[contract.id])
+    jailed = (time.perf_counter() - started) / len(chosen[:10])
+    times = jailed / (pooled / len(samples))
+    print(f"jail a sample: {1e3 * jailed:.1f} ms a sample (10 measured), {times:.1f} times the pool's")
+    work = [Job(code, contract.entry_point, jobs[contract.id]) for code, contract in chosen]
+    for at_once in (1, 2):
+        started = time.perf_counter()
+        with ThreadPoolExecutor(at_once) as threads:
+            list(threads.map(_in_a_process_of_its_own, work))
+        naive = (time.perf_counter() - started) / len(chosen)
+        ratio = naive / (pooled / len(samples))
+        print(
+            f"process a sample, {at_once} at once: {1e3 * naive:.1f} ms a sample "
+            f"({len(chosen)} measured), {ratio:.1f} times the pool's"
+        )
 
 
 def _samples(contracts: dict[str, Contract]) -> list[tuple[str, Contract]]:

@@ -15,6 +15,9 @@ MAX_INT_BITS = 1 << 20
 _PLAIN_INT = 1 << 63
 
 
+to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
 class Opaque:
     """A result that is not plain data (an object, a generator, something too large): equal to nothing."""
 
@@ -29,13 +32,13 @@ class Opaque:
 
 def dumps(value: Any) -> str:
     """The text of a value; equal texts mean equal values of equal types."""
-    return _to_json(encode(value))
+    return to_json(encode(value))
 
 
 def loads(text: str) -> Any:
     """The value of a text. Raises ValueError on anything `dumps` cannot have written."""
     try:
-        return decode(json.loads(text, parse_float=_no_float, parse_constant=_no_float))
+        return decode(_DECODER.decode(text))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -43,10 +46,6 @@ def loads(text: str) -> Any:
 def encode(value: Any) -> Any:
     """JSON data for a value: scalars and lists as they are, every other type as {tag: content}."""
     return _encode(value, [MAX_NODES], MAX_DEPTH)
-
-
-def _to_json(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"))
 
 
 def _encode(value: Any, budget: list[int], depth: int) -> Any:
@@ -68,12 +67,17 @@ def _encode(value: Any, budget: list[int], depth: int) -> Any:
         budget[0] -= len(value) + 1
         if budget[0] < 0:
             return {"o": "too large"}
-        items = [_encode(item, budget, depth - 1) for item in value]
+        items = [
+            item
+            if type(item) is int and -_PLAIN_INT < item < _PLAIN_INT
+            else _encode(item, budget, depth - 1)
+            for item in value
+        ]
         if kind is list:
             return items
         if kind is tuple:
             return {"t": items}
-        return {"s" if kind is set else "z": sorted(items, key=_to_json)}
+        return {"s" if kind is set else "z": sorted(items, key=to_json)}
     if kind is dict:
         budget[0] -= 2 * len(value) + 1
         if budget[0] < 0:
@@ -94,7 +98,7 @@ def decode(data: Any) -> Any:
     """The inverse of `encode`; ValueError on foreign shapes."""
     kind = type(data)
     if kind is list:
-        return [decode(item) for item in data]
+        return [item if type(item) is int else decode(item) for item in data]
     if kind is not dict:
         return data
     if len(data) != 1:
@@ -120,6 +124,7 @@ def _no_float(text: str) -> float:
     raise ValueError(f"bare float {text!r}")
 
 
+_DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
 _DECODERS: dict[str, Any] = {
     "i": _hex_int,
     "f": float.fromhex,

@@ -87,12 +87,14 @@ class Oracle:
 
     def check_many(self, programs: Sequence[tuple[str, Contract]]) -> list[Verdict]:
         """Verdicts on many programs, in order, on all workers; equal programs are checked once."""
-        distinct = list(dict.fromkeys((code, contract.id) for code, contract in programs))
-        contracts = {contract.id: contract for _, contract in programs}
+        normal = {code: normalise(code).text for code in dict.fromkeys(code for code, _ in programs)}
+        contracts = {contract.hash: contract for _, contract in programs}
+        keys = [(normal[code], contract.hash) for code, contract in programs]
+        distinct = list(dict.fromkeys(keys))
         with ThreadPoolExecutor(self.pool.workers) as threads:
-            verdicts = threads.map(lambda item: self.check(item[0], contracts[item[1]]), distinct)
+            verdicts = threads.map(lambda key: self.check(key[0], contracts[key[1]]), distinct)
             known = dict(zip(distinct, verdicts, strict=True))
-        return [known[code, contract.id] for code, contract in programs]
+        return [known[key] for key in keys]
 
     def _exam(self, contract: Contract) -> _Exam:
         with self._lock:

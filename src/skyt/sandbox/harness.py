@@ -15,6 +15,8 @@ import sys
 import types
 from typing import Any
 
+_CHANGEABLE = (list, dict, set)
+
 
 class CallTimeout(BaseException):
     """The CPU time of one call is used up."""
@@ -30,7 +32,7 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
     head, calls_text = body.split(b"\n", 1)
     job = json.loads(head)
     calls = json.loads(calls_text)
-    write, dumps, encode, decode = os.write, json.dumps, codec.encode, codec.decode
+    write, dumps, encode, decode = os.write, codec.to_json, codec.encode, codec.decode
     setitimer, profile = signal.setitimer, signal.ITIMER_PROF
 
     def emit(kind: str, *parts: str) -> None:
@@ -70,10 +72,11 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
         try:
             if operations is None:
                 result = encode(entry(*args, **kwargs))
-                after = [encode(arg) for arg in args]
+                changeable = [type(arg) in _CHANGEABLE for arg in args]
+                after = [encode(arg) for arg in args] if any(changeable) else None
             else:
                 result = _operate(entry(*args, **kwargs), operations, codec)
-                after = call["args"]
+                after = None
             setitimer(profile, 0)
         except CallTimeout:
             return emit("t")
@@ -81,8 +84,8 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
             setitimer(profile, 0)
             emit("x", dumps(_name(error)))
             continue
-        changed = "" if after == call["args"] else dumps(after, separators=(",", ":"))
-        emit("v", dumps(result, separators=(",", ":")), changed)
+        changed = "" if after is None or (text := dumps(after)) == dumps(call["args"]) else text
+        emit("v", dumps(result), changed)
     return None
 
 

@@ -9,6 +9,7 @@ A program costs a fork, not an interpreter. Programs never share a process with 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import queue
@@ -30,6 +31,7 @@ from skyt.sandbox.jail import HEADER
 from skyt.sandbox.results import CallResult, parse
 
 JAIL = Path(__file__).with_name("jail.py")
+_LOOK = 0.02  # seconds
 _GONE = "the jail is gone"
 UNSAFE_OPTION = "--i-accept-running-untrusted-code-unsandboxed"
 
@@ -170,6 +172,8 @@ class Jail:
         self._status, status_in = os.pipe()
         self._results, results_in = os.pipe()
         os.set_blocking(self._results, False)
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(self._results, fcntl.F_SETPIPE_SZ, 1 << 20)
         config = {**self._settings, "results": results_in, "parent": os.getpid()}
         command = [
             sys.executable,
@@ -247,12 +251,10 @@ class Jail:
         deadline = time.monotonic() + limits.wall_seconds + 5.0
         os.set_blocking(self._requests, False)
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if time.monotonic() > deadline:
                 return output, None, "no answer"
-            reading, writing, _ = select.select(
-                [self._results, self._status], [self._requests] if unsent else [], [], left
-            )
+            # Results wait in their pipe until there is reason to look: a wake-up for each would cost more.
+            reading, writing, _ = select.select([self._status], [self._requests] if unsent else [], [], _LOOK)
             if writing:
                 try:
                     unsent = unsent[os.write(self._requests, unsent[: 1 << 16]) :]
