@@ -2,8 +2,8 @@
 
 Both ways make as many calls to each program as the contract's oracle does. The naive way starts one Python
 process a sample, uncontained; beside it stands what a new jail for each sample costs. With the development
-data (`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they are
-the reference solutions, again and again. Naive times are measured on a subset.
+data (`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they
+are the reference solutions, again and again. Naive times are measured on a subset.
 
     python -m benchmarks.sandbox [--naive 60]
 """
