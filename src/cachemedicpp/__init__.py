@@ -1,6 +1,6 @@
 """State: corrupt a transformer's KV cache on purpose, repair it inside attention, and report the drift.
 
-from cachemedicpp import CorruptionFamily, KVState, heuristic, load_repair, medic
+from cachemedicpp import CorruptionFamily, Guard, KVState, heuristic, load_repair, medic
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import Any
 # Names are looked up when they are first used: importing this package must not import torch.
 _PUBLIC = {
     "CorruptionFamily": "cachemedicpp.corruption",
+    "Guard": "cachemedicpp.guard",
     "KVState": "cachemedicpp.state",
     "MedicConfig": "cachemedicpp.config",
     "Repair": "cachemedicpp.repair",

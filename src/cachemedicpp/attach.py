@@ -168,7 +168,8 @@ class Session:
             self._stored, self._mask = length, mask
             self._damaged, self._layout, self.plan = {}, None, None
         if self._guard is not None and cache is not None and length > 0:
-            self._guard.before_forward(self._model, cache, mask)
+            with self.pause():  # healing runs this same model
+                self._guard.before_forward(self._model, cache, mask)
 
     def after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         call = self._signature.bind_partial(*args, **kwargs).arguments
@@ -176,7 +177,8 @@ class Session:
         mask = call.get("attention_mask")
         mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
         if self._guard is not None and cache is not None and not self._paused:
-            self._guard.after_forward(self._model, cache, call.get("input_ids"), mask)
+            with self.pause():
+                self._guard.after_forward(self._model, cache, call.get("input_ids"), mask)
 
     def attend(
         self,

@@ -1,0 +1,191 @@
+"""How much of the lost log-likelihood operator G and the guard bring back, blind, for every kind of damage.
+
+    python -m benchmarks.repair_recovery --operator OP [--scope all|heads] [--windows 60] [--out FILE]
+
+Windows of Wikitext-2 test: a 192-token prefix is prefilled clean and damaged where it is stored (`old_only`),
+64 tokens are scored. `all` damages every head of every layer, `heads` a quarter of the heads of the four
+middle layers. The share recovered is `(L_damaged - L_repaired) / (L_damaged - L_clean)` of the mean negative
+log-likelihood, with a 95 % bootstrap interval over windows. Results are kept cell by cell: a run that was
+stopped continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cachemedicpp import CorruptionFamily, Guard, KVState, load_repair, sequence_keys
+from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams
+from homeostat import atomic
+from homeostat.models import DEFAULT_MODEL, load_model
+from homeostat.stats import paired_bootstrap
+
+PREFIX, SCORED = 192, 64
+CELLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "clean": ("none", {}),
+    "dropout 0.02": ("dropout_zero", {"dropout_p": 0.02}),
+    "dropout 0.16": ("dropout_zero", {"dropout_p": 0.16}),
+    "flips 0.0005": ("bitflipish_sparse", {"bitflip_p": 0.0005}),
+    "flips 0.02": ("bitflipish_sparse", {"bitflip_p": 0.02}),
+    "gaussian 0.64": ("gaussian", {"epsilon": 0.64}),
+    "gaussian 0.16": ("gaussian", {"epsilon": 0.16}),
+    "3-bit": ("quant_noise", {"quant_bits": 3}),
+    "4-bit": ("quant_noise", {"quant_bits": 4}),
+    "rotation": ("orthogonal_rotation", {}),
+    "overwrite": ("contiguous_overwrite", {}),
+}
+
+
+def windows(tokenizer: Any, path: Path, count: int) -> torch.Tensor:
+    """`count` windows of token ids, evenly spread over a text: `[count, PREFIX + SCORED + 1]`."""
+    ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
+    width = PREFIX + SCORED + 1
+    whole = ids[: len(ids) // width * width].view(-1, width)
+    return whole[torch.linspace(0, len(whole) - 1, count).long()]
+
+
+@torch.no_grad()
+def prefill(model: Any, ids: torch.Tensor) -> KVState:
+    return KVState(model(input_ids=ids[:, :PREFIX], use_cache=True, logits_to_keep=1).past_key_values)
+
+
+@torch.no_grad()
+def loss(model: Any, cache: Any, ids: torch.Tensor) -> torch.Tensor:
+    """Mean negative log-likelihood of each window's scored tokens, read over `cache`: `[B]`."""
+    logits = model(input_ids=ids[:, PREFIX:-1], past_key_values=cache).logits.float()
+    wanted = ids[:, PREFIX + 1 :]
+    nll = torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none")
+    return nll.view(wanted.shape).mean(1).double()
+
+
+def family(model: Any, tokenizer: Any, params: dict[str, Any], scope: str) -> CorruptionFamily:
+    layers = int(model.config.num_hidden_layers)
+    middle = range((layers - 4) // 2, (layers - 4) // 2 + 4)
+    axes = AxesConfig(head_mode="all") if scope == "all" else AxesConfig(head_mode="bernoulli", p_head=0.25)
+    config = CorruptionConfig(axes=axes, params=CorruptionParams(**params))
+    return CorruptionFamily.build(
+        config, model, tokenizer, range(layers) if scope == "all" else middle, seed=0
+    )
+
+
+def named(report: dict[str, Any], plan: Any, rows: int, state: KVState) -> dict[str, int]:
+    """How many damaged head tensors the report names, and how many sound ones it names in error."""
+    truth = np.zeros((rows, len(state), state[0].K.shape[1]), dtype=bool)
+    if plan is not None:
+        for layer, mask in plan.masks().items():
+            truth[:, layer] = mask.any(-1).numpy()
+    told = {(m["row"], m["layer"], m["tensor"], m["head"]) for m in report["misfits"]}
+    hits = sum(bool(truth[row, layer, head]) for row, layer, _, head in told)
+    return {
+        "damaged": 2 * int(truth.sum()),
+        "hits": hits,
+        "sound": 2 * int((~truth).sum()),
+        "false": len(told) - hits,
+    }
+
+
+def run_cell(
+    model: Any,
+    tokenizer: Any,
+    repair: Any,
+    ids: torch.Tensor,
+    cell: str,
+    scope: str,
+    guarded: int,
+    batch: int,
+) -> dict[str, Any]:
+    kind, params = CELLS[cell]
+    injection = None if kind == "none" else family(model, tokenizer, params, scope).at(kind)
+    out: dict[str, list[float]] = {"clean": [], "none": [], "G": [], "guard": []}
+    counts = {"damaged": 0, "hits": 0, "sound": 0, "false": 0}
+    for chunk in ids.split(batch):
+        clean = prefill(model, chunk)
+        cache = clean.cache()
+        plan = None if injection is None else injection.corrupt_cache(cache, sequence_keys(chunk[:, :PREFIX]))
+        damaged = KVState(cache)
+        out["clean"] += loss(model, clean.cache(), chunk).tolist()
+        out["none"] += (
+            out["clean"][-len(chunk) :] if plan is None else loss(model, damaged.cache(), chunk).tolist()
+        )
+        mended = damaged.cache()
+        report = repair.repair_cache(mended)
+        for name, n in named(report, plan, len(chunk), clean).items():
+            counts[name] += n
+        out["G"] += loss(model, mended, chunk).tolist()
+        if len(out["guard"]) < guarded:
+            guard = Guard(model)
+            guard.watch(clean.cache(), chunk[:, :PREFIX])
+            mended = damaged.cache()
+            guard.heal(mended)
+            out["guard"] += loss(model, mended, chunk).tolist()
+    return {"cell": cell, "scope": scope, "losses": out, "named": counts}
+
+
+def summary(result: dict[str, Any], defence: str) -> dict[str, float]:
+    losses = {name: np.array(values) for name, values in result["losses"].items()}
+    n = len(losses[defence])
+    clean, none, mended = losses["clean"][:n], losses["none"][:n], losses[defence]
+    ppl = {
+        name: float(np.exp(x.mean())) for name, x in (("clean", clean), ("none", none), ("repaired", mended))
+    }
+    if result["cell"] == "clean":
+        return ppl | {"windows": n, "regression": ppl["repaired"] / ppl["clean"] - 1}
+    share = paired_bootstrap(none - mended, none - clean, lambda a, b, axis: a.mean(axis) / b.mean(axis))
+    return ppl | {"windows": n, "share": share.estimate, "low": share.low, "high": share.high}
+
+
+def row(result: dict[str, Any]) -> str:
+    cells = [result["cell"]]
+    for defence in ("G", "guard"):
+        if not result["losses"][defence]:
+            cells.append("—")
+            continue
+        s = summary(result, defence)
+        if "regression" in s:
+            cells.append(f"{100 * s['regression']:+.3f} % ppl ({s['clean']:.2f})")
+        else:
+            share = f"{s['share']:.3f} [{s['low']:.3f}, {s['high']:.3f}]"
+            cells.append(f"{share} (ppl {s['none']:.2f} → {s['repaired']:.2f})")
+    n = result["named"]
+    rate = f"{n['hits']}/{n['damaged']} named, " if n["damaged"] else ""
+    return f"| {' | '.join(cells)} | {rate}{n['false']}/{n['sound']} false |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--operator", type=Path, required=True, help="made by `homeostat cache calibrate`")
+    parser.add_argument("--text", type=Path, default=Path("../shared/data/wikitext2/test.txt"))
+    parser.add_argument("--scope", choices=("all", "heads"), default="all")
+    parser.add_argument("--windows", type=int, default=60)
+    parser.add_argument("--guard-windows", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--cells", nargs="*", default=list(CELLS))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
+    args = parser.parse_args()
+    done: dict[str, Any] = json.loads(args.out.read_text()) if args.out.is_file() else {}
+    missing = [cell for cell in args.cells if f"{args.scope}: {cell}" not in done]
+    if missing:
+        model, tokenizer = load_model(args.model)
+        repair = load_repair(args.operator, model)
+        ids = windows(tokenizer, args.text, args.windows)
+        for cell in missing:
+            result = run_cell(model, tokenizer, repair, ids, cell, args.scope, args.guard_windows, args.batch)
+            done[f"{args.scope}: {cell}"] = result
+            atomic.write_json(args.out, done)
+            print(row(result), flush=True)
+    print("\n| damage | recovered by G | recovered by guard | heads named as misfits |\n|---|---|---|---|")
+    for cell in CELLS:
+        if f"{args.scope}: {cell}" in done:
+            print(row(done[f"{args.scope}: {cell}"]))
+
+
+if __name__ == "__main__":
+    main()
