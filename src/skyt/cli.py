@@ -265,6 +265,20 @@ def diff(
     show_diff(run_dir, sample)
 
 
+@app.command()
+def explain(
+    run_dir: RunDirectory,
+    sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A sample_id of samples.jsonl, e.g. 12.")],
+) -> None:
+    """Show the rules that lead from a sample to its canon, or the call on which the two differ.
+
+    Example: homeostat code explain runs/code-gcd 3
+    """
+    from skyt.explain import show_explanation
+
+    show_explanation(run_dir, sample)
+
+
 register(app)  # serve, status, export, import, keys
 
 
