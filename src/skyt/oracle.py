@@ -17,12 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from homeostat.errors import UserError
 from skyt import codec, static
 from skyt.contract import Case, Contract
 from skyt.domain import Call, Operation, generate_inputs
 from skyt.normalise import normalise
 from skyt.properties import Properties
-from skyt.sandbox.pool import EncodedCalls, SandboxPool, encode_calls
+from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 
 ORACLE_VERSION = f"1-py{sys.version_info.major}.{sys.version_info.minor}"
@@ -108,6 +110,12 @@ class _Exam:
 
     def __init__(self, contract: Contract, pool: SandboxPool) -> None:
         self.contract, self.pool = contract, pool
+        absent = [name for name in contract.constraints.imports if name not in pool.modules]
+        if absent:
+            raise UserError(
+                f"contract {contract.id!r} allows imports that the sandbox does not have: "
+                f"{', '.join(absent)}; it has {', '.join(pool.modules)}"
+            )
         spec = contract.oracle
         self.cases = [_call(case) for case in spec.cases]
         self.outside = [_call(case) for case in contract.out_of_domain.calls]

@@ -14,7 +14,8 @@ from typing import Any
 
 from skyt.contract import Contract, EntryPoint, Property
 from skyt.domain import Call
-from skyt.sandbox.pool import EncodedCalls, SandboxPool, encode_calls
+from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
 _JUDGE = EntryPoint(kind="function", name="judge")

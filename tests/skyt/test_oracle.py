@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.skyt.wrong_programs import WRONG
 
+from homeostat.errors import UserError
 from skyt.contract import Contract, load_contract, load_contracts
 from skyt.domain import Call, in_domain
 from skyt.oracle import Oracle
@@ -121,6 +122,12 @@ def test_policy_specified_demands_the_result_outside_the_domain(oracle: Oracle) 
     assert oracle.check((REFERENCES / "gcd.py").read_text(), contract).checks["out_of_domain"] is False
 
 
+def test_import_that_the_sandbox_lacks_is_the_contracts_mistake(oracle: Oracle) -> None:
+    contract = _with(CONTRACTS["gcd"], constraints={"imports": ["math", "numpy"]})
+    with pytest.raises(UserError, match="'gcd' allows imports that the sandbox does not have: numpy"):
+        oracle.check("def gcd(a, b):\n    return a", contract)
+
+
 def test_metamorphic_property_calls_the_program_again(oracle: Oracle) -> None:
     contract = _with(
         CONTRACTS["gcd"],
@@ -218,7 +225,5 @@ def test_peer_canons_are_compliant_and_the_wrong_generations_are_found(
 
 
 def test_unknown_contract_names_the_nearest() -> None:
-    from homeostat.errors import UserError
-
     with pytest.raises(UserError, match="did you mean 'factorial'"):
         load_contract("factorail")

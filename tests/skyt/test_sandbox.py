@@ -186,7 +186,7 @@ def test_system_that_cannot_contain_is_refused_unless_told_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine type without a system-call filter of ours stands in for a system without walls.
-    monkeypatch.setattr("skyt.sandbox.pool.JAIL", _jail_without_walls(tmp_path))
+    monkeypatch.setattr("skyt.sandbox.keeper.JAIL", _jail_without_walls(tmp_path))
     with pytest.raises(
         UserError, match=r"cannot contain untrusted code \(missing: Linux.*--i-accept"
     ) as caught:

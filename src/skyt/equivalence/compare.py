@@ -16,7 +16,8 @@ from typing import Any, Literal
 from skyt.contract import Contract
 from skyt.domain import Call
 from skyt.equivalence.calls import battery, harvested
-from skyt.sandbox.pool import EncodedCalls, SandboxPool, encode_calls
+from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
 EQUIVALENCE_VERSION = "1"

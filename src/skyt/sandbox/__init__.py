@@ -1,7 +1,9 @@
 """Running strangers' code: jailed, pre-forked, with results as plain data."""
 
 from skyt.sandbox.capability import Capability, capability
-from skyt.sandbox.pool import UNSAFE_OPTION, EncodedCalls, Job, Limits, SandboxPool, encode_calls
+from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
+from skyt.sandbox.keeper import UNSAFE_OPTION
+from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, expected, same
 
 __all__ = [
