@@ -2,12 +2,12 @@
 
 Shows: attached but idle ≥ 0.98 of the plain model's speed, operator A on four mid layers ≥ 0.90.
 
-    python -m benchmarks.decode_overhead [--context 1024] [--tokens 16] [--rounds 7] [--batch 1 --batch 4]
+    python -m benchmarks.decode_overhead [--context 1024] [--tokens 64] [--batch 1 --batch 4]
 
-Every variant decodes the same tokens from forks of one prefill. A round runs every variant once, in an order
-that changes from round to round; the ratio is the median over rounds of the ratio inside the round, so that a
-slow moment of the machine falls on all of them. CPU time is compared too: it leaves out what other processes
-take.
+Every variant decodes the same tokens, each from its own fork of one prefill. They take turns token by token,
+in an order that changes with the token, and a ratio is the median over tokens of the ratio at the same token:
+a slow moment of the machine falls on all of them. CPU time is compared too: it leaves out what other
+processes take.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cachemedicpp.operators import build_operator
 from cachemedicpp.state import Geometry, KVState
 from homeostat.models import load_model
 
+WARM_UP = 2  # tokens that are decoded but not counted
 Variant = Callable[[], AbstractContextManager[Any]]
 
 
@@ -42,38 +43,32 @@ def variants(model: Any) -> dict[str, Variant]:
     return found
 
 
-def decode(model: Any, state: KVState, tokens: torch.Tensor) -> tuple[float, float]:
-    """Wall and CPU seconds to read `tokens` `[B, N]` one at a time."""
-    cache = state.cache()
-    wall, cpu = time.perf_counter(), time.process_time()
-    for i in range(tokens.shape[1]):
-        model(input_ids=tokens[:, i : i + 1], past_key_values=cache)
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def measure(
-    model: Any, batch: int, context: int, count: int, rounds: int
-) -> dict[str, tuple[float, float, float]]:
+def measure(model: Any, batch: int, context: int, count: int) -> dict[str, tuple[float, float, float]]:
     """For each variant: tokens/s, and its wall and CPU speed relative to none."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(100, model.config.vocab_size, (batch, context + count), generator=generator)
     state = KVState(model(input_ids=ids[:, :context], use_cache=True, logits_to_keep=1).past_key_values)
     chosen = variants(model)
+    caches = {name: state.cache() for name in chosen}
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
     names = list(chosen)
-    for turn in range(rounds + 1):
+    for turn in range(count):
+        token = ids[:, context + turn, None]
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             with chosen[name]():
-                took = decode(model, state, ids[:, context:])
-            if turn:  # the first round warms up
+                wall, cpu = time.perf_counter(), time.process_time()
+                model(input_ids=token, past_key_values=caches[name])
+                took = time.perf_counter() - wall, time.process_time() - cpu
+            if turn >= WARM_UP:
                 spent[name].append(took)
     results = {}
     for name, times in spent.items():
         ratios = [
-            [plain[i] / mine[i] for plain, mine in zip(spent["none"], times, strict=True)] for i in (0, 1)
+            statistics.median(plain[i] / mine[i] for plain, mine in zip(spent["none"], times, strict=True))
+            for i in (0, 1)
         ]
-        speed = batch * count / statistics.median(wall for wall, _ in times)
-        results[name] = (speed, statistics.median(ratios[0]), statistics.median(ratios[1]))
+        speed = batch / statistics.median(wall for wall, _ in times)
+        results[name] = (speed, ratios[0], ratios[1])
     return results
 
 
@@ -82,8 +77,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--context", type=int, default=1024)
-    parser.add_argument("--tokens", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--batch", type=int, action="append")
     options = parser.parse_args()
     model, _ = load_model()
@@ -91,9 +85,8 @@ def main() -> None:
     print(f"{'batch':>5} {'variant':>8} {'tokens/s':>9} {'wall':>6} {'CPU':>6}   (speed relative to none)")
     with torch.no_grad():
         for batch in options.batch or [1, 4]:
-            for name, (speed, wall, cpu) in measure(
-                model, batch, options.context, options.tokens, options.rounds
-            ).items():
+            measured = measure(model, batch, options.context, options.tokens)
+            for name, (speed, wall, cpu) in measured.items():
                 print(f"{batch:>5} {name:>8} {speed:>9.1f} {wall:>6.3f} {cpu:>6.3f}", flush=True)
 
 
