@@ -75,7 +75,7 @@ def _common(files: RunFiles, present: list[System], status: str) -> list[Block]:
     expected = present[0].captions if present else ()
     claimed = {claim for system in SYSTEMS for claim in system.claims}
     found = [
-        artifacts.other_section(files, claimed),
+        artifacts.other_section(files, claimed, alone=not present),
         artifacts.figures_section(files, captions, expected),
         artifacts.tables_section(files, present[0].tables if present else ()),
         progress_section(files),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -157,13 +157,13 @@ def first(mapping: Any, *keys: str, default: Any = None) -> Any:
     return mapping
 
 
-def flatten(mapping: Record, prefix: str = "") -> dict[str, Any]:
-    """Nested settings as dotted names; lists stay values."""
+def flatten(mapping: Record, prefix: str = "", leaf: Callable[[Any], bool] = lambda _: False) -> Record:
+    """Nested settings as dotted names; lists, and what `leaf` says, stay values."""
     flat: dict[str, Any] = {}
     for key, value in mapping.items():
         name = f"{prefix}{key}"
-        if isinstance(value, dict) and value:
-            flat |= flatten(value, f"{name}.")
+        if isinstance(value, dict) and value and not leaf(value):
+            flat |= flatten(value, f"{name}.", leaf)
         else:
             flat[name] = value
     return flat

@@ -4,7 +4,7 @@ const KINDS = {
   prose: (b) => h("p", { class: "prose" }, b.text),
   missing: (b) => h("p", { class: "missing" }, h("b", {}, "Not in this run: "), b.what, b.how && [" ", h("code", {}, b.how)]),
   figures: drawFigures,
-  facts: (b) => h("dl", { class: "facts" }, b.items.map(([name, value]) => [h("dt", {}, name), h("dd", {}, format(value))])),
+  facts: (b) => h("dl", { class: "facts" }, b.items.map(([name, value]) => [h("dt", {}, name), h("dd", {}, format(key(value)), interval(value, null))])),
   table: drawTable,
   chart: drawChart,
   heatmap: drawHeatmap,
@@ -41,7 +41,7 @@ function drawText(block) {
 
 function drawImages(block) {
   return h("div", { class: "images" }, block.items.map((image) => h("figure", { class: "locked" },
-    h("img", { src: image.src, alt: image.title, loading: "lazy" }),
+    h("img", { src: image.src, alt: image.title }),
     h("figcaption", {}, h("b", {}, image.title), " ", h("code", {}, image.path)))));
 }
 
@@ -93,5 +93,9 @@ function drawCell(cell, column, numeric, head) {
   const tag = head && !numeric ? "th" : "td";
   return h(tag, { class: numeric ? "n" : null, scope: tag === "th" ? "row" : null, title: typeof value === "number" ? String(value) : null },
     format(value, column.digits),
-    cell !== null && typeof cell === "object" && h("span", { class: "range" }, ` ${range(cell.lo, cell.hi, column.digits)}`));
+    interval(cell, column.digits));
+}
+
+function interval(cell, digits) {
+  return cell !== null && typeof cell === "object" && h("span", { class: "range" }, ` ${range(cell.lo, cell.hi, digits)}`);
 }

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from homeostat.report.blocks import Block, facts, missing, plain, section, table, text
+from homeostat.report.blocks import Block, facts, interval, missing, section, table, text
 from homeostat.report.reading import RunFiles, flatten
 
 _IMAGE_LIMIT = 1_500_000  # bytes of one picture
@@ -21,6 +21,13 @@ _SYMBOLS = {
     r"\epsilon": "ε",
     r"\delta": "δ",
     r"\lambda": "λ",
+    r"\Delta": "Δ",
+    r"\rho": "ρ",
+    r"\tau": "τ",
+    r"\mu": "μ",
+    r"\leq": "≤",
+    r"\geq": "≥",
+    r"\dagger": "†",
     r"\uparrow": "↑",
     r"\downarrow": "↓",
     r"\%": "%",
@@ -73,7 +80,7 @@ def tables_section(files: RunFiles, expected: Collection[str] = ()) -> Block | N
     return section("tables", "Tables", "As written by the run for LaTeX.", blocks) if blocks else None
 
 
-def other_section(files: RunFiles, claimed: Collection[str]) -> Block | None:
+def other_section(files: RunFiles, claimed: Collection[str], alone: bool) -> Block | None:
     """Metric files that no section knows: scalars as facts, lists of records as tables, nothing left out."""
     blocks: list[Block] = []
     for name in files.metric_names():
@@ -83,19 +90,30 @@ def other_section(files: RunFiles, claimed: Collection[str]) -> Block | None:
         scalars: dict[str, Any] = {}
         for key, value in found.items():
             if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-                rows = [flatten(row) for row in value[:_TABLE_ROWS]]
+                rows = [flatten(row, leaf=is_interval) for row in value[:_TABLE_ROWS]]
                 columns = list(dict.fromkeys(column for row in rows for column in row))
                 cut = f"The first {_TABLE_ROWS:,} of {len(value):,} rows." if len(value) > _TABLE_ROWS else ""
-                cells = [[plain(row.get(column)) for column in columns] for row in rows]
+                cells = [[_shown(row.get(column)) for column in columns] for row in rows]
                 blocks.append(table(f"{name}-{slug(key)}", f"{name}: {key}", columns, cells, note=cut))
             elif isinstance(value, dict):
-                scalars |= flatten(value, f"{key}.")
+                scalars |= flatten({key: value}, leaf=is_interval)
             else:
                 scalars[key] = value
         if scalars:
-            blocks.append(facts(scalars.items()))
-    lead = "Everything measured that has no picture above."
-    return section("measured", "Also measured", lead, blocks) if blocks else None
+            blocks.append(facts((key, _shown(value)) for key, value in scalars.items()))
+    if not blocks:
+        return None
+    if alone:
+        return section("measured", "Measured", "", blocks)
+    return section("measured", "Also measured", "Everything measured that has no picture above.", blocks)
+
+
+def is_interval(value: Any) -> bool:
+    return isinstance(value, dict) and {"estimate", "low", "high"} <= value.keys()
+
+
+def _shown(value: Any) -> Any:
+    return interval(value["estimate"], value["low"], value["high"]) if is_interval(value) else value
 
 
 def slug(name: str) -> str:
@@ -105,12 +123,13 @@ def slug(name: str) -> str:
 def _latex(path: Path, source: str) -> list[Block]:
     rows = latex_rows(source)
     caption = re.search(r"\\caption\{((?:[^{}]|\{[^{}]*\})*)\}", source)
-    title = readable(caption.group(1)) if caption else path.stem.removeprefix("table_").replace("_", " ")
+    title = path.stem.removeprefix("table_").replace("_", " ").capitalize()
+    note = readable(caption.group(1)) if caption else ""
     blocks: list[Block] = []
     if len(rows) > 1:
         width = max(len(row) for row in rows)
         padded = [row + [""] * (width - len(row)) for row in rows]
-        blocks.append(table(f"tex-{slug(path.stem)}", title, padded[0], padded[1:]))
+        blocks.append(table(f"tex-{slug(path.stem)}", title, padded[0], padded[1:], note=note))
     blocks.append(text(f"{path.name} (LaTeX)", source, folded=len(rows) > 1))
     return blocks
 

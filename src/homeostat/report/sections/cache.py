@@ -61,7 +61,7 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         best = max(rivals, key=lambda name: rivals[name]["value"])
         kept = scores.get(best, [{}])[-1]
         heuristic = areas.get(HEURISTIC, [None])[0]
-        against = f", the best heuristic {worded(heuristic)}" if heuristic else ""
+        against = f" and {worded(heuristic)} of the best heuristic" if heuristic else ""
         yield (
             f"{best} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, against "
             f"{worded(areas[NONE][0])} with no defence{against}."
@@ -122,11 +122,8 @@ def _headline(metrics: Record) -> Block:
         for row in metrics.get("robustness.auc_difference") or []
     }
     costs = {row.get("defence"): row for row in metrics.get("clean_regression") or []}
-    best = max(
-        (r for r in areas if is_rival(str(r.get("defence")))),
-        key=lambda r: r.get("value") or 0,
-        default=None,
-    )
+    shown = [row for row in areas if is_shown(str(row.get("defence")))]
+    best = max(shown, key=lambda row: row.get("value") or 0, default=None)
     items = []
     for row in sorted(areas, key=lambda r: -(r.get("value") or 0)):
         if is_shown(str(row.get("defence"))):

@@ -14,6 +14,7 @@ from homeostat.report.sections.artifacts import slug
 _POINTS = 400  # of one curve; beyond this every k-th step is shown
 _CURVES = 12
 _LAST_LINES = 12
+_LINE = 800  # characters of one of them
 _ALWAYS = {"run_id", "phase", "timestamp_utc", "step"}
 
 
@@ -47,9 +48,13 @@ def _log(files: RunFiles, name: str) -> list[Block]:
         found.append(
             blocks.chart(f"log-{slug(name)}", f"Log: {name}", panels, x="step", y="value", note=note)
         )
-    lines = "\n".join(json.dumps(record, ensure_ascii=False) for record in last)
+    lines = "\n".join(_cut(json.dumps(record, ensure_ascii=False)) for record in last)
     found.append(blocks.text(f"Latest lines of logs/{name}.jsonl", lines))
     return found
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE else f"{line[:_LINE]}… ({len(line):,} characters)"
 
 
 def _thinned(points: list[tuple[int, float]]) -> list[blocks.Point]:

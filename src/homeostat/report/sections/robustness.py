@@ -62,10 +62,15 @@ def overhead(metrics: Record) -> Block:
     if not rows:
         how = "eval.measure_overhead: true"
         return section("overhead", "Overhead", "", [missing("overhead. It is measured with", how)])
-    names = [n for n in dict.fromkeys(key for row in rows for key in row) if not _is_nested(rows, n)]
-    table = blocks.table(
-        "overhead-table", "Speed and memory", names, [[row.get(name) for name in names] for row in rows]
-    )
+    constant = {
+        name: rows[0][name]
+        for name in rows[0]
+        if name != "defence" and len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1
+    }
+    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in constant]
+    note = ", ".join(f"{name} {value}" for name, value in constant.items())
+    cells = [[row.get(name) for name in names] for row in rows]
+    table = blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
     return section("overhead", "Overhead", "What each defence costs.", [*_pareto(metrics, rows), table])
 
 
@@ -89,7 +94,3 @@ def _pareto(metrics: Record, rows: list[Record]) -> Iterator[Block]:
             off=hidden([part]),
             looks=LOOKS,
         )
-
-
-def _is_nested(rows: list[Record], name: str) -> bool:
-    return any(isinstance(row.get(name), dict | list) for row in rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 from homeostat.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, Point, facts, figure, missing, section
+from homeostat.report.blocks import Block, Point, figure, missing, section
 from homeostat.report.reading import RunFiles, flatten
 from homeostat.report.sections.entries import LOOKS
 
@@ -34,7 +34,10 @@ def stability_section(files: RunFiles) -> Block:
     settings = metrics.get("stability.settings")
     parts = [_sensitivity(metrics), *_maps(metrics.get("stability.amplification_map"))]
     if isinstance(settings, dict):
-        parts.append(facts(flatten(settings).items()))
+        rows = [[name, str(value)] for name, value in flatten(settings).items()]
+        parts.append(
+            blocks.table("stability-settings", "How it was measured", ["setting", "value"], rows, folded=True)
+        )
     lead = "How much a small disturbance of the cache moves the next token's logits."
     return section("stability", "Stability", lead, parts)
 
