@@ -21,6 +21,7 @@ _LOOK = {
     "cachemedic": ("CacheMedic++", 0),
     "lambda_contr_0": ("CacheMedic++, λ_contr = 0", 5),
 }
+_SINGLES = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
 ORACLE_SUFFIX = ":oracle"
 
 
@@ -33,13 +34,15 @@ def label(defence: str) -> str:
 
 def look(defence: str) -> dict[str, Any]:
     """Colour and marker of a curve."""
-    place = _LOOK[defence][1] if defence in _LOOK else 8
-    return {"color": PALETTE[place], "marker": MARKERS[place]}
+    if defence in _LOOK:
+        place = _LOOK[defence][1]
+        return {"color": PALETTE[place], "marker": MARKERS[place]}
+    marker = MARKERS[_SINGLES.index(defence) % len(MARKERS)] if defence in _SINGLES else MARKERS[-1]
+    return {"color": PALETTE[8], "marker": marker}
 
 
 def headline(defences: list[str]) -> list[str]:
     """The defences a figure shows, in order: none, the best heuristic, then every operator and guard."""
     order = [name for name in _LOOK if name in defences]
-    singles = {"reset_clear", "smoothing", "masking_dropout", "clipping_renorm"}
-    rest = [d for d in defences if d not in _LOOK and d not in singles and not d.endswith(ORACLE_SUFFIX)]
+    rest = [d for d in defences if d not in _LOOK and d not in _SINGLES and not d.endswith(ORACLE_SUFFIX)]
     return order + rest

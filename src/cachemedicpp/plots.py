@@ -120,28 +120,32 @@ def clean_vs_overhead(metrics: Record) -> Any:
     shared = [name for name in regression if name in overhead and not name.endswith(":oracle")]
     if not shared:
         raise UserError("no overhead in the task metrics: set eval.measure_overhead: true and evaluate again")
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.2))
+    figure, axes = pyplot.subplots(figsize=(6.8, 4.2))
     points = []
-    for name in shared:
-        x, y = overhead[name]["relative_throughput"], regression[name]["value"]
-        low, high = regression[name]["ci"]
-        axes.errorbar(
-            x, y, yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], linestyle="none", capsize=2, **look(name)
-        )
-        points.append((x, y, name))
-    for (x, y, name), (dx, dy, side) in zip(points, _offsets(points), strict=True):
-        axes.annotate(
-            label(name), (x, y), textcoords="offset points", xytext=(dx, dy), fontsize=8, ha=side, va="center"
-        )
+    for name in [*headline(shared), *(n for n in shared if n not in headline(shared))]:
+        cost, scale = _clean_cost(regression[name])
+        x, y = overhead[name]["relative_throughput"], cost["value"] * scale
+        low, high = (bound * scale for bound in cost["ci"])
+        bars = [[max(0.0, y - low)], [max(0.0, high - y)]]
+        axes.errorbar(x, y, yerr=bars, linestyle="none", capsize=2, label=label(name), **look(name))
+        points.append((x, y))
     front = _pareto(points)
     if len(front) > 1:
         axes.plot(*zip(*front, strict=True), color="#999999", linestyle="--", linewidth=1, zorder=0)
-    axes.axhline(0, color="#999999", linewidth=0.8)
-    axes.set(
-        xlabel="throughput relative to no defence (right is cheaper)", ylabel="robustness score lost at ε = 0"
-    )
-    axes.margins(x=0.22, y=0.12)
+    axes.axhline(0, color="#999999", linewidth=0.8, zorder=0)
+    axes.set_xlabel("throughput relative to no defence (right is cheaper)")
+    is_ppl = "wikitext2.ppl_relative" in regression[shared[0]]["tasks"]
+    axes.set_ylabel("clean perplexity added, %" if is_ppl else "robustness score lost at ε = 0")
+    if is_ppl:
+        axes.set_yscale("symlog", linthresh=1.0)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
+
+
+def _clean_cost(entry: Record) -> tuple[Record, float]:
+    """The cost of a defence on clean input and its unit: perplexity in percent, else the score."""
+    relative = entry["tasks"].get("wikitext2.ppl_relative")
+    return (entry, 1.0) if relative is None else (relative, 100.0)
 
 
 def logit_sensitivity(metrics: Record) -> Any:
@@ -173,7 +177,11 @@ def logit_sensitivity(metrics: Record) -> Any:
         ylabel=f"‖z(S + δ) − z(S)‖₂, top {top} logits" if top else "‖z(S + δ) − z(S)‖₂",
     )
     axes.legend(loc="lower right")
-    above = axes.secondary_xaxis("top")
+    above = axes.twiny()
+    above.set_xscale("symlog", linthresh=small)
+    above.set_xlim(axes.get_xlim())
+    above.grid(False)
+    above.spines["top"].set_visible(True)
     above.set_xticks(norms, [f"{100 * p['relative_norm']:.2g}" for p in points])
     above.set_xlabel("norm of δ relative to the state, %")
     above.minorticks_off()
@@ -236,8 +244,10 @@ def _curve(
     if not kept:
         return
     xs = [p[x] for p in kept]
-    extra = {} if size is None else {"markersize": size, "linewidth": 1.2}
+    extra: dict[str, Any] = {} if size is None else {"markersize": size, "linewidth": 1.2}
     style_ = look(name)
+    if name in ("none", "baseline"):  # the reference stays visible under curves that lie on it
+        extra |= {"linestyle": "--", "zorder": 3}
     axes.plot(xs, [p["value"] for p in kept], label=text or label(name), **style_, **extra)
     bounded = [p for p in kept if None not in p["ci"]]
     axes.fill_between(
@@ -254,21 +264,9 @@ def _names(entries: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(entry["defence"] for entry in entries))
 
 
-def _pareto(points: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
+def _pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Points that no other beats on both axes: more throughput, less lost."""
     front = [
-        (x, y)
-        for x, y, _ in points
-        if not any((a >= x and b <= y) and (a > x or b < y) for a, b, _ in points)
+        (x, y) for x, y in points if not any((a >= x and b <= y) and (a > x or b < y) for a, b in points)
     ]
     return sorted(set(front))
-
-
-def _offsets(points: Sequence[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
-    """Where to write each label so that neighbours do not cover each other."""
-    order = sorted(range(len(points)), key=lambda i: (points[i][1], points[i][0]))
-    found: list[tuple[float, float, str]] = [(0.0, 0.0, "left")] * len(points)
-    for rank, index in enumerate(order):
-        side = "left" if rank % 2 else "right"
-        found[index] = (7.0 if rank % 2 else -7.0, (rank % 3 - 1) * 7.0, side)
-    return found
