@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -133,6 +134,7 @@ class Session:
     def _forget(self) -> None:
         """A new prefill: nothing is stored yet."""
         self._stored = 0
+        self._cache: weakref.ref[Cache] | None = None
         self.plan = None
         self._seen_keys: list[str] | None = None
         self._mask: Tensor | None = None
@@ -160,16 +162,24 @@ class Session:
         cache, mask = call.get("past_key_values"), call.get("attention_mask")
         mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
         length = 0 if cache is None else int(cache.get_seq_length())
-        if length == 0:
+        if cache is None or length == 0:
             self._forget()
             if self._corruption is not None and call.get("input_ids") is not None:
                 self._seen_keys = sequence_keys(call["input_ids"], mask)
-        elif self._stored == 0 or length < self._stored:
-            self._stored, self._mask = length, mask
-            self._damaged, self._layout, self.plan = {}, None, None
+        else:
+            self._recognise(cache, length, mask)
         if self._guard is not None and cache is not None and length > 0:
             with self.pause():  # healing runs this same model
                 self._guard.before_forward(self._model, cache, mask)
+
+    def _recognise(self, cache: Cache, length: int, mask: Tensor | None) -> None:
+        """Fix what counts as stored when a cache is first read, or again after it was cut back."""
+        if self._cache is not None and self._cache() is not cache:
+            self._forget()  # other sequences than those of the last call
+        if self._stored == 0 or length < self._stored:
+            self._stored, self._mask = length, mask
+            self._damaged, self._layout, self.plan = {}, None, None
+        self._cache = weakref.ref(cache)
 
     def after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         call = self._signature.bind_partial(*args, **kwargs).arguments

@@ -222,6 +222,26 @@ def test_a_second_prefill_in_one_block_starts_afresh(tiny_llama: Any) -> None:
         assert torch.equal(run(tiny_llama), run(tiny_llama))
 
 
+def test_caches_of_other_lengths_in_one_block_do_not_inherit_what_was_stored(tiny_llama: Any) -> None:
+    ids, _, _ = batch()
+    operator = trained(tiny_llama)
+
+    def read(length: int) -> Tensor:
+        return tiny_llama(input_ids=ids[:, PREFIX:], past_key_values=caches[length]).logits
+
+    def prefilled() -> dict[int, Any]:
+        return {n: tiny_llama(input_ids=ids[:, :n], use_cache=True).past_key_values for n in (12, 20)}
+
+    with torch.no_grad():
+        caches = prefilled()
+        with medic(tiny_llama, repair=operator):
+            together = [read(12), read(20)]
+        caches = prefilled()
+        for n, expected in zip((12, 20), together, strict=True):
+            with medic(tiny_llama, repair=operator):
+                assert torch.equal(read(n), expected)
+
+
 def test_attaching_twice_is_refused_and_an_error_inside_restores_the_model(tiny_llama: Any) -> None:
     before = run(tiny_llama)
     with medic(tiny_llama), pytest.raises(UserError, match="already has a medic"), medic(tiny_llama):
