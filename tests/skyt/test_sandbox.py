@@ -169,6 +169,18 @@ def test_jail_that_is_killed_from_outside_is_replaced() -> None:
         assert _run(pool, "def f():\n    return 1").value == 1
 
 
+def test_interrupted_exchange_leaves_nothing_for_the_next_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with SandboxPool(workers=1) as pool:
+        with monkeypatch.context() as patch:
+            patch.setattr("skyt.sandbox.keeper.Jail._drain", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                _run(pool, "def f():\n    return 'old'")
+        assert _run(pool, "def f():\n    return 'new'").value == "new"
+
+
 def test_jail_dies_with_its_owner(tmp_path: Path) -> None:
     script = (
         "import os, signal\nfrom skyt.sandbox import SandboxPool\npool = SandboxPool(workers=1)\n"

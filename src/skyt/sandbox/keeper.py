@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from homeostat.errors import UserError
-from skyt.sandbox.jail import HEADER
+from skyt.sandbox.jail import HEADER, PATIENCE
 from skyt.sandbox.job import Job, Limits
 from skyt.sandbox.results import CallResult, parse
 
@@ -114,9 +114,17 @@ class Jail:
         return parse(bytes(output), job.calls.count, ending)
 
     def _exchange(self, request: bytes, limits: Limits) -> tuple[bytearray, dict[str, Any] | None, str]:
+        """One request and its answer. Interrupted halfway, the jail is replaced: its pipes hold leftovers."""
+        try:
+            return self._converse(request, limits)
+        except BaseException:
+            self._restart()
+            raise
+
+    def _converse(self, request: bytes, limits: Limits) -> tuple[bytearray, dict[str, Any] | None, str]:
         """Send a request while reading results; the warden's report ends it."""
         output, unsent, most = bytearray(), memoryview(request), limits.output_bytes
-        deadline = time.monotonic() + limits.wall_seconds + 5.0
+        deadline = time.monotonic() + PATIENCE * limits.wall_seconds + 5.0
         os.set_blocking(self._requests, False)
         while True:
             if time.monotonic() > deadline:
