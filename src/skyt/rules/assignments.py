@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skyt.rules.branches import replaced
 from skyt.rules.conditions import binding_order
-from skyt.rules.effects import conflict
+from skyt.rules.effects import conflict, test_effects
 from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
 from skyt.rules.syntax import (
@@ -352,7 +352,7 @@ def default_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         if simple_target(t.body[0]) != name or count_reads(t, name) or not private(name, place):
             continue
         assert isinstance(s, ast.Assign)
-        value, test = place.scope.effects(s.value), place.scope.effects(t.test)
+        value, test = place.scope.effects(s.value), test_effects(t.test, place.scope)
         if value.total and not conflict(test, value, place.scope):
             return [*body[:i], ast.If(test=t.test, body=t.body, orelse=[s]), *body[i + 2 :]]
     return None

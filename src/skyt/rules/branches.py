@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.rules.effects import conflict, test_effects
 from skyt.rules.registry import Place, block
 from skyt.rules.syntax import (
     clone,
@@ -196,9 +197,7 @@ def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, ast.If) and s.orelse and same(s.body[0], s.orelse[0]):
             first = place.scope.effects(s.body[0])
-            test = place.scope.effects(s.test)
-            from skyt.rules.effects import conflict
-
+            test = test_effects(s.test, place.scope)
             if test.pure and not first.other and not conflict(first, test, place.scope):
                 then, other = s.body[1:] or [ast.Pass()], s.orelse[1:]
                 return replaced(body, i, s.body[0], branch(s.test, then, other))

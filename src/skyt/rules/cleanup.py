@@ -31,6 +31,7 @@ FREE_MODULES = MODULES | {
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
+    before = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
     for node in walk(context.tree):
         if isinstance(node, ast.FunctionDef):
             if node.returns is not None:
@@ -45,7 +46,8 @@ def drop_annotations(context: Context) -> bool:
                 kept = [_plain(s) for s in body]
                 setattr(node, name, [s for s in kept if s is not None] or [ast.Pass()])
     if changed:
-        context.record("drop-annotations", "", "")
+        after = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
+        context.record("drop-annotations", "\n".join(before), "\n".join(after))
     return changed
 
 

@@ -237,6 +237,14 @@ def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
     return found
 
 
+def test_effects(node: ast.expr, scope: Scope) -> Effects:
+    """The effects of asking whether an expression is true: a container is read to see whether it is empty."""
+    found = effects(node, scope)
+    if scope.type_of(node) not in IMMUTABLE:
+        found.heap_reads.add(root(node))
+    return found
+
+
 def conflict(first: Effects, second: Effects, scope: Scope) -> bool:
     """Whether swapping two adjacent computations could be seen."""
     if first.jumps or second.jumps:
@@ -328,13 +336,19 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.fails()
         if scope.type_of(node.iter) not in IMMUTABLE:
             found.heap_reads.add(root(node.iter))
+        for condition in getattr(node, "ifs", ()):
+            if scope.type_of(condition) not in IMMUTABLE:
+                found.heap_reads.add(root(condition))
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         found.writes -= own
         found.reads -= own
     elif isinstance(node, ast.UnaryOp | ast.BoolOp | ast.If | ast.IfExp):
         _add_truth(node, scope, found)
-    elif isinstance(node, ast.Return | ast.Break | ast.Continue | ast.While):
+    elif isinstance(node, ast.While):
+        _add_truth(node, scope, found)
+        found.jumps = True
+    elif isinstance(node, ast.Return | ast.Break | ast.Continue):
         found.jumps = True
     elif isinstance(node, ast.Raise | ast.Assert):
         found.jumps = True

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from skyt.rules.bounds import EVERYTHING, Interval, interval
-from skyt.rules.effects import Effects, disturbs, effects
+from skyt.rules.effects import Effects, disturbs, effects, test_effects
 from skyt.rules.program import FunctionInfo, Program
 from skyt.rules.syntax import int_value, is_none, read_names, same
 from skyt.rules.types import ANY, IMMUTABLE, Type, is_int, kind
@@ -59,7 +59,7 @@ class Scope:
         if read_names(condition) & changed.writes:
             return False
         return not (changed.heap_writes or changed.other) or not disturbs(
-            changed, effects(condition, self), self
+            changed, test_effects(condition, self), self
         )
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
