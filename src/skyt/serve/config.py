@@ -54,6 +54,9 @@ class LocalUpstream(ConfigModel):
     model: ModelConfig = ModelConfig()
     max_new_tokens: int = Field(320, ge=1, description="when the request does not say")
     max_waiting: int = Field(32, ge=0, description="requests waiting for the model before 429")
+    threads: int | None = Field(
+        None, ge=1, description="processor threads of the model; none: torch's choice"
+    )
 
 
 class Limits(ConfigModel):

@@ -55,7 +55,7 @@ class LocalUpstreamModel:
         self.default_model: str | None = config.model.name
         self._config, self._model, self._tokenizer, self._observe = config, model, tokenizer, observe
         self._gate = Gate(1, config.max_waiting)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = ThreadPoolExecutor(1, "model", initializer=_limit_threads, initargs=(config.threads,))
 
     @classmethod
     def load(
@@ -233,6 +233,14 @@ class LocalUpstreamModel:
             stop=_stop(body.get("stop")),
             include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         )
+
+
+def _limit_threads(threads: int | None) -> None:
+    """In the model's own thread: torch keeps the number for each thread that calls it."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
 
 
 class _Cancelled:

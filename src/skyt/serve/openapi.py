@@ -67,7 +67,7 @@ def _generation(schema: str, summary: str) -> dict[str, Any]:
                             "properties": {"skyt": {"$ref": "#/components/schemas/Skyt"}},
                         }
                     },
-                    "text/event-stream": {"schema": _TEXT},
+                    "text/event-stream": {"schema": {}},
                 },
             },
             **answers,

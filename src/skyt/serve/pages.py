@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from homeostat.report import blocks
 from homeostat.report.page import asset, script
 from skyt.database import live
 from skyt.serve.auth import require
@@ -47,6 +49,7 @@ def routes(service: Service) -> dict[str, Handler]:
         "/": pages.page,
         "/page.js": pages.code,
         "/page.css": pages.style,
+        "/favicon.ico": pages.icon,
         "/openapi.json": pages.openapi,
         "/api/status": pages.status,
         "/api/samples": pages.samples,
@@ -68,7 +71,10 @@ class Pages:
         return _file(script(boot="live.js", package="skyt.serve"), "text/javascript")
 
     async def style(self, request: Request) -> Response:
-        return _file(asset("report.css"), "text/css")
+        return _file(asset("report.css") + asset("live.css", "skyt.serve"), "text/css")
+
+    async def icon(self, request: Request) -> Response:
+        return Response(status_code=204)
 
     async def openapi(self, request: Request) -> Response:
         return _json(description())
@@ -99,7 +105,8 @@ class Pages:
 
     async def history(self, request: Request) -> Response:
         contract = await self._contract(request)
-        return _json({"snapshots": await asyncio.to_thread(live.history, self._store, contract)})
+        snapshots = await asyncio.to_thread(live.history, self._store, contract)
+        return _json({"snapshots": snapshots, "chart": _chart(contract, snapshots) if snapshots else None})
 
     async def _contract(self, request: Request) -> str:
         key = await self._service.guard.check(request.headers)
@@ -108,6 +115,36 @@ class Pages:
             raise ApiError(404, "no such contract", code="contract_not_found", param="contract")
         require(key, contract)
         return contract
+
+
+def _chart(contract: str, snapshots: list[dict[str, Any]]) -> dict[str, Any]:
+    """The report's kind of chart: shares and distances against minutes since the first snapshot."""
+    times = [datetime.fromisoformat(snapshot["timestamp"]) for snapshot in snapshots]
+    minutes = [(time - times[0]).total_seconds() / 60 for time in times]
+
+    def lines(*names: str) -> list[dict[str, Any]]:
+        return [
+            blocks.series(
+                name,
+                [(x, snapshot[name], None, None) for x, snapshot in zip(minutes, snapshots, strict=True)],
+            )
+            for name in names
+        ]
+
+    shares = lines("R_raw", "R_anchor", "P_tau_pre", "P_tau_post", "rescue_rate")
+    distances = lines("mu_pre", "mu_post")
+    return blocks.chart(
+        "history",
+        "Over time",
+        [
+            blocks.panel("Shares", shares, y_label="share"),
+            blocks.panel("Mean distance to the canon", distances, y_label="distance"),
+        ],
+        x="minutes",
+        y="share or distance",
+        y_limits=(0.0, 1.0),
+        note=f"Snapshots of {contract}, in minutes from the first one.",
+    )
 
 
 def _limit(text: str) -> int:

@@ -60,20 +60,6 @@ async function choose(contract) {
   detail.scrollIntoView({ behavior: "smooth" });
 }
 
-function historyChart(contract, snapshots) {
-  const from = Date.parse(snapshots[0].timestamp);
-  const minutes = (s) => (Date.parse(s.timestamp) - from) / 60000;
-  const series = (names) => names.map((name) => ({ name, variant: null, points: snapshots.map((s) => [minutes(s), s[name], null, null]) }));
-  return drawChart({
-    id: "history", mode: "line", title: "Over time", note: `Snapshots of ${contract}, minutes from the first one.`,
-    x: { label: "minutes", scale: "linear" }, y: { label: "share or distance", scale: "linear", limits: [0, 1] },
-    panels: [
-      { title: "Shares", group: null, y: "share", series: series(["R_raw", "R_anchor", "P_tau_pre", "P_tau_post", "rescue_rate"]) },
-      { title: "Mean distance to the canon", group: null, y: "distance", series: series(["mu_pre", "mu_post"]) },
-    ],
-  });
-}
-
 function drawSample(s, canon) {
   const what = `${s.sample_id} · d ${format(s.d_pre, 3)} → ${format(s.d_post, 3)} · ${s.evidence} · ${s.oracle_pre.compliant ? "compliant" : "not compliant"} · ${s.timestamp}`;
   const texts = [s.raw_output, s.normalized_post, canon];
@@ -91,10 +77,10 @@ async function drawDetail() {
   const [history, latest] = await Promise.all([ask(`/api/history?${query}`), ask(`/api/samples?${query}&limit=20`)]);
   const mark = `${contract} ${history.snapshots.length} ${latest.samples.length ? latest.samples[0].sample_id : ""}`;
   if (mark === live.shown || contract !== live.contract) return;  // nothing new: leave what the reader has open
-  live.shown = mark;
   replace(detail, h("h2", {}, contract),
-    history.snapshots.length ? historyChart(contract, history.snapshots) : h("p", { class: "missing" }, "No snapshot yet: the first is kept within seconds of the first sample."),
+    history.snapshots.length ? drawChart(history.chart) : h("p", { class: "missing" }, "No snapshot yet: the first is kept within seconds of the first sample."),
     h("h3", {}, "Latest samples"), latest.samples.map((s) => drawSample(s, latest.canon)));
+  live.shown = mark;
 }
 
 async function refresh() {
@@ -116,6 +102,6 @@ async function refresh() {
   live.timer = setTimeout(refresh, EVERY_MS);
 }
 
-replace(document.body, bar(), h("div", { class: "frame wide" }, main));
+replace(document.body, bar(), h("div", { class: "live" }, main));
 layOut();
 refresh().then(() => { document.documentElement.dataset.ready = "yes"; });
