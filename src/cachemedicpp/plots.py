@@ -176,7 +176,7 @@ def logit_sensitivity(metrics: Record) -> Any:
         xlabel="perturbation norm δ (δ = 0: drift on the clean state)",
         ylabel=f"‖z(S + δ) − z(S)‖₂, top {top} logits" if top else "‖z(S + δ) − z(S)‖₂",
     )
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left")
     above = axes.twiny()
     above.set_xscale("symlog", linthresh=small)
     above.set_xlim(axes.get_xlim())
