@@ -8,11 +8,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from cachemedicpp.eval_config import DataConfig, EvalConfig, StabilityConfig
-from homeostat import atomic
 from homeostat.config import ConfigModel
 from homeostat.errors import UserError
 from homeostat.models import ModelConfig
-from homeostat.resources import resource
 
 CorruptionType = Literal[
     "gaussian",
@@ -193,12 +191,3 @@ class MedicConfig(ConfigModel):
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     stability: StabilityConfig = StabilityConfig()
-
-
-def write_schema() -> None:
-    """Write `schemas/config.schema.json` of a checkout again after a change here."""
-    atomic.write_json(resource("schemas") / "config.schema.json", MedicConfig.model_json_schema())
-
-
-if __name__ == "__main__":
-    write_schema()

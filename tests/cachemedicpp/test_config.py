@@ -26,11 +26,6 @@ def test_shipped_configurations_are_valid(name: str) -> None:
     jsonschema.validate(resolved(config), schema)
 
 
-def test_the_config_schema_is_the_one_of_the_code() -> None:
-    stored = json.loads(resource("schemas/config.schema.json").read_text(encoding="utf-8"))
-    assert stored == MedicConfig.model_json_schema(), "run `python -m cachemedicpp.config` to write it again"
-
-
 def test_the_default_mixture_file_is_the_default() -> None:
     config = load_config(MedicConfig, "corruption/default_mix")
     assert config.corruption == MedicConfig().corruption

@@ -78,5 +78,33 @@ def demo(
     run_demo(config, out or default_run_dir("demo"))
 
 
+@app.command()
+def joint(
+    config: Annotated[
+        str, typer.Argument(help="A YAML file, or the name of one that comes with the program.")
+    ] = "joint",
+    out: Annotated[Path | None, typer.Option(help="Run directory (default: runs/joint-<time>).")] = None,
+    workers: Annotated[int, typer.Option(help="Sandbox workers; changes no record.")] = 2,
+    overrides: Overrides = None,
+) -> None:
+    """Write code from clean, damaged and repaired KV caches, and measure what damage and repair do to it.
+
+    For every contract the model's cache of the prompt is damaged at rising severities and repaired by each
+    defence; skyt judges and anchors what the model then writes. `joint-small` takes minutes on two cores.
+    """
+    from rich.console import Console
+
+    from homeostat.config import load_config
+    from homeostat.joint.config import JointConfig
+    from homeostat.joint.experiment import run_joint
+    from homeostat.joint.table import terminal_table
+
+    folder = out or default_run_dir("joint")
+    metrics = run_joint(load_config(JointConfig, config, overrides or ()), folder, config, workers)
+    console = Console()
+    console.print(terminal_table(metrics))
+    console.print(f"Run directory: [bold]{escape(str(folder))}[/bold]", soft_wrap=True)
+
+
 def main() -> None:
     run(app)

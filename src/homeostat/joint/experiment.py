@@ -1,0 +1,115 @@
+"""The joint experiment from end to end: write code in every arm, measure it with skyt, compare the arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache as cached
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cachemedicpp.corruption import CorruptionFamily
+from cachemedicpp.data import load_text
+from cachemedicpp.defences import Defence, Guarded, from_repair, heuristics
+from cachemedicpp.gaussian import calibrate, store
+from cachemedicpp.repair import load_repair
+from cachemedicpp.state import Geometry
+from cachemedicpp.training.windows import Windows
+from homeostat.errors import UserError, nearest
+from homeostat.joint.config import Arm, JointConfig
+from homeostat.joint.figure import draw
+from homeostat.joint.measures import compare
+from homeostat.joint.sampling import Writer
+from homeostat.progress import progress
+from homeostat.records import Record
+from homeostat.rundir import RunDir, open_run
+from skyt.contract import Contract, load_contract
+from skyt.generators.base import Generation
+from skyt.pipeline import measure
+from skyt.summary import summarise
+from skyt.workbench import Workbench
+
+METRICS = "joint_metrics"
+
+
+def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
+    """Run the experiment into `out`, or go on with the one that is there. Returns the metrics."""
+    contracts = {name: load_contract(name) for name in config.contracts}
+    model, tokenizer = config.model.load()
+    defences = build_defences(config, model, tokenizer)
+    with open_run(out, command="homeostat joint", config=config, config_path=config_path) as run:
+        generations = _write(run, config, model, tokenizer, contracts, defences)
+        with Workbench(config.measure, workers) as bench:
+            measure(run, generations, contracts, bench, mode="joint")
+        settings = {"type": config.type, "samples": config.samples, "temperature": config.temperature}
+        summarise(run, config.measure.tau, settings)
+        metrics = compare(run.path / "samples.jsonl", config)
+        run.write_metrics(METRICS, metrics, {**settings, "model": config.model.name})
+        draw(metrics, run.figures)
+        run.finish()
+    return metrics
+
+
+def build_defences(config: JointConfig, model: Any, tokenizer: Any) -> dict[str, Defence]:
+    """Defences by name; a name that is a folder is a saved operator."""
+    layers = tuple(range(Geometry.of(model).layers))
+    simple = {defence.name: defence for defence in (Defence(), Guarded(), *heuristics(layers, oracle=False))}
+    chosen: dict[str, Defence] = {}
+    for name in config.defences:
+        if name in simple:
+            chosen[name] = simple[name]
+        elif name == "G":
+            chosen[name] = _calibrated(config, model, tokenizer)
+        elif Path(name).is_dir():
+            chosen[name] = from_repair(Path(name).name, load_repair(name, model))
+        else:
+            known = [*simple, "G"]
+            raise UserError(
+                f"unknown defence {name!r}; {nearest(name, known)} (or the folder of an operator)"
+            )
+    return chosen
+
+
+def _calibrated(config: JointConfig, model: Any, tokenizer: Any) -> Defence:
+    """Operator G, fitted on ordinary text that has nothing to do with the prompts."""
+    corpus = load_text(config.data, "train")
+    windows = Windows.of(corpus, tokenizer, config.calibration_len).spread(config.calibration_windows)
+    operator = store.make(calibrate(model, windows), model, {"text": corpus.source.as_record()})
+    return from_repair("G", operator)
+
+
+def _write(
+    run: RunDir,
+    config: JointConfig,
+    model: Any,
+    tokenizer: Any,
+    contracts: Mapping[str, Contract],
+    defences: Mapping[str, Defence],
+) -> list[Generation]:
+    """Every generation, the clean arm first so that canons come from it; each (contract, arm) is a stage."""
+    geometry = Geometry.of(model)
+    family = CorruptionFamily.build(
+        config.corruption, model, tokenizer, tuple(range(geometry.layers)), config.seed
+    )
+    texts: dict[tuple[str, Arm], list[str]] = {}
+    with progress("writing code", total=len(contracts) * len(config.arms)) as bar:
+        for name, contract in contracts.items():
+            writer = cached(partial(Writer, config, model, tokenizer, family, _prompt(contract, config)))
+            for number, arm in enumerate(config.arms):
+                defence = defences.get(arm.defence, Defence())
+                texts[name, arm] = run.once(f"{name}-{number:03d}", partial(_write_arm, writer, arm, defence))
+                bar.advance(note=f"{name}, {arm.label}")
+    return [
+        Generation(name, arm.label, config.temperature, sample, text)
+        for arm in config.arms
+        for name in contracts
+        for sample, text in enumerate(texts[name, arm])
+    ]
+
+
+def _write_arm(writer: Callable[[], Writer], arm: Arm, defence: Defence) -> list[str]:
+    return writer().write(arm, defence)
+
+
+def _prompt(contract: Contract, config: JointConfig) -> str:
+    return contract.prompt.strip() + config.prompt_suffix

@@ -1,0 +1,65 @@
+"""What each arm came to, over all contracts, with intervals, from the samples on record."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from homeostat import stats
+from homeostat.joint.config import Arm, JointConfig
+from homeostat.records import Record, read_jsonl
+
+_RESAMPLES = 1000
+
+
+def compare(samples: Path, config: JointConfig) -> Record:
+    """`joint.arms`: one entry an arm, the clean one first."""
+    by_arm: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in read_jsonl(samples):
+        by_arm[record["model"]][record["contract_id"]].append(record)
+    return {"joint.arms": [_arm(arm, by_arm[arm.label], config.seed) for arm in config.arms]}
+
+
+def _arm(arm: Arm, contracts: dict[str, list[Record]], seed: int) -> Record:
+    rows = [row for group in contracts.values() for row in group]
+    passed = sum(bool(row["oracle_pre"]["compliant"]) for row in rows)
+    anchored = sum(row["d_post"] == 0.0 for row in rows)
+    anchored_before = sum(row["d_pre"] == 0.0 for row in rows)
+    return {
+        "label": arm.label,
+        "epsilon": arm.epsilon,
+        "defence": arm.defence,
+        "n": len(rows),
+        "oracle_pass": stats.wilson(passed, len(rows)).as_record(),
+        "r_raw": r_raw([[row["signature_pre"] for row in group] for group in contracts.values()], seed),
+        "r_anchor_pre": stats.wilson(anchored_before, len(rows)).as_record(),
+        "r_anchor": stats.wilson(anchored, len(rows)).as_record(),
+        "mu_pre": stats.bootstrap([row["d_pre"] for row in rows], seed=seed).as_record(),
+        "mu_post": stats.bootstrap([row["d_post"] for row in rows], seed=seed).as_record(),
+    }
+
+
+def r_raw(signatures: list[list[str]], seed: int = 0) -> dict[str, Any]:
+    """Modal share of signatures, averaged over contracts; samples are resampled within each contract.
+
+    Resampling with replacement repeats signatures, which biases a modal share upwards, so the interval is the
+    basic (reflected) bootstrap one, cut to [0, 1].
+    """
+    estimate = float(np.mean([_modal(group) for group in signatures]))
+    rng = np.random.default_rng(seed)
+    draws = [
+        np.mean(
+            [_modal([group[i] for i in rng.integers(len(group), size=len(group))]) for group in signatures]
+        )
+        for _ in range(_RESAMPLES)
+    ]
+    low, high = np.percentile(draws, [2.5, 97.5])
+    reflected = (2 * estimate - high, 2 * estimate - low)
+    return stats.Interval(estimate, *(float(np.clip(x, 0.0, 1.0)) for x in reflected)).as_record()
+
+
+def _modal(signatures: list[str]) -> float:
+    return max(Counter(signatures).values()) / len(signatures)

@@ -1,0 +1,30 @@
+"""The joint experiment's table: for the terminal, and for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from homeostat.records import Record
+
+COLUMNS = {"oracle_pass": "oracle pass", "r_raw": "R_raw", "r_anchor": "R_anchor", "mu_post": "mu_post"}
+
+
+def terminal_table(metrics: Record) -> Table:
+    arms = metrics["joint.arms"]
+    table = Table(title="Code written from a damaged KV cache (95 % intervals)", title_justify="left")
+    table.add_column("epsilon", justify="right")
+    table.add_column("defence")
+    for name in COLUMNS.values():
+        table.add_column(name, justify="right")
+    for arm in arms:
+        defence = "clean" if arm["epsilon"] == 0 else Path(arm["defence"]).name
+        table.add_row(f"{arm['epsilon']:g}", escape(defence), *(_cell(arm[key]) for key in COLUMNS))
+    return table
+
+
+def _cell(interval: dict[str, Any]) -> str:
+    return f"{interval['estimate']:.2f} [{interval['low']:.2f}, {interval['high']:.2f}]".replace("[", r"\[")
