@@ -124,8 +124,11 @@ def _repeatability(samples: Sequence[dict[str, Any]], prompts: Sequence[str]) ->
     }
 
 
-def cache_run(path: Path, *, seed: int = 0, finish: bool = True) -> Path:
-    """A cachemedicpp run: made-up scores, turned into metrics by the system's own code."""
+def cache_run(path: Path, *, seed: int = 0, finish: bool = True, into: bool = False) -> Path:
+    """A cachemedicpp run: made-up scores, turned into metrics by the system's own code.
+
+    With `into` the metrics are added to the run that is at `path` already.
+    """
     from cachemedicpp.grid import grid_cells
     from cachemedicpp.robustness import Robustness, TaskScores
     from cachemedicpp.task_metrics import task_metrics
@@ -151,7 +154,7 @@ def cache_run(path: Path, *, seed: int = 0, finish: bool = True) -> Path:
         {"defence": d, "tokens_per_s": 30.0 - i, "relative_throughput": 1 - i / 30, "wall_s": 1.0}
         for i, d in enumerate(strength)
     ]
-    config = CacheConfig(seed=seed, repair={"family": "G"})
+    config = ExampleConfig() if into else CacheConfig(seed=seed, repair={"family": "G"})
     with open_run(path, command="homeostat cache run", config=config) as run:
         for step in range(5):
             run.log("train").append(step, loss_total=1.0 / (1 + step))

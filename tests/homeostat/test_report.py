@@ -26,6 +26,7 @@ from tests.homeostat.example_runs import (
 
 from homeostat.errors import UserError
 from homeostat.report import build, write_report
+from homeostat.report.build import key_figures, sparkline
 from homeostat.report.page import inert_json, packed
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.artifacts import latex_rows
@@ -223,3 +224,50 @@ def test_a_joint_run_shows_its_arms_first_and_then_the_code(tmp_path: Path) -> N
     panel = block(run, "joint-curves")["panels"][0]
     points = {s["name"]: [p[:2] for p in s["points"]] for s in panel["series"]}
     assert points == {"none": [[0.0, 0.9], [0.3, 0.2], [0.6, 0.1]], "G": [[0.0, 0.9], [0.3, 0.7], [0.6, 0.5]]}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = [
+    ("repeatability_metrics", ("skyt.overall", "skyt.prompts", "skyt.cells", "skyt.tests")),
+    (
+        "task_metrics",
+        ("robustness.score", "robustness.auc", "robustness.by_type", "clean_regression", "overhead"),
+    ),
+    (
+        "stability_metrics",
+        ("stability.logit_sensitivity", "stability.amplification_map", "stability.settings"),
+    ),
+    ("joint_metrics", ("joint.arms",)),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cache_run(joint_run(tmp_path_factory.mktemp("whole") / "run"), into=True)
+
+
+@given(data=st.data())
+def test_metrics_of_any_shape_make_a_page_and_a_summary(whole: Path, data: st.DataObject) -> None:
+    name, keys = data.draw(st.sampled_from(KEYS))
+    path = whole / "metrics" / f"{name}.json"
+    original = path.read_text()
+    record = json.loads(original)
+    key = data.draw(st.sampled_from(keys))
+    rows = record["metrics"].get(key)
+    strange = data.draw(JSON)
+    if isinstance(rows, list) and rows and isinstance(rows[0], dict) and data.draw(st.booleans()):
+        rows[0][data.draw(st.sampled_from(sorted(rows[0])))] = strange
+    else:
+        record["metrics"][key] = strange
+    try:
+        path.write_text(json.dumps(record))
+        report = build(whole, samples=False)
+        inert_json(report.data)
+        files = RunFiles(whole)
+        inert_json([key_figures(files), sparkline(files)])
+    finally:
+        path.write_text(original)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,9 @@ def test_links_out_of_the_runs_folder_are_not_followed(viewer: Viewer, root: Pat
     (root / "linked_folder").symlink_to(outside)
     (root / "one" / "metrics" / "linked.json").symlink_to(outside / "secret.json")
     (root / "one" / "logs").symlink_to(outside)
+    (outside / "figures").mkdir()
+    (outside / "figures" / "secret.png").write_bytes(SECRET.encode())
+    (root / "one" / "paper").symlink_to(outside)
     (root / "one" / "notes.json").symlink_to(outside / "secret.json")
     (root / "one" / "config_resolved.yaml").unlink()
     (root / "one" / "config_resolved.yaml").symlink_to(outside / "secret.json")
@@ -122,7 +126,7 @@ def test_links_out_of_the_runs_folder_are_not_followed(viewer: Viewer, root: Pat
         assert get(viewer, f"/files/{path}")[0] == 404
     for path in ("/api/runs", "/api/run?path=one", "/report?path=one", "/api/samples?path=one"):
         status, body, _ = get(viewer, path)
-        assert status == 200 and SECRET.encode() not in body
+        assert status == 200 and SECRET.encode() not in body and b64encode(SECRET.encode()) not in body
 
 
 def test_a_link_swapped_in_at_the_last_moment_is_not_followed_either(root: Path) -> None:

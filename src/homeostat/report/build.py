@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from homeostat import __version__
 from homeostat.report.blocks import Block
@@ -15,6 +17,8 @@ from homeostat.report.sections.run import model_name, moment, run_section
 from homeostat.report.sections.samples import ELEMENT, SAMPLES, pack_samples
 from homeostat.report.sections.system import System
 from homeostat.report.status import run_status
+
+T = TypeVar("T")
 
 # A run may have records of several; the first one here is what it is about.
 SYSTEMS = (joint.SYSTEM, cache.SYSTEM, code.SYSTEM)
@@ -34,9 +38,9 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     files = RunFiles(run_dir, inside)
     status = run_status(files)
     present = systems(files)
-    sections = [section for system in present for section in system.sections(files)]
+    sections = [section for system in present for section in _read(files, system, system.sections)]
     sections += _common(files, present, status)
-    verdicts = list(present[0].verdicts(files)) if present else []
+    verdicts = _read(files, present[0], present[0].verdicts) if present else []
     if status != "complete":
         verdicts.append(f"This run is {status}: what follows is what is on record so far.")
     with_samples = samples and (files.path / SAMPLES).exists()
@@ -61,12 +65,30 @@ def systems(files: RunFiles) -> list[System]:
 
 def key_figures(files: RunFiles) -> list[Block]:
     """The figures a list of runs and a comparison show, the most telling first."""
-    return [figure for system in systems(files) for figure in system.key_figures(files)]
+    return [figure for system in systems(files) for figure in _read(files, system, system.key_figures)]
 
 
 def sparkline(files: RunFiles) -> Block | None:
     """A handful of numbers that show a run at a glance: `label` and `values`."""
-    return next((found for system in systems(files) if (found := system.sparkline(files))), None)
+    for system in systems(files):
+        for found in _read(files, system, partial(_sparkline, system)):
+            if found is not None:
+                return found
+    return None
+
+
+def _sparkline(system: System, files: RunFiles) -> list[Block | None]:
+    return [system.sparkline(files)]
+
+
+def _read(files: RunFiles, system: System, part: Callable[[RunFiles], Iterable[T]]) -> list[T]:
+    """A part of a page. Metrics in a shape that cannot be shown become a problem, and the rest goes on."""
+    found: list[T] = []
+    try:
+        found.extend(part(files))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        files.problem(f"metrics of the {system.title}", f"cannot be shown ({type(error).__name__}: {error})")
+    return found
 
 
 def _common(files: RunFiles, present: list[System], status: str) -> list[Block]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from homeostat.errors import UserError
 from homeostat.records import Record
 
 RECORD = "run_record.json"
+_TAIL = 1_000_000  # bytes at the end of a log that hold its last line
 
 
 class RunFiles:
@@ -53,7 +55,7 @@ class RunFiles:
         try:
             loaded = yaml.safe_load(content)
         except yaml.YAMLError as error:
-            self._problem("config_resolved.yaml", error)
+            self.problem("config_resolved.yaml", error)
             return {}
         return loaded if isinstance(loaded, dict) else {}
 
@@ -78,10 +80,10 @@ class RunFiles:
         try:
             loaded = json.loads(content)
         except (json.JSONDecodeError, RecursionError) as error:
-            self._problem(relative, error)
+            self.problem(relative, error)
             return None
         if not isinstance(loaded, dict):
-            self._problem(relative, "is not a JSON object")
+            self.problem(relative, "is not a JSON object")
             return None
         return loaded
 
@@ -93,7 +95,7 @@ class RunFiles:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self._problem(relative, error)
+            self.problem(relative, error)
             return None
 
     def lines(self, relative: str) -> Iterator[Record]:
@@ -104,7 +106,7 @@ class RunFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._problem(relative, error)
+            self.problem(relative, error)
             return
         with file:
             for number, line in enumerate(file, start=1):
@@ -113,7 +115,7 @@ class RunFiles:
                 try:
                     record = json.loads(line)
                 except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-                    self._problem(f"{relative}, line {number}", error)
+                    self.problem(f"{relative}, line {number}", error)
                     continue
                 if isinstance(record, dict):
                     yield record
@@ -128,24 +130,38 @@ class RunFiles:
                 for row in csv.DictReader(content.splitlines(keepends=True))
             ]
         except csv.Error as error:
-            self._problem(relative, error)
+            self.problem(relative, error)
             return []
 
     def files(self, folder: str, suffix: str) -> list[Path]:
         """Plain files of a folder. Links are left out: a page shows what is in the run directory only."""
         base = self.path / folder
-        if base.is_symlink() or not base.is_dir():
+        if not base.is_dir() or base.resolve() != self.path.resolve() / folder:
             return []
         return sorted(p for p in base.glob(f"*{suffix}") if p.is_file() and not p.is_symlink())
+
+    def last_line(self, relative: str) -> Record | None:
+        """The last complete object of a log, read from the file's end."""
+        try:
+            self._refuse_outside(self.path / relative)
+            with (self.path / relative).open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _TAIL))
+                lines = file.read().rpartition(b"\n")[0].splitlines()
+            record = json.loads(lines[-1])
+        except (OSError, IndexError, ValueError, RecursionError):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def problem(self, what: str, error: Any) -> None:
+        """Remember something to be shown at the top of the page."""
+        message = f"{what}: {' '.join(str(error).split())}"
+        if message not in self.problems and len(self.problems) < 50:
+            self.problems.append(message)
 
     def _refuse_outside(self, path: Path) -> None:
         if self._inside is not None and not path.resolve().is_relative_to(self._inside):
             raise PermissionError("a link leads out of the runs folder, so it is not read")
-
-    def _problem(self, what: str, error: Any) -> None:
-        message = f"{what}: {' '.join(str(error).split())}"
-        if message not in self.problems and len(self.problems) < 50:
-            self.problems.append(message)
 
 
 def first(mapping: Any, *keys: str, default: Any = None) -> Any:

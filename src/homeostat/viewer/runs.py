@@ -110,7 +110,5 @@ def _last_event(files: RunFiles) -> str | None:
     if not logs:
         return None
     newest = max(logs, key=lambda p: p.stat().st_mtime_ns)
-    last = None
-    for last in files.lines(newest.relative_to(files.path).as_posix()):  # noqa: B007
-        pass
+    last = files.last_line(newest.relative_to(files.path).as_posix())
     return f"{last.get('phase')} {last.get('step')}" if last else None

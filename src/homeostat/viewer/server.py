@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import http.client
 import json
+import sys
 import webbrowser
 from collections.abc import Callable
 from http import HTTPStatus
@@ -42,6 +43,11 @@ class Viewer(ThreadingHTTPServer):
         except OSError as error:
             raise _cannot_listen(port, error) from error
         self.names = {f"{name}:{self.port}" for name in ("localhost", HOST, "[::1]")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader who leaves in the middle of an answer is no error; everything else is."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def port(self) -> int:

@@ -15,7 +15,7 @@ function drawChart(block) {
   const names = [...new Set(block.panels.flatMap((p) => p.series.map((s) => s.name)))];
   const variants = [...new Set(block.panels.flatMap((p) => p.series.map((s) => s.variant)))].filter((v) => v !== null);
   const groups = [...new Set(block.panels.map((p) => p.group))].filter((g) => g !== null);
-  const state = { off: new Set(block.off), offVariant: new Set(), group: groups[0] ?? null, log: block.y.scale === "log" };
+  const state = { off: new Set(block.off), offVariant: new Set(), group: groups[0] ?? null, log: block.y.scale === "log" ? true : null };
   const number = (s) => block.looks[s.name] ?? names.indexOf(s.name);
   const look = (s) => ({
     colour: number(s) % COLOURS,
@@ -25,12 +25,16 @@ function drawChart(block) {
   const shown = (s) => !state.off.has(s.name) && !state.offVariant.has(s.variant);
 
   const ordered = groups.length ? groups.flatMap((g) => block.panels.filter((p) => p.group === g)) : block.panels;
-  const panels = ordered.map((panel) => makePanel(block, panel, look, shown, state));
+  const panels = ordered.map((panel) => makePanel(block, panel, look, shown));
   const grid = h("div", { class: "panels" }, panels.map((p) => p.element));
+  const scale = toggle("log scale", state.log, (on) => { state.log = on; redraw(); });
   const redraw = () => {
+    const log = state.log ?? isWide(block, state.group, 100);
+    scale.setAttribute("aria-pressed", log ? "true" : "false");
+    scale.hidden = block.mode !== "line" || !(state.log || log || isWide(block, state.group, 10));
     for (const p of panels) {
       p.element.classList.toggle("away", p.group !== null && p.group !== state.group);
-      p.draw();
+      p.draw(log);
     }
     const count = panels.filter((p) => p.group === null || p.group === state.group).length;
     grid.classList.toggle("one", count === 1);
@@ -43,8 +47,7 @@ function drawChart(block) {
       "div",
       { class: "controls" },
       groups.length > 1 && choice("Show", groups, state.group, (g) => { state.group = g; redraw(); }),
-      block.mode === "line" && (state.log || isWide(block)) &&
-        toggle("log scale", state.log, (on) => { state.log = on; redraw(); }),
+      scale,
     ),
     names.length > 1 && legend(names, state.off, (n) => legendMark(look({ name: n, variant: null })), redraw),
     variants.length > 1 &&
@@ -56,11 +59,12 @@ function drawChart(block) {
   return figure;
 }
 
-// Whether a logarithmic axis would show anything that a linear one hides.
-function isWide(block) {
-  return block.panels.some((panel) => {
-    const sizes = panel.series.flatMap((s) => s.points.map((p) => p[1])).filter((v) => v !== null && v !== 0).map(Math.abs);
-    return sizes.length > 1 && Math.max(...sizes) > 20 * Math.min(...sizes) && block.y.limits === null;
+// Whether positive values of a panel span `times`, so that a logarithmic axis shows what a linear one hides.
+function isWide(block, group, times) {
+  if (block.y.limits !== null) return false;
+  return block.panels.filter((panel) => panel.group === group).some((panel) => {
+    const values = panel.series.flatMap((s) => s.points.map((p) => p[1])).filter((v) => v !== null);
+    return values.length > 1 && Math.min(...values) > 0 && Math.max(...values) > times * Math.min(...values);
   });
 }
 
@@ -118,25 +122,27 @@ function dashMark(dash) {
     svg("path", { d: "M1,6H29", class: "plain", "stroke-dasharray": dash || null }));
 }
 
-function makePanel(block, panel, look, shown, state) {
+function makePanel(block, panel, look, shown) {
   const tip = h("div", { class: "tip", hidden: true });
   const canvas = h("div", { class: "canvas" }, tip);
   const title = block.panels.length > 1 || panel.title !== block.title ? h("h4", { "data-group": panel.group }, panel.title) : null;
   const element = h("div", { class: "panel" }, title, canvas);
   let width = 0;
   let drawing = null;
-  const draw = () => {
+  let log = false;
+  const draw = (now) => {
+    log = now;
     const measured = Math.round(canvas.clientWidth) || 380;
     width = measured;
     const held = drawing && document.activeElement === drawing.root;
     tip.hidden = true;
-    drawing = drawPanel(block, panel, look, shown, state.log, measured, tip);
+    drawing = drawPanel(block, panel, look, shown, log, measured, tip);
     canvas.replaceChildren(drawing.root, tip);
     if (held) drawing.root.focus();
   };
   if (typeof ResizeObserver !== "undefined") {
     new ResizeObserver(() => {
-      if (canvas.clientWidth > 0 && Math.abs(canvas.clientWidth - width) > 6) draw();
+      if (canvas.clientWidth > 0 && Math.abs(canvas.clientWidth - width) > 6) draw(log);
     }).observe(canvas);
   }
   return { element, draw, group: panel.group };
