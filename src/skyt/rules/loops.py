@@ -19,6 +19,7 @@ from skyt.rules.syntax import (
     int_value,
     is_true,
     load,
+    mentions,
     own_breaks,
     read_names,
     same,
@@ -107,10 +108,10 @@ def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         found = _counter(s, scope)
         if found is None:
             continue
-        name, limit, step = found
+        name, limit, step, at = found
         if name in place.live_at(s) or own_breaks(s.body, (ast.Continue,)):
             continue
-        inner = s.body[:-1]
+        inner = [*s.body[:at], *s.body[at + 1 :]]
         written = {n for x in inner for n in stored_names(x)} | {name}
         if name in {n for x in inner for n in stored_names(x)} or read_names(limit) & written:
             continue
@@ -143,30 +144,39 @@ def _assigns(s: ast.stmt, name: str) -> bool:
     )
 
 
-def _counter(s: ast.While, scope: Scope) -> tuple[str, ast.expr, int] | None:
-    """(counter, exclusive limit, step) of a counting loop."""
-    test, last = s.test, s.body[-1]
-    if not (
-        isinstance(last, ast.Assign) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name)
-    ):
+def _counter(s: ast.While, scope: Scope) -> tuple[str, ast.expr, int, int] | None:
+    """(counter, exclusive limit, step, index of the stepping statement) of a counting loop."""
+    for at in range(len(s.body) - 1, -1, -1):
+        stepped = _step(s.body[at], scope)
+        if stepped is not None and not mentions(s.body[at + 1 :], {stepped[0]}):
+            limit = _limit(s.test, stepped[0], scope)
+            if limit is not None:
+                return stepped[0], limit, stepped[1], at
+    return None
+
+
+def _step(last: ast.stmt, scope: Scope) -> tuple[str, int] | None:
+    """(counter, step) of `i = i + step`."""
+    if not (isinstance(last, ast.Assign) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name)):
         return None
-    name = last.targets[0].id
-    value = last.value
+    name, value = last.targets[0].id, last.value
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and same(value.left, load(name))):
         return None
     step = int_value(value.right)
-    if step is None or step < 1 or not is_int(scope.type_of(load(name))):
-        return None
+    return None if step is None or step < 1 or not is_int(scope.type_of(load(name))) else (name, step)
+
+
+def _limit(test: ast.expr, name: str, scope: Scope) -> ast.expr | None:
+    """The exclusive limit of `while i < n`, `while i <= n`, `while i * i <= n`."""
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return None
     left, op, right = test.left, test.ops[0], test.comparators[0]
     if not same(left, load(name)) or not is_int(scope.type_of(right)):
-        square = _square_limit(test, name, scope)
-        return None if square is None else (name, square, step)
+        return _square_limit(test, name, scope)
     if isinstance(op, ast.Lt):
-        return name, right, step
+        return right
     if isinstance(op, ast.LtE):
-        return name, ast.BinOp(left=right, op=ast.Add(), right=ast.Constant(value=1)), step
+        return ast.BinOp(left=right, op=ast.Add(), right=ast.Constant(value=1))
     return None
 
 
