@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,40 +90,49 @@ def named(report: dict[str, Any], plan: Any, rows: int, state: KVState) -> dict[
     }
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Windows that run as one batch: their tokens, their clean prefix and their clean losses."""
+
+    ids: torch.Tensor
+    clean: KVState
+    losses: list[float]
+
+
+def prepare(model: Any, ids: torch.Tensor, batch: int) -> list[Chunk]:
+    """Every window prefilled and scored clean, once for all cells."""
+    chunks = []
+    for part in ids.split(batch):
+        clean = prefill(model, part)
+        chunks.append(Chunk(part, clean, loss(model, clean.cache(), part).tolist()))
+    return chunks
+
+
 def run_cell(
-    model: Any,
-    tokenizer: Any,
-    repair: Any,
-    ids: torch.Tensor,
-    cell: str,
-    scope: str,
-    guarded: int,
-    batch: int,
+    model: Any, tokenizer: Any, repair: Any, chunks: list[Chunk], cell: str, scope: str, guarded: int
 ) -> dict[str, Any]:
+    """Losses of each window without damage, damaged, and repaired in both ways."""
     kind, params = CELLS[cell]
     injection = None if kind == "none" else family(model, tokenizer, params, scope).at(kind)
     out: dict[str, list[float]] = {"clean": [], "none": [], "G": [], "guard": []}
     counts = {"damaged": 0, "hits": 0, "sound": 0, "false": 0}
-    for chunk in ids.split(batch):
-        clean = prefill(model, chunk)
-        cache = clean.cache()
-        plan = None if injection is None else injection.corrupt_cache(cache, sequence_keys(chunk[:, :PREFIX]))
+    for chunk in chunks:
+        cache, prefix = chunk.clean.cache(), chunk.ids[:, :PREFIX]
+        plan = None if injection is None else injection.corrupt_cache(cache, sequence_keys(prefix))
         damaged = KVState(cache)
-        out["clean"] += loss(model, clean.cache(), chunk).tolist()
-        out["none"] += (
-            out["clean"][-len(chunk) :] if plan is None else loss(model, damaged.cache(), chunk).tolist()
-        )
+        out["clean"] += chunk.losses
+        out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
         mended = damaged.cache()
         report = repair.repair_cache(mended)
-        for name, n in named(report, plan, len(chunk), clean).items():
+        for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
             counts[name] += n
-        out["G"] += loss(model, mended, chunk).tolist()
+        out["G"] += loss(model, mended, chunk.ids).tolist()
         if len(out["guard"]) < guarded:
             guard = Guard(model)
-            guard.watch(clean.cache(), chunk[:, :PREFIX])
+            guard.watch(chunk.clean.cache(), prefix)
             mended = damaged.cache()
             guard.heal(mended)
-            out["guard"] += loss(model, mended, chunk).tolist()
+            out["guard"] += loss(model, mended, chunk.ids).tolist()
     return {"cell": cell, "scope": scope, "losses": out, "named": counts}
 
 
@@ -175,9 +185,9 @@ def main() -> None:
     if missing:
         model, tokenizer = load_model(args.model)
         repair = load_repair(args.operator, model)
-        ids = windows(tokenizer, args.text, args.windows)
+        chunks = prepare(model, windows(tokenizer, args.text, args.windows), args.batch)
         for cell in missing:
-            result = run_cell(model, tokenizer, repair, ids, cell, args.scope, args.guard_windows, args.batch)
+            result = run_cell(model, tokenizer, repair, chunks, cell, args.scope, args.guard_windows)
             done[f"{args.scope}: {cell}"] = result
             atomic.write_json(args.out, done)
             print(row(result), flush=True)

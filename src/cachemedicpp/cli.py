@@ -82,3 +82,37 @@ def sweep(
     from cachemedicpp.sweep import sweep_command
 
     raise typer.Exit(sweep_command(config, out, engine, workers))
+
+
+@app.command()
+def calibrate(
+    model: Annotated[str, typer.Argument(help="Alias, hub id, local directory or GGUF file.")],
+    out: Annotated[Path, typer.Option(help="The folder of the operator.")],
+    text: Annotated[
+        str, typer.Option(help="A text file, or wikitext2 (its train split), or offline.")
+    ] = "wikitext2",
+    windows: Annotated[int, typer.Option(min=16, help="Windows of text to learn from.")] = 128,
+    length: Annotated[int, typer.Option(min=16, help="Tokens in a window.")] = 256,
+    reach: Annotated[
+        int | None, typer.Option(min=0, max=2, help="Neighbouring layers on either side; default: by tokens.")
+    ] = None,
+) -> None:
+    """Learn the statistics of repair operator G from ordinary text. No training, minutes."""
+    from cachemedicpp.gaussian.command import calibrate_command
+
+    calibrate_command(model, text, out, windows, length, reach)
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="A saved cache with its fingerprints.")],
+    text: Annotated[Path | None, typer.Option(help="Prefill this text and save its cache there.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model; by default the one that made the cache.")
+    ] = None,
+    heal: Annotated[bool, typer.Option("--heal", help="Recompute damaged blocks and save.")] = False,
+) -> None:
+    """Verify a KV cache on disk, block by block, and heal it. Exit code 1: it is damaged."""
+    from cachemedicpp.guard.command import check_command
+
+    raise typer.Exit(check_command(folder, text, model, heal))

@@ -34,13 +34,15 @@ class Noise:
         return self.level > 0
 
 
-def estimate(field: Field, tokens: Tokens, rows: int) -> Noise:
-    """Noise of every head in every block of the `rows` sequences."""
+def estimate(field: Field, tokens: Tokens, rows: int, judged: Tensor) -> Noise:
+    """Noise of every head in the `judged` blocks of the `rows` sequences."""
+    if not bool(judged.any()):
+        return Noise(torch.zeros(tokens.blocks, *tokens.x.shape[1:3]))
     typical, largest = field.stats.quiet
     seen = tokens.block_median(field.disturbance(tokens.x))
     seen = torch.where(seen.isnan(), typical, seen)  # [blocks, L, G]
     level = _non_negative((seen - typical).clamp(min=0).flatten(1), field.couplings).sqrt().view(seen.shape)
-    loud = (seen > GATE * largest) & (level > WORTH)
+    loud = (seen > GATE * largest) & (level > WORTH) & judged[:, None, None]
     return Noise(_pool(level, loud, rows))
 
 

@@ -108,14 +108,14 @@ class GaussianRepair(Repair):
         tokens = table(usable, real & ~sink, positions, (number, count), stats, stats.mean)
         found = outliers.in_head(tokens, lost[real & ~sink], self._head_precision)
         slope = fit.fits(tokens, stats)
-        outliers.across_heads(field, tokens, found)
-        levels = noise.estimate(field, tokens, rows)
         misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
         helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
+        found.dense |= helpless[:, None, None]
+        outliers.across_heads(field, tokens, found)
+        levels = noise.estimate(field, tokens, rows, ~helpless)
         tokens.x = noise.denoise(field, tokens, levels)
-        touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & ~helpless[tokens.block][
-            :, None, None, None
-        ]
+        judged = ~helpless[tokens.block][:, None, None, None]
+        touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & judged
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         where = (tokens.row, tokens.column)

@@ -91,6 +91,8 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: floa
     layers = range(tokens.x.shape[1])
     known = found.lost.clone()
     aside = _aside(found.dense, field)
+    if not bool(aside.any()):
+        return
     for number in range(_ROUNDS):
         hidden = (found.dense & aside.unsqueeze(-1))[tokens.block].unsqueeze(-1)  # [N, L, G, 1]
         gaps = found.lost | hidden

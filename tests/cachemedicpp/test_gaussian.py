@@ -1,0 +1,244 @@
+"""Operator G on tiny models: exact arithmetic of its parts, and what it must never do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cachemedicpp import KVState, Rotary, load_repair
+from cachemedicpp.gaussian import GaussianRepair, calibrate, exact, fit
+from cachemedicpp.gaussian.impute import fill
+from cachemedicpp.gaussian.rotation import Pairs, still
+from cachemedicpp.gaussian.store import make, save
+from cachemedicpp.state import write
+from homeostat.errors import UserError
+
+LENGTH = 96
+
+
+def text(rows: int, length: int = LENGTH, seed: int = 0) -> torch.Tensor:
+    """Token ids with few common and many rare ones, like text."""
+    generator = torch.Generator().manual_seed(seed)
+    return (3 + 250 * torch.rand(rows, length, generator=generator) ** 3).long()
+
+
+@pytest.fixture(scope="module", params=["tiny_llama", "tiny_gpt2"])
+def calibrated(request: pytest.FixtureRequest) -> tuple[Any, GaussianRepair]:
+    model = request.getfixturevalue(request.param)
+    return model, make(calibrate(model, text(96, seed=1), batch=32), model, {"text": "random"})
+
+
+@torch.no_grad()
+def stored(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> KVState:
+    places = None if mask is None else (mask.cumsum(-1) - 1).clamp(min=0)
+    options = {} if mask is None else {"attention_mask": mask, "position_ids": places}
+    return KVState(model(input_ids=ids, use_cache=True, **options).past_key_values)
+
+
+def damaged(state: KVState, damage: Any) -> Any:
+    cache = state.cache()
+    write(cache, {i: (damage(K.clone(), "K"), damage(V.clone(), "V")) for i, (K, V) in enumerate(state)})
+    return cache
+
+
+def distance(a: KVState, b: KVState) -> float:
+    return sum(
+        float((x - y).square().sum()) for p, q in zip(a, b, strict=True) for x, y in zip(p, q, strict=True)
+    )
+
+
+def zeros(share: float, seed: int = 3) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+
+    def damage(x: torch.Tensor, _: str) -> torch.Tensor:
+        return x.masked_fill(torch.rand(x.shape, generator=generator) < share, 0.0)
+
+    return damage
+
+
+def noise(level: float, seed: int = 4) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+
+    def damage(x: torch.Tensor, _: str) -> torch.Tensor:
+        rms = x.float().square().mean(-1, keepdim=True).sqrt()
+        return (x + level * rms * torch.randn(x.shape, generator=generator)).to(x.dtype)
+
+    return damage
+
+
+def test_rotation_read_off_the_model_is_the_models_own(tiny_llama: Any) -> None:
+    pairs, rotary = Pairs.probe(tiny_llama, 3, 16), Rotary(tiny_llama)
+    keys = torch.randn(1, 2, 50, 16, generator=torch.Generator().manual_seed(0))
+    positions = torch.arange(50).unsqueeze(0)
+    theirs = rotary.rotate(keys, positions)[0].transpose(0, 1)  # [T, H, d]
+    turn = pairs.at(positions[0], 0)
+    assert torch.allclose(turn.turn(keys[0].transpose(0, 1)), theirs, atol=1e-4)
+    assert torch.allclose(turn.back(theirs), keys[0].transpose(0, 1), atol=1e-4)
+
+
+def test_turned_precision_blocks_are_those_of_the_turned_matrix(tiny_llama: Any) -> None:
+    turn = Pairs.probe(tiny_llama, 3, 16).at(torch.tensor([7]), 0)
+    P = torch.randn(16, 16)
+    P = P @ P.T
+    R = turn.turn(torch.eye(16).unsqueeze(0))[0].T  # columns are turned unit vectors
+    whole = R @ P @ R.T
+    index = torch.tensor([[1, 9, 4]])
+    assert torch.allclose(turn.block(P, index)[0], whole[index[0]][:, index[0]], atol=1e-4)
+    assert torch.allclose(turn.diagonal(P)[0], whole.diagonal(), atol=1e-4)
+
+
+def test_fill_is_the_conditional_mean_worked_out_by_hand() -> None:
+    """Two variables of unit variance and correlation 0.8: a lost one is 0.8 times the other."""
+    P = torch.linalg.inv(torch.tensor([[1.0, 0.8], [0.8, 1.0]]))
+    x, lost = torch.tensor([[2.0, 99.0], [5.0, 1.0]]), torch.tensor([[False, True], [True, False]])
+    assert torch.allclose(fill(x, lost, P, still(2)), torch.tensor([[2.0, 1.6], [0.8, 1.0]]))
+
+
+def test_zeros_are_lost_unless_the_head_is_on_a_grid() -> None:
+    x = torch.randn(16, 1, 2, 16, generator=torch.Generator().manual_seed(0))
+    x[:, :, 1] = (x[:, :, 1] * 3).round() / 3
+    x[3, 0, 0, 5] = 0.0
+    gridded = exact.on_grid(x, torch.zeros(16, dtype=torch.long), 1, coarse=False)
+    assert gridded.tolist() == [[[False, True]]]
+    lost = exact.lost_elements(x, torch.ones(1, 2), gridded.expand(16, 1, 2))
+    assert lost.nonzero().tolist() == [[3, 0, 0, 5]]
+
+
+def test_a_clean_cache_keeps_its_bits_and_is_reported_sound(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+    state = stored(model, text(4, seed=7))
+    cache = state.cache()
+    report = repair.repair_cache(cache)
+    assert report["noisy"] == [] and report["misfits"] == [] and report["imputed"]["lost"] == 0
+    assert distance(KVState(cache), state) <= 1e-4 * float(state.norm().square().sum())
+
+
+@pytest.mark.parametrize(
+    "damage", [zeros(0.02), zeros(0.16), noise(0.64)], ids=["zeros", "many zeros", "noise"]
+)
+def test_damage_shrinks(calibrated: tuple[Any, GaussianRepair], damage: Any) -> None:
+    model, repair = calibrated
+    state = stored(model, text(3, seed=8))
+    cache = damaged(state, damage)
+    before = distance(KVState(cache), state)
+    repair.repair_cache(cache)
+    assert distance(KVState(cache), state) < 0.5 * before
+
+
+def test_non_finite_numbers_never_survive(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+    state = stored(model, text(2, seed=9))
+
+    def poison(x: torch.Tensor, _: str) -> torch.Tensor:
+        x[0, 0, 3:9] = torch.nan
+        x[1, 1, 40, 2] = torch.inf
+        return x
+
+    cache = damaged(state, poison)
+    repair.repair_cache(cache)
+    assert all(bool(x.isfinite().all()) for kv in KVState(cache) for x in kv)
+
+
+def test_a_rotated_head_is_named_and_no_other(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+    state = stored(model, text(2, seed=10))
+    turned, _ = torch.linalg.qr(torch.randn(16, 16, generator=torch.Generator().manual_seed(0)))
+    cache = state.cache()
+    K, V = state[1]
+    K = K.clone()
+    K[:, 1] = K[:, 1] @ turned
+    write(cache, {1: (K, V)})
+    told = repair.repair_cache(cache)["misfits"]
+    assert {(m["layer"], m["tensor"], m["head"]) for m in told} <= {(1, "K", 1)}
+    assert told or abs(float(repair.stats.mean[1, 1].norm())) < 1e-2  # a head without a shape has no misfit
+
+
+def test_a_sequence_is_repaired_the_same_alone_and_in_a_padded_batch(
+    calibrated: tuple[Any, GaussianRepair],
+) -> None:
+    model, repair = calibrated
+    ids = text(1, length=80, seed=11)
+    pad = 16
+    wide = torch.cat((torch.zeros(1, pad, dtype=torch.long), ids), 1)
+    mask = (torch.arange(96) >= pad).long().unsqueeze(0)
+    batch = stored(model, torch.cat((text(1, seed=12), wide)), torch.cat((torch.ones(1, 96).long(), mask)))
+    both = damaged(batch, noise(0.4))
+    rows = KVState(both)
+    cache = rows.rows([1]).cache()
+    for layer in cache.layers:
+        layer.keys, layer.values = layer.keys[:, :, pad:], layer.values[:, :, pad:]
+    repair.repair_cache(cache)
+    repair.repair_cache(both, torch.cat((torch.ones(1, 96).long(), mask)))
+    for a, b, c in zip(KVState(both), KVState(cache), rows, strict=True):
+        assert torch.allclose(a.K[1:, :, pad:], b.K, atol=1e-4) and torch.allclose(
+            a.V[1:, :, pad:], b.V, atol=1e-4
+        )
+        assert torch.equal(a.K[1, :, :pad], c.K[1, :, :pad]), "padding is not touched"
+
+
+def test_bfloat16_caches_are_repaired_and_stay_bfloat16(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+    state = stored(model, text(2, seed=13))
+    half = state.replace({i: (K.bfloat16(), V.bfloat16()) for i, (K, V) in enumerate(state)})
+    clean = half.cache()
+    assert repair.repair_cache(clean)["noisy"] == []
+    cache = damaged(half, zeros(0.05))
+    before = distance(KVState(cache), half)
+    repair.repair_cache(cache)
+    assert KVState(cache)[0].K.dtype == torch.bfloat16
+    assert distance(KVState(cache), half) < 0.5 * before
+
+
+def test_it_is_the_same_after_saving_and_loading(
+    calibrated: tuple[Any, GaussianRepair], tmp_path: Path
+) -> None:
+    model, repair = calibrated
+    save(repair, tmp_path / "G")
+    again = load_repair(tmp_path / "G", model)
+    caches = [damaged(stored(model, text(1, seed=14)), noise(0.5)) for _ in range(2)]
+    repair.repair_cache(caches[0])
+    again.repair_cache(caches[1])
+    assert distance(KVState(caches[0]), KVState(caches[1])) == 0.0
+
+
+def test_other_shapes_and_short_texts_are_refused(tiny_llama: Any, tiny_gpt2: Any) -> None:
+    with pytest.raises(UserError, match="calibration needs at least"):
+        calibrate(tiny_llama, text(3))
+    repair = make(calibrate(tiny_llama, text(32), batch=32), tiny_llama, {})
+    with pytest.raises(UserError, match="2 KV heads"):
+        repair.check(tiny_gpt2)
+    with pytest.raises(UserError, match="was calibrated for 3 layers × 2 KV heads"):
+        repair.repair_cache(stored(tiny_gpt2, text(1)).cache())
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**16), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_no_finite_cache_becomes_non_finite(tiny_llama: Any, seed: int, scale: float) -> None:
+    repair = _shared(tiny_llama)
+    generator = torch.Generator().manual_seed(seed)
+    cache = damaged(
+        stored(tiny_llama, text(1, length=40)), lambda x, _: scale * torch.randn(x.shape, generator=generator)
+    )
+    repair.repair_cache(cache)
+    assert all(bool(x.isfinite().all()) for kv in KVState(cache) for x in kv)
+
+
+_SHARED: list[GaussianRepair] = []
+
+
+def _shared(model: Any) -> GaussianRepair:
+    if not _SHARED:
+        _SHARED.append(make(calibrate(model, text(32), batch=32), model, {}))
+    return _SHARED[0]
+
+
+def test_named_heads_need_more_than_one_misfitting_block() -> None:
+    blocks = torch.ones(1, 4, 1, 2)
+    blocks[0, 1, 0, 0] = 0.0
+    blocks[0, 1:3, 0, 1] = 0.0
+    assert fit.misfits(blocks).sum((0, 1, 2)).tolist() == [0, 2]
