@@ -1,7 +1,7 @@
 """Replay against the obvious way, in one run: the command on recorded rows, and a process a sample.
 
-Run as `python -m benchmarks.replay_speed FILE.jsonl[.gz] [CANONS.json]`. The obvious way starts an interpreter
-for each sample and makes the oracle's generated calls in it, without a jail, a rule or a record; it is timed on
+Run as `python -m benchmarks.replay_speed FILE.jsonl[.gz] [CANONS.json]`. The obvious way starts a
+process for each sample and makes the generated calls in it, without a jail, a rule or a record; timed on
 rows drawn evenly from the file and scaled to all of them.
 """
 

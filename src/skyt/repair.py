@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from skyt.distance import Distance, Measured
 
 MAX_ROUNDS = 6
-MAX_RULES = 60  # distinct rules tried one by one in a round
+MAX_RULES = 20  # distinct rules tried one by one in a round
 
 
 @dataclass(frozen=True)

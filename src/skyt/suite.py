@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from homeostat.config import resolved
-from homeostat.engine import EngineName, run_tasks
+from homeostat.engine import EngineName, Outcome, run_tasks
 from homeostat.errors import UserError
 from homeostat.records import Record
 from homeostat.rundir import open_run
@@ -86,12 +86,20 @@ def _generate_and_measure(
         items = [resolved(job) for job in jobs]
         workers = 1 if engine == "local" and _loads_models(cells) else around.processes
         outcomes = run_tasks(collect_cell, items, engine=engine, workers=workers, label="generating")
-        failures = [line for o in outcomes for line in (o.value or [] if o.ok else [o.error or "failed"])]
+        failures = [line for outcome in outcomes for line in _failures(outcome)]
         generations = [generation for job in jobs for generation in job.generations()]
         if failures:
             return Generated(None, failures, len(generations), n * len(jobs))
         metrics = measure_and_report(run, generations, contracts, config, around, mode=mode)
     return Generated(metrics, [], len(generations), n * len(jobs))
+
+
+def _failures(outcome: Outcome[list[str]]) -> list[str]:
+    """What a cell could not generate. The user's mistakes stop the run in one line, bugs with a traceback."""
+    mistake = "homeostat.errors.UserError: "
+    if not outcome.ok and (outcome.error or "").startswith(mistake):
+        raise UserError((outcome.error or "").removeprefix(mistake))
+    return outcome.unwrap()
 
 
 def _loads_models(cells: Sequence[tuple[Contract, GeneratorConfig, float]]) -> bool:

@@ -127,6 +127,11 @@ def one_line(err: str) -> bool:
         (["run", "gdc"], ["unknown contract 'gdc'", "did you mean 'gcd'"]),
         (["run", "gcd", "--set", "generator.max_new_token=3"], ["unknown key", "max_new_token"]),
         (["run", "gcd", "--base-url", "http://127.0.0.1:9/v1"], ["name"]),
+        (
+            ["run", "gcd", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"],
+            ["OPENAI_API_KEY is not set"],
+        ),
+        (["run", "gcd", "--model", "no/such-model"], ["no/such-model"]),
         (["replay", "nowhere.jsonl"], ["no such file: nowhere.jsonl"]),
         (["replay", "nowhere.jsonl", "--tau", "nan"], ["tau = nan"]),
         (["metrics", "nowhere"], ["nowhere is not a run directory"]),
@@ -143,6 +148,8 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     code, _, err = call(capsys, *arguments)
     assert code == 2
     assert one_line(err), err
