@@ -60,7 +60,9 @@ def test_a_local_path_is_used_when_the_hub_is_not_there_and_the_record_says_why(
     assert found.source.as_record()["skipped"] == ["hub: no network"]
 
 
-def test_the_hub_comes_first_even_where_a_path_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_comes_first_even_where_a_path_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"sentence": "good ", "label": 1}, {"sentence": "bad", "label": 0}]
     monkeypatch.setattr(data, "_load_dataset", lambda *_: rows)
     (tmp_path / "x.tsv").write_text("1\tother\n")

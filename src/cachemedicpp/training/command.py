@@ -7,12 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cachemedicpp.config import MedicConfig
-from homeostat.config import load_config
+from cachemedicpp.pipeline import load
 
 
 def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int | None) -> None:
-    config = load_config(MedicConfig, path, overrides)
+    config = load(path, overrides)  # a leave-one-type-out split is carried out here
     from cachemedicpp.training.run import OPERATOR, train_run  # after the configuration is known to be good
 
     metrics = train_run(config, out, path, stop_at)
