@@ -8,16 +8,24 @@ from skyt.rules import (
     branches,
     building,
     cleanup,
-    conditions,
+    comparisons,
     containers,
+    counting,
+    decided,
+    definitions,
     guards,
     helpers,
     inline,
     loops,
     merging,
     ordering,
+    orientation,
     regex,
+    sequences,
     stacks,
+    tables,
+    truth,
+    webs,
 )
 from skyt.rules.engine import NormalForm, normal_form
 from skyt.rules.facts import Facts, Parameter
@@ -25,26 +33,25 @@ from skyt.rules.registry import RULES, Applied, Rule
 
 RULES_VERSION = "1"
 
-# The order in which rules are tried. It decides the way, and as far as tested not the end.
+# The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (
-    cleanup,
-    binders,
-    conditions,
-    containers,
-    arithmetic,
-    regex,
-    building,
-    guards,
-    branches,
-    assignments,
-    inline,
-    loops,
-    stacks,
-    merging,
-    ordering,
-    helpers,
-    alpha,
+    *(
+        cleanup,
+        binders,
+        comparisons,
+        truth,
+        decided,
+        tables,
+        containers,
+        arithmetic,
+        regex,
+        sequences,
+        building,
+    ),
+    *(guards, branches, orientation, assignments, webs, inline, loops, counting, stacks, merging, ordering),
+    *(helpers, definitions, alpha),
 )
-RULES.sort(key=lambda rule: [f.__name__ for f in FAMILIES].index(rule.apply.__module__))
+_ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}
+RULES.sort(key=lambda rule: _ORDER[rule.apply.__module__])
 
 __all__ = ["RULES", "RULES_VERSION", "Applied", "Facts", "NormalForm", "Parameter", "Rule", "normal_form"]

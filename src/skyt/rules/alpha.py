@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.engine import Context
+from skyt.rules.context import Context
 from skyt.rules.registry import module
 from skyt.rules.scope import MODULES
-from skyt.rules.syntax import local_functions, read_names, stored_names, walk
+from skyt.rules.syntax import local_functions, read_names, stored_names
+from skyt.rules.trees import walk
 
 
 @module(

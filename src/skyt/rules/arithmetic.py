@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.conditions import commute, masked, rank
+from skyt.rules.comparisons import commute, rank
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import call, clone, int_value, load, number, same, text
+from skyt.rules.syntax import call, int_value, load, number
+from skyt.rules.trees import clone, same, text
 from skyt.rules.types import is_int, is_str
 
 Linear = tuple[
@@ -55,7 +56,8 @@ def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
 
 
 def written(form: Linear, scope: Scope) -> ast.expr:
-    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the constant."""
+    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
+    constant."""
     atoms, constant = form
     if _movable([atom for atom, _ in atoms], scope):
         atoms = sorted(atoms, key=lambda item: (item[1] < 0, rank(item[0], scope)))
@@ -77,7 +79,8 @@ def written(form: Linear, scope: Scope) -> ast.expr:
 
 
 def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
-    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one function."""
+    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one
+    function."""
     failing = [a for a in atoms if scope.effects(a).raises]
     called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
     return all(scope.effects(a).pure for a in atoms) and (
@@ -199,7 +202,8 @@ EXACT_ROOT = 2**50
 @expression(
     ast.Call,
     needs="an int between 0 and 2**50 (from the contract or the path)",
-    sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is isqrt",
+    sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is "
+    "isqrt",
 )
 def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`int(n ** 0.5)`, `int(math.sqrt(n))`, `math.floor(math.sqrt(n))` are `math.isqrt(n)`."""
@@ -239,7 +243,8 @@ def fold_strings(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
 
 
 def folded(node: ast.expr, scope: Scope) -> ast.expr:
-    """An expression after constant folding and the linear form, bottom up (used to look ahead, not to rewrite)."""
+    """An expression after constant folding and the linear form, bottom up (used to look ahead, not to
+    rewrite)."""
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.expr):
             setattr(node, name, folded(value, scope))

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import pairwise
 
 from skyt.rules.branches import replaced
-from skyt.rules.conditions import binding_order
 from skyt.rules.effects import conflict, test_effects
-from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import (
-    LOOPS,
-    NESTED,
-    assign,
-    blocks,
-    clone,
-    count_reads,
-    load,
-    read_names,
-    rename,
-    stored_names,
-    substitute,
-    walk,
-    walk_shallow,
-)
-from skyt.rules.types import IMMUTABLE, is_int, is_str, kind
+from skyt.rules.syntax import blocks, count_reads
+from skyt.rules.trees import NESTED, clone
+from skyt.rules.types import IMMUTABLE, kind
+from skyt.rules.walker import scope_before
 
 
 def simple_target(s: ast.stmt) -> str | None:
@@ -152,7 +139,8 @@ def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
 
 
 @block(
-    needs="a local that is not live afterwards; a value without effects that cannot raise, or else its evaluation stays",
+    needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
+    "evaluation stays",
     sound="a value nobody can read need not be stored",
 )
 def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -160,7 +148,8 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         name = simple_target(s)
         if name is None or not private(name, place) or name in place.live_at(s):
             continue
-        assert isinstance(s, ast.Assign)
+        if not isinstance(s, ast.Assign):
+            continue
         scope = scope_before(body, i, place.scope)
         if scope.effects(s.value).total:
             return replaced(body, i) or [ast.Pass()]
@@ -204,158 +193,20 @@ def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 @block(
-    needs="an assignment to a name, and a later one in the same block that replaces it on every path",
-    sound="two values that never meet can live under two names",
-)
-def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`text = f(text); text = g(text)` gives each value a name of its own, so that it can be inlined."""
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place):
-            continue
-        for j in range(i + 1, len(body)):
-            t = body[j]
-            if simple_target(t) == name:
-                between = body[i + 1 : j]
-                jumps = any(isinstance(n, ast.Break | ast.Continue) for n in walk(between))
-                if jumps or name in {n for x in between for n in stored_names(x)}:
-                    break
-                fresh = place.context.name(name.rstrip("0123456789_") or "t")
-                first = clone(s)
-                first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
-                middle = [rename(clone(x), {name: fresh}) for x in between]
-                last = clone(t)
-                assert isinstance(last, ast.Assign)
-                last.value = substitute(last.value, {name: load(fresh)})
-                return [*body[:i], first, *middle, last, *body[j + 1 :]]
-            if name in stored_names(t):
-                break
-    return None
-
-
-@block(
-    needs="a parameter that is assigned once more, at the top of the function",
-    sound="the new value can live under a name of its own",
-)
-def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
-    info = place.scope.info
-    if info is None or body is not info.node.body:
-        return None
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or name not in info.arguments or not private(name, place):
-            continue
-        stores = sum(
-            isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-            for n in walk_shallow(body)
-        )
-        if stores != 1 or any(isinstance(n, NESTED) for n in walk(body)):
-            continue
-        fresh = place.context.name(name.rstrip("0123456789_") or "t")
-        first = clone(s)
-        first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
-        rest = [rename(clone(x), {name: fresh}) for x in body[i + 1 :]]
-        return [*body[:i], first, *rest]
-    return None
-
-
-@block(
-    needs="a run of assignments of pure values to locals, one of which is only a way to remember an old value",
-    sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
-)
-def simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`t = a % b; a = b; b = t` is `a, b = b, a % b`."""
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place):
-            continue
-        for j in range(i + 1, min(len(body), i + 6)):
-            if simple_target(body[j]) is None:
-                break
-            assert isinstance(body[j], ast.Assign)
-            if not count_reads(body[j].value, name):
-                continue
-            run = body[i : j + 1]
-            if name in place.live_at(body[j]) and simple_target(body[j]) != name:
-                break
-            new = _together(run, name, place)
-            if new is not None:
-                return [*body[:i], new, *body[j + 1 :]]
-            break
-    return None
-
-
-def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | None:
-    """One tuple assignment for the run, without the temporary; None where values would be repeated or misplaced."""
-    if len(run) < 3:
-        return None
-    values: dict[str, ast.expr] = {}
-    for s in run:
-        name = simple_target(s)
-        assert name is not None and isinstance(s, ast.Assign)
-        if not private(name, place) or not place.scope.effects(s.value).pure:
-            return None
-        for used in read_names(s.value) & set(values):
-            if count_reads(s.value, used) > 1 and not isinstance(values[used], ast.Name | ast.Constant):
-                return None
-        if name in values and name != temporary:
-            return None
-        values[name] = substitute(clone(s.value), values)
-    if simple_target(run[-1]) != temporary:
-        del values[temporary]
-    names = sorted(values, key=lambda n: binding_order(place.scope).get(n, 999))
-    if len(names) < 2 or sum(place.scope.effects(values[n]).raises for n in names) > 1:
-        return None
-    if not any(set(names) & read_names(values[n]) - {n} for n in names):
-        return None
-    target = ast.Tuple(elts=[ast.Name(id=n, ctx=ast.Store()) for n in names], ctx=ast.Store())
-    value = ast.Tuple(elts=[values[n] for n in names], ctx=ast.Load())
-    return ast.Assign(targets=[target], value=value, lineno=0)
-
-
-@block(
-    needs="a simultaneous assignment of pure values, of which at most one may raise",
-    sound="the order of the parts of a simultaneous assignment to different locals does not matter",
-)
-def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
-            continue
-        targets = s.targets[0].elts
-        if not isinstance(s.value, ast.Tuple) or not all(isinstance(t, ast.Name) for t in targets):
-            continue
-        names = [t.id for t in targets if isinstance(t, ast.Name)]
-        order = binding_order(place.scope)
-        wanted = sorted(range(len(names)), key=lambda k: order.get(names[k], 999))
-        if wanted == list(range(len(names))) or len(set(names)) != len(names) != len(s.value.elts):
-            continue
-        seen = [place.scope.effects(v) for v in s.value.elts]
-        if not all(e.pure for e in seen) or sum(e.raises for e in seen) > 1:
-            continue
-        target = ast.Tuple(elts=[targets[k] for k in wanted], ctx=ast.Store())
-        value = ast.Tuple(elts=[s.value.elts[k] for k in wanted], ctx=ast.Load())
-        return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
-    return None
-
-
-@block(
     needs="a default value that cannot raise and that the condition and the other value do not read",
     sound="the default is seen exactly when the condition fails",
 )
 def default_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x = a; if c: x = b` is `if c: x = b else: x = a`."""
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         name = simple_target(s)
         if name is None or not isinstance(t, ast.If) or t.orelse or len(t.body) != 1:
             continue
         if simple_target(t.body[0]) != name or count_reads(t, name) or not private(name, place):
             continue
-        assert isinstance(s, ast.Assign)
+        if not isinstance(s, ast.Assign):
+            continue
         value, test = place.scope.effects(s.value), test_effects(t.test, place.scope)
         if value.total and not conflict(test, value, place.scope):
             return [*body[:i], ast.If(test=t.test, body=t.body, orelse=[s]), *body[i + 2 :]]
     return None
-
-
-__all__ = ["LOOPS", "assign", "is_int", "is_str", "private", "simple_target"]

@@ -1,14 +1,16 @@
-"""Binders: every comprehension and every loop gets variables of its own, so that chance equality of names is gone."""
+"""Binders: every comprehension and every loop gets variables of its own, so that chance equality of names
+is gone."""
 
 from __future__ import annotations
 
 import ast
 
-from skyt.rules.engine import Context
-from skyt.rules.registry import Place, block, module
-from skyt.rules.branches import replaced
 from skyt.rules.assignments import private
-from skyt.rules.syntax import clone, local_functions, rename, stored_names, walk
+from skyt.rules.branches import replaced
+from skyt.rules.context import Context
+from skyt.rules.registry import Place, block, module
+from skyt.rules.syntax import local_functions, rename, stored_names
+from skyt.rules.trees import clone, walk
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

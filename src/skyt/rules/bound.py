@@ -1,4 +1,5 @@
-"""Bound names: rules take for granted that reading a local never fails. Programs where it may are left alone."""
+"""Bound names: rules take for granted that reading a local never fails. Programs where it may are left
+alone."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import ast
 import builtins
 
 from skyt.rules.liveness import Liveness
-from skyt.rules.syntax import local_functions, stored_names, walk
+from skyt.rules.syntax import local_functions, stored_names
+from skyt.rules.trees import walk
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
@@ -27,11 +29,14 @@ def unbound_name(tree: ast.Module) -> str | None:
     return None
 
 
-HOOKS = frozenset({"__getattr__", "__setattr__", "__getattribute__", "__delattr__", "__new__", "__class_getitem__"})
+HOOKS = frozenset(
+    {"__getattr__", "__setattr__", "__getattribute__", "__delattr__", "__new__", "__class_getitem__"}
+)
 
 
 def unsupported(tree: ast.Module) -> str | None:
-    """What makes reading an attribute run code, so that the rules' idea of effects would be wrong; None if nothing."""
+    """What makes reading an attribute run code, so that the rules' idea of effects would be wrong; None if
+    nothing."""
     for node in walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name in HOOKS:
             return node.name
@@ -55,9 +60,7 @@ def _bound(function: ast.FunctionDef) -> set[str]:
             found.add(n.id)
         elif isinstance(n, ast.arg):
             found.add(n.arg)
-        elif isinstance(n, ast.FunctionDef | ast.ClassDef):
-            found.add(n.name)
-        elif isinstance(n, ast.ExceptHandler) and n.name:
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef) or (isinstance(n, ast.ExceptHandler) and n.name):
             found.add(n.name)
         elif isinstance(n, ast.Import | ast.ImportFrom):
             found |= {(a.asname or a.name).split(".")[0] for a in n.names}

@@ -1,4 +1,5 @@
-"""Bounds of integers: intervals from the contract, from the program's invariants, and from conditions on the path."""
+"""Bounds of integers: intervals from the contract, from the program's invariants, and from conditions on
+the path."""
 
 from __future__ import annotations
 
@@ -6,14 +7,18 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skyt.rules.syntax import int_value, same
+from skyt.rules.syntax import int_value
+from skyt.rules.trees import same
 from skyt.rules.types import is_int
 
 if TYPE_CHECKING:
     from skyt.rules.program import FunctionInfo, Program
     from skyt.rules.scope import Scope
 
+
 Interval = tuple[int | None, int | None]
+
+
 EVERYTHING: Interval = (None, None)
 
 
@@ -144,7 +149,8 @@ def _limit(condition: ast.expr, node: ast.expr) -> tuple[ast.cmpop, int] | None:
 
 
 def nonnegative_variables(info: FunctionInfo, program: Program) -> frozenset[str]:
-    """Integer variables that are never negative: the greatest set in which every assignment keeps the promise."""
+    """Integer variables that are never negative: the greatest set in which every assignment keeps the
+    promise."""
     from skyt.rules.scope import Scope
 
     candidates = {name for name, values in info.assigned.items() if None not in values}

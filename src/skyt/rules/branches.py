@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from skyt.rules.effects import conflict, test_effects
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import (
-    clone,
-    int_value,
-    is_false,
-    is_none,
-    is_true,
-    leaves,
-    load,
-    negate,
-    returns,
-    same,
-)
+from skyt.rules.syntax import is_false, is_none, is_true, leaves, negate, returns
+from skyt.rules.trees import clone, same
 
 ALWAYS = "nothing"
 
@@ -87,7 +78,8 @@ def flatten_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 @block(
     needs=ALWAYS,
-    sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what happens anyway",
+    sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
+    "happens anyway",
 )
 def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     last = body[-1]
@@ -99,7 +91,8 @@ def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 @block(
     needs=ALWAYS,
-    sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in the other branch",
+    sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
+    "the other branch",
 )
 def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
@@ -131,18 +124,20 @@ def merge_nested(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             and not s.body[0].orelse
         ):
             inner = s.body[0]
-            test = ast.BoolOp(op=ast.And(), values=[*_parts(s.test, ast.And), *_parts(inner.test, ast.And)])
+            test = ast.BoolOp(
+                op=ast.And(), values=[*operands(s.test, ast.And), *operands(inner.test, ast.And)]
+            )
             return replaced(body, i, branch(test, inner.body))
     return None
 
 
-def _parts(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
+def operands(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
     return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
 
 
 @block(needs=ALWAYS, sound="two guards in a row that leave in the same way are one guard with `or`")
 def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         if (
             isinstance(s, ast.If)
             and isinstance(t, ast.If)
@@ -151,14 +146,14 @@ def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             and leaves(s.body)
             and same(s.body, t.body)
         ):
-            test = ast.BoolOp(op=ast.Or(), values=[*_parts(s.test, ast.Or), *_parts(t.test, ast.Or)])
+            test = ast.BoolOp(op=ast.Or(), values=[*operands(s.test, ast.Or), *operands(t.test, ast.Or)])
             return [*body[:i], branch(test, s.body), *body[i + 2 :]]
     return None
 
 
 @block(needs=ALWAYS, sound="a branch that ends in the statement that follows it anyway need not say so")
 def share_exit(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         if isinstance(s, ast.If) and isinstance(t, ast.Return | ast.Raise | ast.Continue | ast.Break):
             new = clone(s)
             if _strip_exit(new, t):
@@ -191,7 +186,8 @@ def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 @block(
     needs="a condition without effects that the shared statement does not change",
-    sound="code at the start of both branches runs either way, so it can stand before them if the test does not notice",
+    sound="code at the start of both branches runs either way, so it can stand before them if the test "
+    "does not notice",
 )
 def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -221,89 +217,3 @@ def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
             other = ast.Assign(targets=[clone(s.targets[0])], value=e.orelse, lineno=0)
             return replaced(body, i, branch(e.test, [then], [other]))
     return None
-
-
-@block(
-    needs="the condition's type is bool",
-    sound="returning True or False by a boolean condition is returning the condition (or its negation)",
-)
-def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    if len(body) < 2:
-        return None
-    s, t = body[-2], body[-1]
-    if not (
-        isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return)
-    ):
-        return None
-    if not isinstance(t, ast.Return) or t.value is None:
-        return None
-    answer = s.body[0].value
-    if not (isinstance(answer, ast.Constant) and isinstance(answer.value, bool)):
-        return None
-    test, rest = s.test, t.value
-    if is_quantifier(rest.values[-1] if isinstance(rest, ast.BoolOp) else rest):
-        return None  # a loop in disguise: see expand-quantifier
-    boolean = place.scope.type_of(test) == "bool"
-    if isinstance(rest, ast.Constant) and isinstance(rest.value, bool) and rest.value is not answer.value:
-        if answer.value is False:
-            return [*body[:-2], ast.Return(value=ast.UnaryOp(op=ast.Not(), operand=test))]
-        value = test if boolean else ast.Call(func=load("bool"), args=[test], keywords=[])
-        return [*body[:-2], ast.Return(value=value)]
-    if answer.value is False:
-        joined = ast.BoolOp(op=ast.And(), values=[negate(test), *_parts(rest, ast.And)])
-        return [*body[:-2], ast.Return(value=joined)]
-    if boolean:
-        joined = ast.BoolOp(op=ast.Or(), values=[*_parts(test, ast.Or), *_parts(rest, ast.Or)])
-        return [*body[:-2], ast.Return(value=joined)]
-    return None
-
-
-def is_quantifier(node: ast.expr) -> bool:
-    """`any(…)` or `all(…)` over a generator, possibly negated."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node = node.operand
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in {"any", "all"}
-        and len(node.args) == 1
-        and isinstance(node.args[0], ast.GeneratorExp)
-    )
-
-
-def negative(test: ast.expr) -> bool:
-    """Whether a condition is the one of each pair of opposites that normal forms avoid."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return True
-    if isinstance(test, ast.BoolOp):
-        return isinstance(test.op, ast.Or)
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        if isinstance(test.ops[0], ast.Lt) and int_value(test.left) is not None:
-            return True
-        return isinstance(test.ops[0], ast.NotEq | ast.NotIn | ast.IsNot | ast.LtE | ast.GtE | ast.Gt)
-    return False
-
-
-@block(needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
-def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.If) or not negative(s.test):
-            continue
-        test = negation(s.test, place)
-        if test is None or negative(test):
-            continue
-        if s.orelse and not leaves(s.body) and not leaves(s.orelse):
-            return replaced(body, i, branch(test, s.orelse, s.body))
-        if not s.orelse and leaves(s.body) and leaves(body[i + 1 :]):
-            return [*body[:i], branch(test, body[i + 1 :]), *s.body]
-        tail = place.tail or place.loop_tail
-        if not s.orelse and tail and i == len(body) - 2 and False:
-            return None
-    return None
-
-
-def negation(test: ast.expr, place: Place) -> ast.expr | None:
-    """The opposite of a condition, pushed inward as far as types allow."""
-    from skyt.rules.conditions import opposite
-
-    return opposite(test, place.scope)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from skyt.rules.assignments import private, simple_target
-from skyt.rules.branches import negation, replaced
-from skyt.rules.effects import disturbs
-from skyt.rules.registry import Place, block, expression
-from skyt.rules.scope import Scope
-from skyt.rules.syntax import call, clone, count_reads, int_value, load, same, stored_names, walk
-from skyt.rules.types import is_int, is_str, kind
+from skyt.rules.branches import replaced
+from skyt.rules.orientation import negation
+from skyt.rules.registry import Place, block
+from skyt.rules.syntax import call, count_reads, load, stored_names
+from skyt.rules.trees import clone, same, walk
+from skyt.rules.types import is_str, kind
 
-CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset"})
 FORBIDDEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
@@ -112,186 +112,13 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     return isinstance(value, ast.List) and not value.elts
 
 
-@expression(
-    ast.Call,
-    needs="a consumer that uses up its argument at once",
-    sound="the same elements come in the same order, whether in a list first or one by one",
-)
-def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`"".join([…])` is `"".join(…)`; `list(x for …)` is a list comprehension."""
-    if len(node.args) != 1 or node.keywords:
-        return None
-    only = node.args[0]
-    if isinstance(node.func, ast.Name) and node.func.id == "list" and isinstance(only, ast.GeneratorExp):
-        return ast.ListComp(elt=only.elt, generators=only.generators)
-    joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
-    joins = joins and is_str(scope.type_of(node.func.value))  # type: ignore[attr-defined]
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS
-    if isinstance(only, ast.ListComp) and (joins or named):
-        return ast.Call(
-            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-        )
-    any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
-    if isinstance(only, ast.ListComp) and any_or_all:
-        scope_inside = scope
-        parts = [only.elt, *(c for g in only.generators for c in g.ifs)]
-        if all(scope_inside.effects(p).total for p in parts):
-            return ast.Call(
-                func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-            )
-    return None
-
-
-@expression(
-    ast.GeneratorExp,
-    ast.ListComp,
-    needs="nothing",
-    sound="a comprehension that gives every element unchanged is its source",
-)
-def identity_comprehension(
-    node: ast.GeneratorExp | ast.ListComp, scope: Scope, boolean: bool
-) -> ast.expr | None:
-    g = node.generators[0]
-    if len(node.generators) != 1 or g.ifs or g.is_async or not same(node.elt, g.target):
-        return None
-    if not isinstance(g.target, ast.Name):
-        return None
-    if isinstance(node, ast.ListComp):
-        return call("list", g.iter)
-    # A generator over a str or list may become that str or list where it is used up at once.
-    return None
-
-
-@expression(
-    ast.Call,
-    needs="a str or list as source; a consumer that uses it up at once",
-    sound="iterating over a generator that passes elements on is iterating over its source",
-)
-def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`"".join(c for c in s)` is `"".join(s)`, which for a str is s."""
-    if len(node.args) != 1 or node.keywords:
-        return None
-    only = node.args[0]
-    joins = (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr == "join"
-        and isinstance(node.func.value, ast.Constant)
-    )
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS | {"any", "all"}
-    if joins and is_str(scope.type_of(only)) and isinstance(node.func, ast.Attribute):
-        if isinstance(node.func.value, ast.Constant) and node.func.value.value == "":
-            return only
-    if not isinstance(only, ast.GeneratorExp) or not (joins or named):
-        return None
-    g = only.generators[0]
-    if (
-        len(only.generators) == 1
-        and not g.ifs
-        and same(only.elt, g.target)
-        and isinstance(g.target, ast.Name)
-    ):
-        return ast.Call(func=node.func, args=[g.iter], keywords=[])
-    return None
-
-
-@expression(
-    ast.Subscript,
-    ast.Call,
-    needs="a list",
-    sound="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-)
-def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node, ast.Subscript):
-        s = node.slice
-        whole = isinstance(s, ast.Slice) and s.lower is None and s.upper is None and s.step is None
-        if whole and isinstance(node.ctx, ast.Load):
-            if kind(scope.type_of(node.value)) == "list":
-                return call("list", node.value)
-            if is_str(scope.type_of(node.value)):
-                return node.value
-        return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args:
-        if kind(scope.type_of(node.func.value)) == "list":
-            return call("list", node.func.value)
-    return None
-
-
-@block(
-    needs="a list; a program none of whose functions changes an object that is not its own",
-    sound="results are observed by value, and nobody in the program could change what two names share",
-)
-def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`return list(x)` is `return x` where nothing is ever changed in place."""
-    last = body[-1]
-    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)):
-        return None
-    made = last.value
-    if not (isinstance(made.func, ast.Name) and made.func.id == "list" and len(made.args) == 1):
-        return None
-    program, source = place.scope.program, made.args[0]
-    if not isinstance(source, ast.Name) or kind(place.scope.type_of(source)) != "list":
-        return None
-    if program.facts.kind == "class" or set(program.by_name) - program.pure:
-        return None
-    return [*body[:-1], ast.Return(value=source)]
-
-
-@expression(
-    ast.List,
-    needs="operands of type list",
-    sound="unpacking lists into a list is concatenating them",
-)
-def unpack_to_concatenation(node: ast.List, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[*a, x, *b]` is `a + [x] + b`."""
-    if not any(isinstance(e, ast.Starred) for e in node.elts) or not isinstance(node.ctx, ast.Load):
-        return None
-    parts: list[ast.expr] = []
-    for e in node.elts:
-        if isinstance(e, ast.Starred):
-            if kind(scope.type_of(e.value)) != "list":
-                return None
-            parts.append(e.value)
-        elif parts and isinstance(parts[-1], ast.List):
-            parts[-1] = ast.List(elts=[*parts[-1].elts, e], ctx=ast.Load())
-        else:
-            parts.append(ast.List(elts=[e], ctx=ast.Load()))
-    if len(parts) == 1:
-        return call("list", parts[0])
-    result = parts[0]
-    for part in parts[1:]:
-        result = ast.BinOp(left=result, op=ast.Add(), right=part)
-    return result
-
-
-@expression(
-    ast.Subscript,
-    needs="a str or list",
-    sound="a slice starts at 0 and ends at the length unless it says otherwise",
-)
-def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node.slice, ast.Slice):
-        return None
-    t = scope.type_of(node.value)
-    if not (is_str(t) or kind(t) == "list") or (
-        node.slice.step is not None and int_value(node.slice.step) != 1
-    ):
-        return None
-    s = node.slice
-    lower = None if s.lower is not None and int_value(s.lower) == 0 else s.lower
-    upper = s.upper
-    if upper is not None and same(upper, call("len", node.value)):
-        upper = None
-    if lower is s.lower and upper is s.upper and s.step is None:
-        return None
-    return ast.Subscript(value=node.value, slice=ast.Slice(lower=lower, upper=upper, step=None), ctx=node.ctx)
-
-
 @block(
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
 )
 def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is `r.extend(x[i:])`."""
+    """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
+    `r.extend(x[i:])`."""
     for i, s in enumerate(body):
         if not (
             isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1 and not s.orelse
@@ -346,7 +173,7 @@ def _tail(s: ast.For, item: ast.expr, place: Place) -> ast.expr | None:
 )
 def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r.extend(a); return r + b` is `return r + a + b`."""
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         if not (isinstance(t, ast.Return) and t.value is not None):
             continue
         if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)):
@@ -387,22 +214,6 @@ def _replace_leftmost(node: ast.expr, new: ast.expr) -> ast.expr:
         node.left = _replace_leftmost(node.left, new)
         return node
     return new
-
-
-@expression(
-    ast.BinOp,
-    needs="operands of type str, or of type list",
-    sound="concatenation is associative",
-)
-def concatenate_left(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    right = node.right
-    if not (isinstance(node.op, ast.Add) and isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add)):
-        return None
-    types = [scope.type_of(x) for x in (node.left, right.left, right.right)]
-    if all(is_str(t) for t in types) or all(kind(t) == "list" for t in types):
-        inner = ast.BinOp(left=node.left, op=ast.Add(), right=right.left)
-        return ast.BinOp(left=inner, op=ast.Add(), right=right.right)
-    return None
 
 
 @block(
@@ -469,6 +280,3 @@ def _quantifier(node: ast.expr) -> tuple[bool, bool, ast.GeneratorExp] | None:
     ):
         return None
     return node.func.id == "all", positive, only
-
-
-__all__ = ["disturbs", "is_int"]

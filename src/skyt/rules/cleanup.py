@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.engine import Context
+from skyt.rules.context import Context
 from skyt.rules.registry import Place, block, module
 from skyt.rules.scope import MODULES
-from skyt.rules.syntax import NESTED, clone, load, read_names, rename, stored_names, text, walk
+from skyt.rules.syntax import load, read_names, rename, stored_names
+from skyt.rules.trees import NESTED, clone, text, walk
 from skyt.rules.types import IMMUTABLE
 
 FREE_MODULES = MODULES | {
@@ -26,7 +27,8 @@ FREE_MODULES = MODULES | {
 @module(
     phase=0,
     needs="nothing",
-    sound="annotations of parameters, results and locals are not evaluated for their value by any caller in the "
+    sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
+    "in the "
     "contract's observation (result, exception, arguments)",
 )
 def drop_annotations(context: Context) -> bool:
@@ -60,7 +62,8 @@ def _plain(s: ast.stmt) -> ast.stmt | None:
 @module(
     phase=0,
     needs="the entry point's name",
-    sound="statements at module level that define nothing the entry point reaches cannot change a call's result; "
+    sound="statements at module level that define nothing the entry point reaches cannot change a call's "
+    "result; "
     "output and `__main__` are not observed",
 )
 def drop_demo_code(context: Context) -> bool:
@@ -117,7 +120,8 @@ def _reachable(tree: ast.Module, entry: str) -> set[str]:
 
 @module(
     phase=0,
-    needs="the entry point's name; exactly one public definition of its kind in the program, and no other use of the name",
+    needs="the entry point's name; exactly one public definition of its kind in the program, and no other"
+    " use of the name",
     sound="the contract's caller can only call that name; the definition itself is not changed",
 )
 def name_entry_point(context: Context) -> bool:
@@ -147,7 +151,8 @@ def name_entry_point(context: Context) -> bool:
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
 )
 def imports_on_top(context: Context) -> bool:
-    """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math` on top."""
+    """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
+    on top."""
     tree = context.tree
     finder = _Imports()
     finder.visit(tree)
@@ -246,7 +251,8 @@ def drop_unused_definitions(context: Context) -> bool:
 
 @block(
     needs="the printed values have built-in types",
-    sound="standard output is not part of the contract's observation, and printing built-in values cannot raise",
+    sound="standard output is not part of the contract's observation, and printing built-in values cannot"
+    " raise",
 )
 def drop_prints(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [s for s in body if not _is_print(s, place)]

@@ -1,4 +1,5 @@
-"""Effects: what an expression or statement reads, writes and may raise, so that rules know what may move past what.
+"""Effects: what an expression or statement reads, writes and may raise, so that rules know what may move
+past what.
 
 The heap is divided by roots: `stack.append(x)` writes the object that `stack` names. A root that its function owns
 (made there, never handed out) can only be reached by that name; all other roots may be the same object. Attributes
@@ -12,156 +13,14 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.rules.syntax import children, int_value, walk
+from skyt.rules.raising import binop_raises, call_raises
+from skyt.rules.syntax import int_value
+from skyt.rules.trees import children, walk
 from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is_str, kind, ordered
+from skyt.rules.vocabulary import MAKERS, MUTATORS, PURE_BUILTINS, PURE_METHODS, PURE_MODULES, UNKNOWN
 
 if TYPE_CHECKING:
     from skyt.rules.scope import Scope
-
-UNKNOWN = "*"
-PURE_BUILTINS = frozenset(
-    [
-        "len",
-        "abs",
-        "min",
-        "max",
-        "sum",
-        "sorted",
-        "range",
-        "enumerate",
-        "zip",
-        "reversed",
-        "str",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "tuple",
-        "set",
-        "dict",
-        "frozenset",
-        "ord",
-        "chr",
-        "isinstance",
-        "all",
-        "any",
-        "repr",
-        "divmod",
-        "round",
-        "pow",
-        "type",
-        "map",
-        "filter",
-        "hash",
-        "issubclass",
-        "callable",
-    ]
-)
-OWNERS = frozenset(
-    ["len", "sum", "sorted", "min", "max", "str", "list", "tuple", "set", "any", "all", "bool", "print"]
-)
-TOTAL_BUILTINS = frozenset(
-    ["len", "isinstance", "bool", "list", "tuple", "set", "range", "enumerate", "reversed", "str", "repr"]
-)
-PURE_METHODS = frozenset(
-    [
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "split",
-        "rsplit",
-        "splitlines",
-        "join",
-        "replace",
-        "startswith",
-        "endswith",
-        "isalnum",
-        "isalpha",
-        "isdigit",
-        "isspace",
-        "islower",
-        "isupper",
-        "isnumeric",
-        "isdecimal",
-        "find",
-        "rfind",
-        "index",
-        "count",
-        "keys",
-        "values",
-        "items",
-        "get",
-        "copy",
-        "encode",
-        "decode",
-        "format",
-        "casefold",
-        "title",
-        "capitalize",
-        "swapcase",
-        "translate",
-        "zfill",
-        "isascii",
-        "ljust",
-        "rjust",
-        "center",
-        "removeprefix",
-        "removesuffix",
-        "isidentifier",
-        "group",
-        "groups",
-    ]
-)
-MUTATORS = frozenset(
-    [
-        "append",
-        "pop",
-        "extend",
-        "insert",
-        "remove",
-        "clear",
-        "sort",
-        "reverse",
-        "add",
-        "discard",
-        "update",
-        "popitem",
-        "move_to_end",
-        "setdefault",
-        "appendleft",
-        "popleft",
-        "extendleft",
-        "rotate",
-    ]
-)
-PURE_MODULES = frozenset({"math", "re", "string", "operator", "unicodedata", "itertools", "functools"})
-MAKERS = frozenset(
-    {"collections.OrderedDict", "collections.deque", "collections.defaultdict", "collections.Counter"}
-)
-TOTAL_STR_METHODS = frozenset(
-    [
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "replace",
-        "casefold",
-        "isalnum",
-        "isalpha",
-        "isdigit",
-        "isspace",
-        "islower",
-        "isupper",
-        "startswith",
-        "endswith",
-        "title",
-        "capitalize",
-        "swapcase",
-    ]
-)
 
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:
@@ -290,7 +149,8 @@ def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
 
 
 def root(node: ast.expr) -> str:
-    """The name under which the heap object of this expression is reached; UNKNOWN if it is not a plain name."""
+    """The name under which the heap object of this expression is reached; UNKNOWN if it is not a plain
+    name."""
     return node.id if isinstance(node, ast.Name) else UNKNOWN
 
 
@@ -452,80 +312,6 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
         return
     found.fails()
     found.other = True
-
-
-def call_raises(node: ast.Call, scope: Scope) -> bool:
-    """Whether a pure call may raise, given the types of its arguments."""
-    function = node.func
-    types = [scope.type_of(a) for a in node.args]
-    if isinstance(function, ast.Name):
-        if function.id == "len" or function.id in {"list", "tuple", "set", "enumerate", "reversed", "sorted"}:
-            kinds = {"list", "tuple", "dict", "set", "str", "char", "deque"} | (
-                set() if function.id == "len" else {"iter"}
-            )
-            plain = function.id not in {"set", "sorted"} or all(
-                isinstance(t, str) or t[1] in IMMUTABLE
-                for t in types
-                if t is not None  # type: ignore[index]
-            )
-            return not (types and all(kind(t) in kinds for t in types) and plain)
-        if function.id == "range":
-            return not all(is_int(t) for t in types) or (
-                len(types) == 3 and int_value(node.args[2]) in (None, 0)
-            )
-        if function.id in {"str", "repr", "bool", "abs"}:
-            return not all(t in IMMUTABLE for t in types) or (
-                function.id == "abs" and not is_number(types[0])
-            )
-        if function.id == "isinstance":
-            return False
-        if function.id in {"min", "max"} and len(types) > 1:
-            return not all(is_int(t) for t in types)
-        if function.id == "int":
-            return not (len(types) == 1 and types[0] in {"int", "bool"})
-        return True
-    if isinstance(function, ast.Attribute):
-        owner = scope.type_of(function.value)
-        if is_str(owner):
-            if function.attr == "join":
-                return not (len(types) == 1 and is_str(_element(types[0])))
-            return function.attr not in TOTAL_STR_METHODS or not all(is_str(t) for t in types)
-        if kind(owner) == "dict":
-            return function.attr not in {"keys", "values", "items"} and not (
-                function.attr == "get" and types[0] in IMMUTABLE
-            )
-        if kind(owner) in {"list"}:
-            return function.attr not in {"copy"}
-        if isinstance(function.value, ast.Name) and function.value.id == "re" and function.attr == "sub":
-            constant = all(isinstance(a, ast.Constant) for a in node.args[:2])
-            return not (constant and len(types) == 3 and is_str(types[2]))
-        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" in MAKERS:
-            return bool(node.args)
-        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" == "math.isqrt":
-            low = scope.interval(node.args[0])[0] if len(node.args) == 1 else None
-            return low is None or low < 0
-    return True
-
-
-def _element(t: object) -> object:
-    return t[1] if isinstance(t, tuple) else "char" if is_str(t) else "any"  # type: ignore[arg-type]
-
-
-def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
-    a, b = scope.type_of(node.left), scope.type_of(node.right)
-    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
-        if isinstance(node.op, ast.Add) and (
-            (is_str(a) and is_str(b)) or (kind(a) == kind(b) and kind(a) in {"list", "tuple"})
-        ):
-            return False
-        return not (is_int(a) and is_int(b))
-    if isinstance(node.op, ast.FloorDiv | ast.Mod):
-        value = int_value(node.right)
-        return not (is_int(a) and is_int(b) and (value not in (None, 0) or scope.nonzero(node.right)))
-    if isinstance(node.op, ast.Pow):
-        value = int_value(node.right)
-        return not (is_int(a) and value is not None and value >= 0)
-    return True
 
 
 def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:

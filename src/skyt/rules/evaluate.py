@@ -1,6 +1,7 @@
 """A tiny interpreter for the part of Python that guards are about: integers, strings, lists, loops.
 
-It computes what a function returns for one known argument, to find guards that say what the rest of the function
+It computes what a function returns for one known argument, to find guards that say what the rest of the
+function
 would say anyway. It follows Python exactly or gives up; it never runs the program itself.
 """
 
@@ -13,8 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 FUEL = 3000
+
+
 LARGEST = 10**30
+
+
 LONGEST = 2000
+
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -23,6 +29,8 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+
+
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -33,35 +41,45 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
+
+
 TEXT_METHODS = frozenset({"lower", "upper", "strip", "isalnum", "isalpha", "isdigit", "replace"})
 
 
-class GiveUp(Exception):
+class GiveUpError(Exception):
     """Something the interpreter does not know, or that would raise."""
 
 
-class _Return(Exception):
+class _ReturnError(Exception):
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-class _Break(Exception):
+class _BreakError(Exception):
     pass
 
 
-class _Continue(Exception):
+class _ContinueError(Exception):
     pass
 
 
 def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
-    """What these statements return from a function whose variables start like this. Raises GiveUp."""
+    """What these statements return from a function whose variables start like this. Raises GiveUpError."""
     machine = _Machine(dict(variables))
     try:
         machine.run(body)
-    except _Return as result:
+    except _ReturnError as result:
         return result.value
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, _Break, _Continue) as error:
-        raise GiveUp from error
+    except (
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        _BreakError,
+        _ContinueError,
+    ) as error:
+        raise GiveUpError from error
     return None
 
 
@@ -73,7 +91,7 @@ class _Machine:
     def _burn(self) -> None:
         self.fuel -= 1
         if self.fuel < 0:
-            raise GiveUp
+            raise GiveUpError
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         for s in body:
@@ -82,7 +100,7 @@ class _Machine:
 
     def _statement(self, s: ast.stmt) -> None:
         if isinstance(s, ast.Return):
-            raise _Return(None if s.value is None else self.value(s.value))
+            raise _ReturnError(None if s.value is None else self.value(s.value))
         if isinstance(s, ast.Assign) and len(s.targets) == 1:
             self._store(s.targets[0], self.value(s.value))
         elif isinstance(s, ast.If):
@@ -95,26 +113,26 @@ class _Machine:
         elif isinstance(s, ast.For) and not s.orelse:
             items = self.value(s.iter)
             if not isinstance(items, range | str | list | tuple):
-                raise GiveUp
+                raise GiveUpError
             for item in items if isinstance(items, range | str | tuple) else list(items):
                 self._burn()
                 self._store(s.target, item)
                 if self._round(s.body):
                     break
         elif isinstance(s, ast.Break):
-            raise _Break
+            raise _BreakError
         elif isinstance(s, ast.Continue):
-            raise _Continue
+            raise _ContinueError
         elif not isinstance(s, ast.Pass):
-            raise GiveUp
+            raise GiveUpError
 
     def _round(self, body: Sequence[ast.stmt]) -> bool:
         """One round of a loop; True if it ended in `break`."""
         try:
             self.run(body)
-        except _Break:
+        except _BreakError:
             return True
-        except _Continue:
+        except _ContinueError:
             pass
         return False
 
@@ -125,15 +143,15 @@ class _Machine:
             for item, part in zip(target.elts, value, strict=True):
                 self._store(item, part)
         else:
-            raise GiveUp
+            raise GiveUpError
 
     def value(self, node: ast.expr) -> Any:
         self._burn()
         result = self._value(node)
         if type(result) is int and abs(result) > LARGEST:
-            raise GiveUp
+            raise GiveUpError
         if isinstance(result, str | list | tuple) and len(result) > LONGEST:
-            raise GiveUp
+            raise GiveUpError
         return result
 
     def _value(self, node: ast.expr) -> Any:
@@ -141,7 +159,7 @@ class _Machine:
             return node.value
         if isinstance(node, ast.Name):
             if node.id not in self.variables:
-                raise GiveUp
+                raise GiveUpError
             return self.variables[node.id]
         if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
             return self._binary(node)
@@ -169,20 +187,20 @@ class _Machine:
             return self._subscript(node)
         if isinstance(node, ast.Call) and not node.keywords:
             return self._call(node)
-        raise GiveUp
+        raise GiveUpError
 
     def _binary(self, node: ast.BinOp) -> Any:
         a, b = self.value(node.left), self.value(node.right)
         texts = type(a) is str and type(b) is str and isinstance(node.op, ast.Add)
         if not texts and not (type(a) is int and type(b) is int):
-            raise GiveUp
+            raise GiveUpError
         return BINARY[type(node.op)](a, b)
 
     def _compare(self, node: ast.Compare) -> bool:
         left = self.value(node.left)
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             if type(op) not in COMPARE:
-                raise GiveUp
+                raise GiveUpError
             right = self.value(comparator)
             if not COMPARE[type(op)](left, right):
                 return False
@@ -192,7 +210,7 @@ class _Machine:
     def _subscript(self, node: ast.Subscript) -> Any:
         whole = self.value(node.value)
         if not isinstance(whole, str | list | tuple):
-            raise GiveUp
+            raise GiveUpError
         if isinstance(node.slice, ast.Slice):
             parts = [
                 None if p is None else self.value(p)
@@ -217,4 +235,4 @@ class _Machine:
             owner = self.value(node.func.value)
             if type(owner) is str and node.func.attr in TEXT_METHODS:
                 return getattr(owner, node.func.attr)(*args)
-        raise GiveUp
+        raise GiveUpError

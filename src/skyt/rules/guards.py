@@ -1,4 +1,5 @@
-"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest says the same."""
+"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest
+says the same."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import ast
 from typing import Any
 
 from skyt.rules.branches import replaced
-from skyt.rules.engine import scope_before
-from skyt.rules.evaluate import GiveUp, returned
+from skyt.rules.evaluate import GiveUpError, returned
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import clone, compare, count_reads, int_value, load, number, stored_names, substitute
+from skyt.rules.syntax import compare, count_reads, int_value, load, number, stored_names, substitute
+from skyt.rules.trees import clone
 from skyt.rules.types import is_int, is_str, kind
+from skyt.rules.walker import scope_before
 
 FEW = 4
 
@@ -94,7 +96,7 @@ def drop_redundant_condition(body: list[ast.stmt], place: Place) -> list[ast.stm
 def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]) -> bool:
     try:
         first, second = returned(a, variables), returned(b, variables)
-    except GiveUp:
+    except GiveUpError:
         return False
     return type(first) is type(second) and type(first) in (int, bool, str, type(None)) and first == second
 
@@ -104,7 +106,8 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any) -> b
 
 
 @block(
-    needs="an int parameter with a lower bound, so that only few values are left; a result that depends on it",
+    needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
+    "on it",
     sound="a case for each value, in which the parameter is that value",
 )
 def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

@@ -5,78 +5,27 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from skyt.rules.engine import Context
-from skyt.rules.inline import _find, _head
+from skyt.rules.context import Context
+from skyt.rules.definitions import bound_names
+from skyt.rules.inline import find_use, head_of
 from skyt.rules.program import FunctionInfo
 from skyt.rules.registry import module
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import (
-    NESTED,
-    assign,
-    blocks,
-    clone,
-    count_reads,
-    in_order,
-    load,
-    read_names,
-    rename,
-    returns,
-    stored_names,
-    substitute,
-    text,
-    walk,
-)
+from skyt.rules.syntax import assign, blocks, count_reads, load, read_names, rename, returns, substitute
+from skyt.rules.trees import NESTED, clone, text, walk
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
 
 
 @module(
-    needs="a nested function that uses no variable of the function around it",
-    sound="such a function does not depend on where it is defined",
-)
-def hoist_function(context: Context) -> bool:
-    """A nested function without free variables moves to the top of the module."""
-    tree = context.tree
-    for s in tree.body:
-        if not isinstance(s, ast.FunctionDef):
-            continue
-        for i, inner in enumerate(s.body):
-            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
-                continue
-            outer_names = _bound(s) - {inner.name}
-            free = read_names(inner) - _bound(inner) - {inner.name}
-            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
-                continue
-            others = [x for x in s.body if x is not inner]
-            if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
-                continue
-            if inner.args.defaults or inner.args.kw_defaults:
-                continue
-            fresh = context.name(inner.name)
-            rename(s, {inner.name: fresh})
-            s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
-            tree.body.append(inner)
-            context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
-            return True
-    return False
-
-
-def _bound(function: ast.FunctionDef) -> set[str]:
-    names = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
-    for n in walk(function):
-        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
-            names.add(n.id)
-        elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
-            names.add(n.name)
-    return names
-
-
-@module(
-    needs="a private function that does not call itself, with plain parameters, called in a place where its body fits",
-    sound="parameters become locals with fresh names, assigned in order; returns become the caller's returns or its value",
+    needs="a private function that does not call itself, with plain parameters, called in a place where "
+    "its body fits",
+    sound="parameters become locals with fresh names, assigned in order; returns become the caller's "
+    "returns or its value",
 )
 def inline_function(context: Context) -> bool:
-    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at its end."""
+    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only
+    at its end."""
     program = context.program
     if all(info.public for info in program.functions.values()):
         return False
@@ -161,8 +110,8 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
         arguments = [receiver, *arguments]
     if len(arguments) != len(info.arguments):
         return False
-    free = read_names(info.node) - _bound(info.node)
-    if free & _bound(owner.node):
+    free = read_names(info.node) - bound_names(info.node)
+    if free & bound_names(owner.node):
         return False
     found = _locate(owner.node, "body", call)
     if found is None:
@@ -184,7 +133,8 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
 def _expression_body(
     statement: ast.stmt, call: ast.Call, info: FunctionInfo, arguments: list[ast.expr], scope: Scope
 ) -> list[ast.stmt] | None:
-    """A helper that is one `return expression` is replaced as an expression, if its arguments may be moved there."""
+    """A helper that is one `return expression` is replaced as an expression, if its arguments may be moved
+    there."""
     body = info.node.body
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
@@ -209,7 +159,7 @@ class _ReplaceCall(ast.NodeTransformer):
     def __init__(self, call: ast.Call, new: ast.expr) -> None:
         self.wanted, self.new, self.done = text(call), new, False
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         if not self.done and text(node) == self.wanted:
             self.done = True
             return self.new
@@ -235,7 +185,7 @@ def _instantiate(
     info: FunctionInfo, arguments: list[ast.expr], context: Context
 ) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """(assignments of the parameters, the body), all with names that occur nowhere else."""
-    names = _bound(info.node)
+    names = bound_names(info.node)
     fresh = {n: context.name(n.rstrip("0123456789_") or "t") for n in sorted(names)}
     body = [rename(clone(s), fresh) for s in info.node.body]
     prologue: list[ast.stmt] = [
@@ -266,20 +216,19 @@ def _fit(
         return None
     result: ast.expr = ast.Constant(value=None)
     inner = body
-    if exits:
-        assert isinstance(last, ast.Return)
+    if isinstance(last, ast.Return):
         result, inner = last.value or result, body[:-1]
     if isinstance(statement, ast.Expr) and statement.value is call:
         tail: list[ast.stmt] = [] if isinstance(result, ast.Constant | ast.Name) else [ast.Expr(value=result)]
         return [*prologue, *inner, *tail]
-    head = _head(statement)
+    head = head_of(statement)
     if head is None:
         return None
     name = context.name("r")
     new = _ReplaceCall(call, load(name)).visit(clone(statement))
-    placed = _head(new)
+    placed = head_of(new)
     before: list[ast.expr] = []
-    if placed is None or _find(placed, name, before) != "once":
+    if placed is None or find_use(placed, name, before) != "once":
         return None
     if not all(scope.effects(b).total and not scope.effects(b).heap_reads for b in before):
         return None
@@ -299,39 +248,3 @@ def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
             for inner in blocks(s):
                 found += _returns(inner)
     return found
-
-
-@module(
-    needs="the entry point",
-    sound="the order of definitions does not matter as long as nothing is called while the module loads",
-    phase=2,
-)
-def order_definitions(context: Context) -> bool:
-    """Imports, then constants, then classes and functions in the order in which the entry point reaches them."""
-    tree, facts = context.tree, context.facts
-    definitions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
-    if facts.name not in definitions or any(
-        isinstance(s, ast.ClassDef) and (s.bases or s.decorator_list) for s in tree.body
-    ):
-        return False
-    others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
-    if any(
-        not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
-        for s in others
-    ):
-        return False
-    order, pending = list[str](), [facts.name]
-    while pending:
-        name = pending.pop(0)
-        if name in definitions and name not in order:
-            order.append(name)
-            for n in in_order(definitions[name]):
-                if isinstance(n, ast.Name) and n.id in definitions:
-                    pending.append(n.id)
-    new = [*others, *(definitions[name] for name in order)]
-    if new == tree.body:
-        return False
-    shown = [getattr(s, "name", "…") for s in tree.body]
-    tree.body = new
-    context.record("order-definitions", " ".join(shown), " ".join(order))
-    return True

@@ -9,6 +9,7 @@ from skyt.rules.types import ANY, Type, element, is_int, is_number, is_str, join
 
 Env = Mapping[str, Type]
 
+
 STR_TO_STR = frozenset(
     [
         "lower",
@@ -32,6 +33,8 @@ STR_TO_STR = frozenset(
         "removesuffix",
     ]
 )
+
+
 STR_TO_BOOL = frozenset(
     [
         "isalnum",
@@ -48,6 +51,8 @@ STR_TO_BOOL = frozenset(
         "isascii",
     ]
 )
+
+
 BUILTIN_TYPES: dict[str, Type] = {
     "len": "int",
     "int": "int",
@@ -65,6 +70,8 @@ BUILTIN_TYPES: dict[str, Type] = {
     "float": "float",
     "range": ("iter", "int"),
 }
+
+
 MODULE_TYPES: dict[str, Type] = {
     "math.sqrt": "float",
     "math.isqrt": "int",
@@ -94,7 +101,8 @@ def dotted(node: ast.expr) -> str:
 
 
 class Inference:
-    """Types of expressions, given types of variables, attributes, and results of the program's own functions."""
+    """Types of expressions, given types of variables, attributes, and results of the program's own
+    functions."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, Type] = {}

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from skyt.rules.assignments import private, simple_target
 from skyt.rules.effects import Effects, conflict, disturbs
-from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import walk, LOOPS, NESTED, clone, count_reads, load, size, stored_names, substitute
+from skyt.rules.syntax import LOOPS, count_reads, stored_names, substitute
+from skyt.rules.trees import NESTED, clone, size, walk
 from skyt.rules.types import IMMUTABLE
+from skyt.rules.walker import scope_before
 
 SMALL = 12
+
+
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -22,11 +26,12 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     sound="the value is computed at the same point of the computation as before",
 )
 def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         name = simple_target(s)
         if name is None or not private(name, place):
             continue
-        assert isinstance(s, ast.Assign)
+        if not isinstance(s, ast.Assign):
+            continue
         if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
             continue
         scope = scope_before(body, i, place.scope)
@@ -41,11 +46,11 @@ def _rebound(t: ast.stmt) -> set[str]:
 
 
 def _fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
-    head = _head(t)
+    head = head_of(t)
     if head is None or sum(count_reads(h, name) for h in head) != 1:
         return False
     before: list[ast.expr] = []
-    where = _find(head, name, before)
+    where = find_use(head, name, before)
     if where == "repeated" or where == "":
         return False
     seen = scope.effects(value)
@@ -66,7 +71,7 @@ def _merge(into: Effects, more: Effects) -> None:
     into.other = into.other or more.other
 
 
-def _head(t: ast.stmt) -> list[ast.expr] | None:
+def head_of(t: ast.stmt) -> list[ast.expr] | None:
     """The expressions a statement evaluates first, once, in order."""
     if isinstance(t, ast.Return | ast.Expr):
         return [t.value] if t.value is not None else []
@@ -85,7 +90,7 @@ def _head(t: ast.stmt) -> list[ast.expr] | None:
     return None
 
 
-def _find(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> str:
+def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> str:
     """Where a name is read: `once` for sure, `maybe`, or `repeated`. Collects what is evaluated before it."""
     for node in nodes:
         if isinstance(node, ast.Name) and node.id == name:
@@ -97,22 +102,22 @@ def _find(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> str:
             return "repeated"
         if isinstance(node, COMPREHENSIONS):
             first = node.generators[0].iter
-            return _find([first], name, before) if count_reads(first, name) else "repeated"
+            return find_use([first], name, before) if count_reads(first, name) else "repeated"
         if isinstance(node, ast.BoolOp):
             if count_reads(node.values[0], name):
-                return _find(node.values[:1], name, before)
-            found = _find(node.values, name, before)
+                return find_use(node.values[:1], name, before)
+            found = find_use(node.values, name, before)
             return "maybe" if found == "once" else found
         if isinstance(node, ast.IfExp):
             if count_reads(node.test, name):
-                return _find([node.test], name, before)
+                return find_use([node.test], name, before)
             before.append(node.test)
-            found = _find([node.body if count_reads(node.body, name) else node.orelse], name, before)
+            found = find_use([node.body if count_reads(node.body, name) else node.orelse], name, before)
             return "maybe" if found == "once" else found
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
-            found = _find([node.left, *node.comparators], name, before)
+            found = find_use([node.left, *node.comparators], name, before)
             return "maybe" if found == "once" else found
-        return _find(list(_operands(node)), name, before)
+        return find_use(list(_operands(node)), name, before)
     return ""
 
 
@@ -125,7 +130,8 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
 
 
 @block(
-    needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it reads changes "
+    needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
+    "reads changes "
     "before the last use; for several uses: a small value of immutable type, or a plain name",
     sound="evaluating the value again gives the same value, and nothing else",
 )
@@ -137,7 +143,8 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
         name = simple_target(s)
         if name is None or not private(name, place) or name in info.arguments:
             continue
-        assert isinstance(s, ast.Assign)
+        if not isinstance(s, ast.Assign):
+            continue
         if len(info.assigned.get(name, ())) != 1 and not _only_store(info.node, name):
             continue
         rest, value = body[i + 1 :], s.value
@@ -192,11 +199,11 @@ def _inside_loop(t: ast.stmt, name: str) -> bool:
 
 
 def _uses_first(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
-    head = _head(t)
+    head = head_of(t)
     if head is None:
         return False
     before: list[ast.expr] = []
-    found = _find(head, name, before)
+    found = find_use(head, name, before)
     return found == "once" and all(scope.effects(b).total for b in before)
 
 
@@ -205,7 +212,8 @@ def _undisturbed(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scop
 
 
 def _scan(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope, dirty: bool) -> bool | None:
-    """Whether what the value reads may have changed after these statements; None if a use comes after a change."""
+    """Whether what the value reads may have changed after these statements; None if a use comes after a
+    change."""
     for t in rest:
         if isinstance(t, ast.If):
             result = _simple(t.test, name, seen, scope, dirty)
@@ -255,6 +263,3 @@ def _last_moment(t: ast.AST, name: str, seen: Effects, scope: Scope) -> bool:
         return False
     parts = [node.func.value, *node.args, *(k.value for k in node.keywords)]
     return not any(disturbs(scope.effects(p), seen, scope) for p in parts)
-
-
-__all__ = ["load"]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from skyt.rules.syntax import walk, NESTED, blocks, read_names, stored_names
+from skyt.rules.syntax import blocks, read_names, stored_names
+from skyt.rules.trees import NESTED, walk
 
 Names = frozenset[str]
+
+
 EMPTY: Names = frozenset()
 
 
 class Liveness:
-    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all names alive."""
+    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all
+    names alive."""
 
     def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
         """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""

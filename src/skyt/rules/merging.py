@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import clone, compare, same
+from skyt.rules.syntax import compare
+from skyt.rules.trees import clone, same
 from skyt.rules.types import kind
 
 TEMPLATE = """
@@ -26,16 +27,20 @@ def FUNCTION(X):
             I = I + 1
     return OUT + L[I:] + R[J:]
 """
+
+
 _PATTERN: list[ast.stmt] = ast.parse(TEMPLATE).body[0].body  # type: ignore[attr-defined]
 
 
 @block(
     needs="the whole function is a merge sort (this shape, any cut), over a list of int",
-    sound="by induction on the length both halves come back sorted, so either way of breaking ties gives the one sorted "
+    sound="by induction on the length both halves come back sorted, so either way of breaking ties gives "
+    "the one sorted "
     "list; equal integers cannot be told apart",
 )
 def merge_ties(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """Taking the left one of two equal elements (`<=`) is taking the right one (`<`) in a merge sort of integers."""
+    """Taking the left one of two equal elements (`<=`) is taking the right one (`<`) in a merge sort of
+    integers."""
     info = place.scope.info
     if info is None or body is not info.node.body or len(body) != 8 or len(info.arguments) != 1:
         return None

@@ -6,15 +6,16 @@ import ast
 from itertools import pairwise
 
 from skyt.rules.effects import conflict
-from skyt.rules.engine import scope_before
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import in_order
+from skyt.rules.trees import in_order
+from skyt.rules.walker import scope_before
 
 Key = tuple[str, int]
 
 
 @block(
-    needs="neighbouring assignments of pure values, neither of which reads or writes what the other writes, and of "
+    needs="neighbouring assignments of pure values, neither of which reads or writes what the other "
+    "writes, and of "
     "which not both may raise",
     sound="two computations that do not touch each other's data can be done in either order",
 )

@@ -1,36 +1,27 @@
-"""What is known of a program as a whole: types of its variables, which of its functions are pure, who owns what.
+"""What is known of a program as a whole: types of its variables, which of its functions are pure, who owns
+what.
 
-Types are flow-insensitive: a variable has the join of everything ever assigned to it, found by iterating to a fixed
-point from the contract's facts about the entry point's parameters and from the call sites of private functions.
+Types are flow-insensitive: a variable has the join of everything ever assigned to it, found by iterating to
+a fixed
+point from the contract's facts about the entry point's parameters and from the call sites of private
+functions.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from skyt.rules.effects import OWNERS, mutates_receiver, pure_call
+from skyt.rules.bindings import BINDING, assignments_of, loaded, own_nodes
+from skyt.rules.effects import mutates_receiver, pure_call
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.infer import Inference
-from skyt.rules.syntax import NESTED, children, in_order, local_functions, returns, walk, walk_shallow
+from skyt.rules.ownership import owned_names
+from skyt.rules.syntax import local_functions, returns
+from skyt.rules.trees import NESTED, walk, walk_shallow
 from skyt.rules.types import ANY, Type, element, join, kind
 
 MAX_ROUNDS = 8
-BINDING = (
-    *(
-        ast.Return,
-        ast.Assign,
-        ast.AugAssign,
-        ast.AnnAssign,
-        ast.NamedExpr,
-        ast.For,
-        ast.comprehension,
-        ast.Call,
-    ),
-    *(ast.withitem, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Lambda, ast.FunctionDef, ast.ClassDef),
-    *(ast.Yield, ast.YieldFrom, ast.Await, ast.Match),
-)
 
 
 @dataclass
@@ -59,7 +50,8 @@ class FunctionInfo:
         return not (a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
 
     def bounds_of(self, name: str) -> tuple[int | None, int | None]:
-        """Bounds of a parameter that is never assigned, from the contract; of a variable proven non-negative."""
+        """Bounds of a parameter that is never assigned, from the contract; of a variable proven
+        non-negative."""
         if name not in self.assigned:
             for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
                 if argument == name:
@@ -121,8 +113,8 @@ class Program:
         self.by_name[("." if owner else "") + node.name] = info
         inner = [n for n in walk(node) if isinstance(n, NESTED) and n is not node]
         info.captured = frozenset(n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name))
-        info.binding = [n for n in _own_nodes(node) if isinstance(n, BINDING)]
-        for target, value in _assignments(node):
+        info.binding = [n for n in own_nodes(node) if isinstance(n, BINDING)]
+        for target, value in assignments_of(node):
             info.assigned.setdefault(target, []).append(value)
 
     def _infer(self) -> None:
@@ -171,7 +163,7 @@ class Program:
                 for target in node.targets:
                     self._bind(target, infer.of(node.value, env), node.value, env)
             elif isinstance(node, ast.AugAssign):
-                value = ast.BinOp(left=_loaded(node.target), op=node.op, right=node.value)
+                value = ast.BinOp(left=loaded(node.target), op=node.op, right=node.value)
                 self._bind(node.target, infer.of(value, env), None, env)
             elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
                 self._bind(node.target, infer.of(node.value, env), node.value, env)
@@ -292,7 +284,7 @@ class Program:
 
     def _ownership(self) -> None:
         for info in self.functions.values():
-            info.owned = frozenset(_owned(info))
+            info.owned = frozenset(owned_names(info))
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
@@ -329,137 +321,3 @@ class Program:
 
         for info in self.functions.values():
             info.nonnegative = nonnegative_variables(info, self)
-
-
-def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Nodes of a function in source order, without the insides of functions nested in it."""
-    pending: list[ast.AST] = list(reversed(function.body))
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-            pending.extend(reversed(children(node)))
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    from skyt.rules.syntax import clone
-
-    node = clone(target)
-    node.ctx = ast.Load()  # type: ignore[attr-defined]
-    return node
-
-
-def _assignments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
-    for node in in_order(function):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from _targets(target, node.value)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id, ast.BinOp(left=_loaded(node.target), op=node.op, right=node.value)
-        elif (isinstance(node, ast.AnnAssign) and node.value is not None) or isinstance(node, ast.NamedExpr):
-            yield from _targets(node.target, node.value)
-        elif isinstance(node, ast.For):
-            value = node.iter
-            if isinstance(node.target, ast.Name) and _is_range(value):
-                yield node.target.id, value
-            else:
-                yield from _targets(node.target, None)
-        elif isinstance(node, ast.comprehension):
-            if isinstance(node.target, ast.Name) and _is_range(node.iter):
-                yield node.target.id, node.iter
-            else:
-                yield from _targets(node.target, None)
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            yield from _targets(node.optional_vars, None)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            yield node.name, None
-        elif isinstance(node, ast.Delete):
-            for target in node.targets:
-                yield from _targets(target, None)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            for name in node.names:
-                yield name, None
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not function:
-            yield node.name, None
-        elif isinstance(node, ast.arg) and node not in (*function.args.args, *function.args.kwonlyargs):
-            yield node.arg, None
-
-
-def _is_range(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
-
-
-def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple | ast.List):
-        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
-        for item, part in zip(target.elts, parts, strict=False):
-            yield from _targets(item, part)
-    elif isinstance(target, ast.Starred):
-        yield from _targets(target.value, None)
-
-
-def _owned(info: FunctionInfo) -> Iterator[str]:
-    """Local containers that this function made itself and that nobody else can reach while it runs."""
-    escaping: set[str] = set()
-    parents = {id(c): p for p in walk(info.node) for c in children(p)}
-    for node in walk(info.node):
-        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
-            continue
-        if node.id in info.captured or not _harmless_use(node, parents):
-            escaping.add(node.id)
-    for name, values in info.assigned.items():
-        if name in escaping or name in info.arguments:
-            continue
-        if all(v is not None and _is_fresh(v) for v in values):
-            yield name
-
-
-def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:
-    parent = parents.get(id(node))
-    if isinstance(parent, ast.Attribute):
-        outer = parents.get(id(parent))
-        return isinstance(outer, ast.Call) and outer.func is parent
-    if isinstance(parent, ast.Subscript):
-        return parent.value is node or True
-    if isinstance(parent, ast.Call):
-        return isinstance(parent.func, ast.Name) and parent.func.id in OWNERS and node in parent.args
-    if isinstance(parent, ast.For | ast.comprehension):
-        return parent.iter is node
-    return isinstance(
-        parent,
-        ast.Return
-        | ast.Compare
-        | ast.BoolOp
-        | ast.UnaryOp
-        | ast.BinOp
-        | ast.If
-        | ast.While
-        | ast.FormattedValue,
-    ) and not (isinstance(parent, ast.BoolOp) and not _boolean_place(parent, parents))
-
-
-def _boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
-    parent = parents.get(id(node))
-    if isinstance(parent, ast.If | ast.While):
-        return parent.test is node
-    if isinstance(parent, ast.BoolOp):
-        return _boolean_place(parent, parents)
-    return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
-
-
-def _is_fresh(value: ast.expr) -> bool:
-    """Whether evaluating this makes a new container."""
-    if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.SetComp | ast.DictComp):
-        return True
-    if isinstance(value, ast.Call):
-        if isinstance(value.func, ast.Name):
-            return value.func.id in {"list", "dict", "set", "sorted"}
-        return (
-            isinstance(value.func, ast.Attribute)
-            and isinstance(value.func.value, ast.Name)
-            and value.func.value.id == "collections"
-        )
-    return isinstance(value, ast.BinOp) and isinstance(value.left, ast.List | ast.ListComp)

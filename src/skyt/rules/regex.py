@@ -9,7 +9,7 @@ from typing import Any
 from skyt.rules.infer import dotted
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import clone
+from skyt.rules.trees import clone
 from skyt.rules.types import is_str
 
 try:
@@ -18,12 +18,17 @@ try:
 except ImportError:  # pragma: no cover - another layout of the re module: the rule then never fires
     codes = parser = None
 
+
 CATEGORIES = {"CATEGORY_DIGIT": "\\d", "CATEGORY_SPACE": "\\s", "CATEGORY_WORD": "\\w"}
+
+
 CATEGORIES |= {"CATEGORY_NOT_DIGIT": "\\D", "CATEGORY_NOT_SPACE": "\\S", "CATEGORY_NOT_WORD": "\\W"}
+
+
 SPECIAL = frozenset("\\^$.|?*+()[]{}")
 
 
-class _Unknown(Exception):
+class _UnknownError(Exception):
     pass
 
 
@@ -37,7 +42,7 @@ def canonical_pattern(pattern: str) -> str | None:
             return None
         new = "".join(_item(op, argument) for op, argument in tree)
         return new if _same_tree(new, tree) else None
-    except (re.error, _Unknown, OverflowError, RecursionError):
+    except (re.error, _UnknownError, OverflowError, RecursionError):
         return None
 
 
@@ -75,21 +80,21 @@ def _item(op: Any, argument: Any) -> str:
     if name == "AT":
         known = {"AT_BEGINNING": "^", "AT_END": "$", "AT_BOUNDARY": "\\b"}
         if str(argument) not in known:
-            raise _Unknown
+            raise _UnknownError
         return known[str(argument)]
     if name == "IN":
         return _class(argument)
     if name == "MAX_REPEAT":
         low, high, inner = argument
         if len(inner) != 1:
-            raise _Unknown
+            raise _UnknownError
         body = _item(*inner[0])
         if str(high) == "MAXREPEAT":
             return body + {0: "*", 1: "+"}.get(low, f"{{{low},}}")
         if (low, high) == (0, 1):
             return body + "?"
         return body + f"{{{low},{high}}}"
-    raise _Unknown
+    raise _UnknownError
 
 
 def _literal(code: int) -> str:
@@ -121,7 +126,7 @@ def _member(op: Any, argument: Any) -> str:
         return f"{_member_text(argument[0])}-{_member_text(argument[1])}"
     if name == "CATEGORY" and str(argument) in CATEGORIES:
         return CATEGORIES[str(argument)]
-    raise _Unknown
+    raise _UnknownError
 
 
 def _member_text(code: int) -> str:

@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from skyt.rules.scope import Scope
 
 if TYPE_CHECKING:
-    from skyt.rules.engine import Context
+    from skyt.rules.context import Context
+
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
+
+
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
+
+
 ModuleRule = Callable[["Context"], bool]
 
 
@@ -31,7 +36,7 @@ class Rule:
     shape: Literal["expression", "block", "module"]
     needs: str
     sound: str
-    apply: Callable[..., object]
+    apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
 
@@ -91,5 +96,5 @@ def module(
     return register
 
 
-def _named(f: Callable[..., object]) -> str:
+def _named(f: Callable[..., Any]) -> str:
     return f.__name__.replace("_", "-")

@@ -1,4 +1,5 @@
-"""Scope: what is known at one place of the program: types, owners, and the conditions that hold on the way there."""
+"""Scope: what is known at one place of the program: types, owners, and the conditions that hold on the way
+there."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from collections.abc import Sequence
 from skyt.rules.bounds import EVERYTHING, Interval, interval
 from skyt.rules.effects import Effects, disturbs, effects, test_effects
 from skyt.rules.program import FunctionInfo, Program
-from skyt.rules.syntax import int_value, is_none, read_names, same
+from skyt.rules.syntax import int_value, is_none, read_names
+from skyt.rules.trees import same
 from skyt.rules.types import ANY, IMMUTABLE, Type, is_int, kind
 
 MODULES = frozenset(
@@ -28,7 +30,8 @@ MODULES = frozenset(
 
 
 class Scope:
-    """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed since."""
+    """The place a rule looks at. `known` holds conditions that are true there and read nothing that
+    changed since."""
 
     def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
         self.program = program

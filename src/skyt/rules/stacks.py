@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
-from skyt.rules.branches import replaced
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import clone, compare, count_reads, int_value, leaves, load, same
+from skyt.rules.syntax import compare, count_reads, int_value, leaves, load
+from skyt.rules.trees import clone, same
 from skyt.rules.types import kind, ordered
 
 
 @block(
     needs="a list that the function owns; a branch that leaves without looking at it again",
-    sound="where the branch is taken nobody sees the list any more; where it is not, the element is popped once either way",
+    sound="where the branch is taken nobody sees the list any more; where it is not, the element is "
+    "popped once either way",
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
-    for i, (s, t) in enumerate(zip(body, body[1:], strict=False)):
+    for i, (s, t) in enumerate(pairwise(body)):
         name = _popped(t)
         if name is None or not isinstance(s, ast.If) or s.orelse or not leaves(s.body):
             continue
@@ -40,15 +42,12 @@ def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         seen = place.scope.effects(other)
         if not seen.pure:
             continue
-        new = clone(s)
-        target = new.test.values[-1] if isinstance(new.test, ast.BoolOp) else new.test
-        assert isinstance(target, ast.Compare)
         pop = ast.Call(func=ast.Attribute(value=load(name), attr="pop", ctx=ast.Load()), args=[], keywords=[])
-        if same(target.left, peek):
-            target.left = pop
-        else:
-            target.comparators[0] = pop
-        return [*body[:i], new, *body[i + 2 :]]
+        left, right = (pop if same(side, peek) else side for side in sides)
+        test: ast.expr = compare(left, type(last.ops[0]), right)
+        if isinstance(s.test, ast.BoolOp):
+            test = ast.BoolOp(op=ast.Or(), values=[*s.test.values[:-1], test])
+        return [*body[:i], ast.If(test=test, body=s.body, orelse=[]), *body[i + 2 :]]
     return None
 
 
@@ -108,7 +107,8 @@ Case = tuple[ast.expr, list[ast.stmt]]
 
 
 def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, list[ast.stmt], int] | None:
-    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block they take."""
+    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block
+    they take."""
     if len(s.orelse) == 1 and isinstance(s.orelse[0], ast.If) and s.orelse[0].orelse:
         second = s.orelse[0]
         return (s.test, s.body), (second.test, second.body), second.orelse, 1
@@ -139,7 +139,7 @@ def _pair(test: ast.expr, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
         return None
     if not (scope.effects(a).pure and scope.effects(b).pure):
         return None
-    from skyt.rules.conditions import rank
+    from skyt.rules.comparisons import rank
 
     return (a, b) if rank(a, scope) <= rank(b, scope) else (b, a)
 
@@ -165,6 +165,3 @@ def _relation(test: ast.expr, a: ast.expr, b: ast.expr) -> set[str] | None:
     if same(left, b) and same(right, a):
         return {{"<": ">", ">": "<", "=": "="}[x] for x in found}
     return None
-
-
-__all__ = ["replaced"]

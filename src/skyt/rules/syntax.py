@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
 
-T = TypeVar("T", bound=ast.AST)
+from skyt.rules.trees import NESTED, T, clone, walk, walk_shallow
+
 LOOPS = (ast.For, ast.While)
-CONTEXTS = frozenset({ast.Load, ast.Store, ast.Del})
+
+
 BLOCKS = ("body", "orelse", "finalbody")
-NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.Gt,
@@ -20,6 +21,8 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq,
     ast.NotEq: ast.NotEq,
 }
+
+
 OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -28,6 +31,8 @@ OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+
+
 ORDER_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE,
     ast.LtE: ast.Gt,
@@ -55,44 +60,6 @@ def call(function: str | ast.expr, *args: ast.expr) -> ast.Call:
 
 def compare(left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> ast.Compare:
     return ast.Compare(left=left, ops=[op()], comparators=[right])
-
-
-def clone(node: T) -> T:
-    """A deep copy, much faster than copy.deepcopy."""
-    new = node.__class__()
-    fields = new.__dict__
-    for name, value in node.__dict__.items():
-        if value.__class__ is list:
-            fields[name] = [clone(x) if isinstance(x, ast.AST) else x for x in value]
-        elif isinstance(value, ast.AST) and value.__class__ not in CONTEXTS:
-            fields[name] = clone(value)
-        else:
-            fields[name] = value
-    if isinstance(node, ast.stmt):
-        new.lineno = 0  # type: ignore[attr-defined]
-    return new
-
-
-def same(a: object, b: object) -> bool:
-    """Structural equality of two trees, positions and contexts aside."""
-    if isinstance(a, ast.AST):
-        if a.__class__ is not b.__class__:
-            return False
-        return all(same(getattr(a, f, None), getattr(b, f, None)) for f in a._fields if f != "ctx")
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and a == b
-
-
-def text(node: ast.AST | Sequence[ast.AST]) -> str:
-    """Source text, for traces and keys."""
-    if isinstance(node, ast.AST):
-        return ast.unparse(node)
-    return "\n".join(ast.unparse(x) for x in node)
-
-
-def size(node: ast.AST) -> int:
-    return len(walk(node))
 
 
 def read_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
@@ -125,77 +92,6 @@ def count_reads(node: ast.AST | Sequence[ast.AST], name: str) -> int:
 
 def mentions(node: ast.AST | Sequence[ast.AST], names: set[str] | frozenset[str]) -> bool:
     return any(isinstance(n, ast.Name) and n.id in names for n in walk(node))
-
-
-def _child_fields(cls: type[ast.AST]) -> tuple[str, ...]:
-    plain = {"ctx", "id", "attr", "arg", "name", "asname", "module", "level", "kind", "type_comment"}
-    plain |= {"type_ignores", "conversion", "is_async", "simple", "tag", "rest", "kwd_attrs"}
-    if cls in (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton):
-        return ()
-    return tuple(f for f in cls._fields if f not in plain)
-
-
-CHILDREN: dict[type, tuple[str, ...]] = {
-    cls: _child_fields(cls) for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)
-}
-
-
-def walk(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
-    """Every node inside, contexts aside: what ast.walk gives, several times faster."""
-    pending: list[Any] = [node] if isinstance(node, ast.AST) else list(node)
-    found: list[ast.AST] = []
-    while pending:
-        item = pending.pop()
-        if item is None:
-            continue
-        found.append(item)
-        for name in CHILDREN[item.__class__]:
-            value = getattr(item, name, None)
-            if value.__class__ is list:
-                pending.extend(value)
-            elif value is not None:
-                pending.append(value)
-    return found
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes directly inside, contexts aside, in order."""
-    found: list[Any] = []
-    for name in CHILDREN[node.__class__]:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            found.extend(value)
-        elif value is not None:
-            found.append(value)
-    return [x for x in found if x is not None] if None in found else found
-
-
-def bare(tree: ast.Module) -> ast.Module:
-    """The tree without positions: they mean nothing after a rewrite."""
-    for n in walk(tree):
-        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-            n.__dict__.pop(name, None)
-        if isinstance(n, ast.stmt):
-            n.lineno = 0
-    return tree
-
-
-def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node inside, in the order of the text."""
-    yield node
-    for child in children(node):
-        yield from in_order(child)
-
-
-def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
-    pending: list[ast.AST] = [node] if isinstance(node, ast.AST) else list(node)
-    inner = (*NESTED, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    while pending:
-        item = pending.pop()
-        yield item
-        if not isinstance(item, inner):
-            pending.extend(children(item))
 
 
 class Substitution(ast.NodeTransformer):
@@ -247,7 +143,8 @@ def rename(node: T, names: Mapping[str, str]) -> T:
 
 
 def leaves(body: Sequence[ast.stmt]) -> bool:
-    """Whether control never runs past the end of this block (return, raise, break or continue on every path)."""
+    """Whether control never runs past the end of this block (return, raise, break or continue on every
+    path)."""
     if not body:
         return False
     last = body[-1]

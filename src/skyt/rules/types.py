@@ -9,8 +9,14 @@ from __future__ import annotations
 import ast
 
 Type = str | tuple[object, ...] | None
+
+
 ANY: Type = "any"
+
+
 IMMUTABLE = frozenset({"int", "bool", "str", "char", "float", "none"})
+
+
 SIZED = frozenset({"list", "dict", "set", "tuple", "deque"})
 
 
@@ -82,7 +88,8 @@ def is_number(t: Type) -> bool:
 
 
 def ordered(a: Type, b: Type) -> bool:
-    """Whether `<` and `==` on these two are a total order without surprises (no NaN, no user-defined methods)."""
+    """Whether `<` and `==` on these two are a total order without surprises (no NaN, no user-defined
+    methods)."""
     return (is_int(a) and is_int(b)) or (is_str(a) and is_str(b))
 
 

@@ -1,0 +1,72 @@
+"""One run of the engine: the tree, what is known of it, and the trace."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from skyt.rules.facts import Facts
+from skyt.rules.liveness import Liveness
+from skyt.rules.program import Program
+from skyt.rules.registry import Applied, Rule
+from skyt.rules.trees import walk
+
+MAX_APPLICATIONS = 2000
+
+
+class OutOfBudgetError(Exception):
+    """More applications than any terminating run needs."""
+
+
+@dataclass
+class Context:
+    """One run of the engine: the tree, what is known of it, and the trace."""
+
+    tree: ast.Module
+    facts: Facts
+    rules: Sequence[Rule]
+    trace: list[Applied] = field(default_factory=list)
+    fresh: int = 0
+    rounds: int = 0
+    _used: set[str] = field(default_factory=set)
+    _program: Program | None = None
+    _liveness: dict[int, Liveness] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.expressions: dict[type, list[Rule]] = {}
+        for rule in self.rules:
+            for node in rule.nodes:
+                self.expressions.setdefault(node, []).append(rule)
+        self.blocks = [r for r in self.rules if r.shape == "block"]
+
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            self._program = Program(self.tree, self.facts)
+        return self._program
+
+    def liveness(self, function: ast.FunctionDef) -> Liveness:
+        if id(function) not in self._liveness:
+            self._liveness[id(function)] = Liveness(function)
+        return self._liveness[id(function)]
+
+    def changed(self) -> None:
+        self._program = None
+        self._liveness.clear()
+
+    def record(self, rule: str, before: str, after: str) -> None:
+        self.trace.append(Applied(rule, before, after))
+        if len(self.trace) > MAX_APPLICATIONS:
+            raise OutOfBudgetError(rule)
+
+    def name(self, base: str = "t") -> str:
+        """A name that occurs nowhere in the program."""
+        if not self._used:
+            self._used = {n.id for n in walk(self.tree) if isinstance(n, ast.Name)}
+            self._used |= {n.arg for n in walk(self.tree) if isinstance(n, ast.arg)}
+        while True:
+            self.fresh += 1
+            candidate = f"{base}_{self.fresh}"
+            if candidate not in self._used:
+                return candidate

@@ -1,0 +1,88 @@
+"""Definitions: nested functions move out, and all stand in the order in which they are reached."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.context import Context
+from skyt.rules.registry import module
+from skyt.rules.syntax import read_names, rename, stored_names
+from skyt.rules.trees import in_order, walk
+
+
+@module(
+    needs="a nested function that uses no variable of the function around it",
+    sound="such a function does not depend on where it is defined",
+)
+def hoist_function(context: Context) -> bool:
+    """A nested function without free variables moves to the top of the module."""
+    tree = context.tree
+    for s in tree.body:
+        if not isinstance(s, ast.FunctionDef):
+            continue
+        for i, inner in enumerate(s.body):
+            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+                continue
+            outer_names = bound_names(s) - {inner.name}
+            free = read_names(inner) - bound_names(inner) - {inner.name}
+            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
+                continue
+            others = [x for x in s.body if x is not inner]
+            if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
+                continue
+            if inner.args.defaults or inner.args.kw_defaults:
+                continue
+            fresh = context.name(inner.name)
+            rename(s, {inner.name: fresh})
+            s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
+            tree.body.append(inner)
+            context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
+            return True
+    return False
+
+
+def bound_names(function: ast.FunctionDef) -> set[str]:
+    names = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
+    for n in walk(function):
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
+            names.add(n.id)
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
+            names.add(n.name)
+    return names
+
+
+@module(
+    needs="the entry point",
+    sound="the order of definitions does not matter as long as nothing is called while the module loads",
+    phase=2,
+)
+def order_definitions(context: Context) -> bool:
+    """Imports, then constants, then classes and functions in the order in which the entry point reaches
+    them."""
+    tree, facts = context.tree, context.facts
+    definitions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    if facts.name not in definitions or any(
+        isinstance(s, ast.ClassDef) and (s.bases or s.decorator_list) for s in tree.body
+    ):
+        return False
+    others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
+    if any(
+        not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
+        for s in others
+    ):
+        return False
+    order, pending = list[str](), [facts.name]
+    while pending:
+        name = pending.pop(0)
+        if name in definitions and name not in order:
+            order.append(name)
+            for n in in_order(definitions[name]):
+                if isinstance(n, ast.Name) and n.id in definitions:
+                    pending.append(n.id)
+    new = [*others, *(definitions[name] for name in order)]
+    if new == tree.body:
+        return False
+    shown = [getattr(s, "name", "…") for s in tree.body]
+    tree.body = new
+    context.record("order-definitions", " ".join(shown), " ".join(order))
+    return True

@@ -1,0 +1,77 @@
+"""Ownership: containers that a function made itself and that nobody else can reach while it runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from skyt.rules.trees import children, walk
+from skyt.rules.vocabulary import OWNERS
+
+if TYPE_CHECKING:
+    from skyt.rules.program import FunctionInfo
+
+
+def owned_names(info: FunctionInfo) -> Iterator[str]:
+    """Local containers that this function made itself and that nobody else can reach while it runs."""
+    escaping: set[str] = set()
+    parents = {id(c): p for p in walk(info.node) for c in children(p)}
+    for node in walk(info.node):
+        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
+            continue
+        if node.id in info.captured or not _harmless_use(node, parents):
+            escaping.add(node.id)
+    for name, values in info.assigned.items():
+        if name in escaping or name in info.arguments:
+            continue
+        if all(v is not None and _is_fresh(v) for v in values):
+            yield name
+
+
+def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:
+    parent = parents.get(id(node))
+    if isinstance(parent, ast.Attribute):
+        outer = parents.get(id(parent))
+        return isinstance(outer, ast.Call) and outer.func is parent
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node or True
+    if isinstance(parent, ast.Call):
+        return isinstance(parent.func, ast.Name) and parent.func.id in OWNERS and node in parent.args
+    if isinstance(parent, ast.For | ast.comprehension):
+        return parent.iter is node
+    return isinstance(
+        parent,
+        ast.Return
+        | ast.Compare
+        | ast.BoolOp
+        | ast.UnaryOp
+        | ast.BinOp
+        | ast.If
+        | ast.While
+        | ast.FormattedValue,
+    ) and not (isinstance(parent, ast.BoolOp) and not _boolean_place(parent, parents))
+
+
+def _boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
+    parent = parents.get(id(node))
+    if isinstance(parent, ast.If | ast.While):
+        return parent.test is node
+    if isinstance(parent, ast.BoolOp):
+        return _boolean_place(parent, parents)
+    return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+
+
+def _is_fresh(value: ast.expr) -> bool:
+    """Whether evaluating this makes a new container."""
+    if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.SetComp | ast.DictComp):
+        return True
+    if isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Name):
+            return value.func.id in {"list", "dict", "set", "sorted"}
+        return (
+            isinstance(value.func, ast.Attribute)
+            and isinstance(value.func.value, ast.Name)
+            and value.func.value.id == "collections"
+        )
+    return isinstance(value, ast.BinOp) and isinstance(value.left, ast.List | ast.ListComp)

@@ -1,0 +1,87 @@
+"""Which operations on values of known types can raise."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from skyt.rules.syntax import int_value
+from skyt.rules.types import IMMUTABLE, is_int, is_number, is_str, kind
+from skyt.rules.vocabulary import MAKERS, TOTAL_STR_METHODS
+
+if TYPE_CHECKING:
+    from skyt.rules.scope import Scope
+
+
+def call_raises(node: ast.Call, scope: Scope) -> bool:
+    """Whether a pure call may raise, given the types of its arguments."""
+    function = node.func
+    types = [scope.type_of(a) for a in node.args]
+    if isinstance(function, ast.Name):
+        if function.id == "len" or function.id in {"list", "tuple", "set", "enumerate", "reversed", "sorted"}:
+            kinds = {"list", "tuple", "dict", "set", "str", "char", "deque"} | (
+                set() if function.id == "len" else {"iter"}
+            )
+            plain = function.id not in {"set", "sorted"} or all(
+                isinstance(t, str) or t[1] in IMMUTABLE
+                for t in types
+                if t is not None  # type: ignore[index]
+            )
+            return not (types and all(kind(t) in kinds for t in types) and plain)
+        if function.id == "range":
+            return not all(is_int(t) for t in types) or (
+                len(types) == 3 and int_value(node.args[2]) in (None, 0)
+            )
+        if function.id in {"str", "repr", "bool", "abs"}:
+            return not all(t in IMMUTABLE for t in types) or (
+                function.id == "abs" and not is_number(types[0])
+            )
+        if function.id == "isinstance":
+            return False
+        if function.id in {"min", "max"} and len(types) > 1:
+            return not all(is_int(t) for t in types)
+        if function.id == "int":
+            return not (len(types) == 1 and types[0] in {"int", "bool"})
+        return True
+    if isinstance(function, ast.Attribute):
+        owner = scope.type_of(function.value)
+        if is_str(owner):
+            if function.attr == "join":
+                return not (len(types) == 1 and is_str(_element(types[0])))
+            return function.attr not in TOTAL_STR_METHODS or not all(is_str(t) for t in types)
+        if kind(owner) == "dict":
+            return function.attr not in {"keys", "values", "items"} and not (
+                function.attr == "get" and types[0] in IMMUTABLE
+            )
+        if kind(owner) in {"list"}:
+            return function.attr not in {"copy"}
+        if isinstance(function.value, ast.Name) and function.value.id == "re" and function.attr == "sub":
+            constant = all(isinstance(a, ast.Constant) for a in node.args[:2])
+            return not (constant and len(types) == 3 and is_str(types[2]))
+        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" in MAKERS:
+            return bool(node.args)
+        if isinstance(function.value, ast.Name) and f"{function.value.id}.{function.attr}" == "math.isqrt":
+            low = scope.interval(node.args[0])[0] if len(node.args) == 1 else None
+            return low is None or low < 0
+    return True
+
+
+def _element(t: object) -> object:
+    return t[1] if isinstance(t, tuple) else "char" if is_str(t) else "any"  # type: ignore[arg-type]
+
+
+def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
+    a, b = scope.type_of(node.left), scope.type_of(node.right)
+    if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+        if isinstance(node.op, ast.Add) and (
+            (is_str(a) and is_str(b)) or (kind(a) == kind(b) and kind(a) in {"list", "tuple"})
+        ):
+            return False
+        return not (is_int(a) and is_int(b))
+    if isinstance(node.op, ast.FloorDiv | ast.Mod):
+        value = int_value(node.right)
+        return not (is_int(a) and is_int(b) and (value not in (None, 0) or scope.nonzero(node.right)))
+    if isinstance(node.op, ast.Pow):
+        value = int_value(node.right)
+        return not (is_int(a) and value is not None and value >= 0)
+    return True

@@ -1,0 +1,78 @@
+"""Facts as induction hypotheses: bounds must also hold for the calls that a program makes to itself."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from skyt.rules.context import Context
+from skyt.rules.facts import Facts
+from skyt.rules.scope import Scope
+from skyt.rules.trees import walk
+from skyt.rules.walker import CallFinder
+
+
+def verified(context: Context) -> Facts:
+    """The facts that also hold when the program calls its own entry point.
+
+    Bounds on a parameter are an induction hypothesis: they are kept only if every such call keeps them,
+    given the
+    conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that is left
+    holds.
+    """
+    facts = context.facts
+    if facts.kind == "class":
+        return facts.without_bounds(_called_methods(context))
+    for _ in range(3 * len(facts.parameters) + 1):
+        context.facts = facts
+        context.changed()
+        weaker = facts
+        for call, scope in _entry_calls(context):
+            weaker = _kept(weaker, call, scope)
+        if weaker == facts:
+            return facts
+        facts = weaker
+    return replace(facts, parameters=tuple(replace(p, min=None, max=None) for p in facts.parameters))
+
+
+def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
+    name = context.facts.name
+    if not any(
+        n.func.id == name
+        for n in walk(context.tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    ):
+        return []
+    found: list[tuple[ast.Call, Scope]] = []
+    for info in context.program.functions.values():
+        finder = CallFinder(Context(context.tree, context.facts, ()), info)
+        finder.context._program = context.program
+        finder.name = name
+        finder.function()
+        found += finder.found
+    return found
+
+
+def _called_methods(context: Context) -> set[str]:
+    """Public methods that the program may call itself."""
+    called = {
+        n.func.attr
+        for n in walk(context.tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+    }
+    own = {n.func.id for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return called | ({"__init__"} if context.facts.name in own else set())
+
+
+def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:
+    regular = len(call.args) == len(facts.parameters) and not call.keywords
+    new = []
+    for i, parameter in enumerate(facts.parameters):
+        low, high = scope.interval(call.args[i]) if regular else (None, None)
+        least, most = parameter.min, parameter.max
+        if least is not None and (low is None or low < least):
+            least = 0 if least > 0 else None
+        if most is not None and (high is None or high > most):
+            most = None
+        new.append(replace(parameter, min=least, max=most))
+    return replace(facts, parameters=tuple(new))

@@ -1,0 +1,150 @@
+"""Webs: values that never meet get names of their own; values that change places do so at once."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.rules.assignments import private, simple_target
+from skyt.rules.branches import replaced
+from skyt.rules.comparisons import binding_order
+from skyt.rules.registry import Place, block
+from skyt.rules.syntax import count_reads, load, read_names, rename, stored_names, substitute
+from skyt.rules.trees import NESTED, clone, walk, walk_shallow
+
+
+@block(
+    needs="an assignment to a name, and a later one in the same block that replaces it on every path",
+    sound="two values that never meet can live under two names",
+)
+def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`text = f(text); text = g(text)` gives each value a name of its own, so that it can be inlined."""
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or not private(name, place):
+            continue
+        for j in range(i + 1, len(body)):
+            t = body[j]
+            if simple_target(t) == name:
+                between = body[i + 1 : j]
+                jumps = any(isinstance(n, ast.Break | ast.Continue) for n in walk(between))
+                if jumps or name in {n for x in between for n in stored_names(x)}:
+                    break
+                fresh = place.context.name(name.rstrip("0123456789_") or "t")
+                first = clone(s)
+                first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
+                middle = [rename(clone(x), {name: fresh}) for x in between]
+                value = substitute(clone(t.value), {name: load(fresh)})  # type: ignore[attr-defined]
+                last = ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=value, lineno=0)
+                return [*body[:i], first, *middle, last, *body[j + 1 :]]
+            if name in stored_names(t):
+                break
+    return None
+
+
+@block(
+    needs="a parameter that is assigned once more, at the top of the function",
+    sound="the new value can live under a name of its own",
+)
+def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
+    info = place.scope.info
+    if info is None or body is not info.node.body:
+        return None
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or name not in info.arguments or not private(name, place):
+            continue
+        stores = sum(
+            isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
+            for n in walk_shallow(body)
+        )
+        if stores != 1 or any(isinstance(n, NESTED) for n in walk(body)):
+            continue
+        fresh = place.context.name(name.rstrip("0123456789_") or "t")
+        first = clone(s)
+        first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
+        rest = [rename(clone(x), {name: fresh}) for x in body[i + 1 :]]
+        return [*body[:i], first, *rest]
+    return None
+
+
+@block(
+    needs="a run of assignments of pure values to locals, one of which is only a way to remember an old "
+    "value",
+    sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
+)
+def simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`t = a % b; a = b; b = t` is `a, b = b, a % b`."""
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or not private(name, place):
+            continue
+        for j in range(i + 1, min(len(body), i + 6)):
+            t = body[j]
+            if simple_target(t) is None or not isinstance(t, ast.Assign):
+                break
+            if not count_reads(t.value, name):
+                continue
+            run = body[i : j + 1]
+            if name in place.live_at(body[j]) and simple_target(body[j]) != name:
+                break
+            new = _together(run, name, place)
+            if new is not None:
+                return [*body[:i], new, *body[j + 1 :]]
+            break
+    return None
+
+
+def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | None:
+    """One tuple assignment for the run, without the temporary; None where values would be repeated or
+    misplaced."""
+    if len(run) < 3:
+        return None
+    values: dict[str, ast.expr] = {}
+    for s in run:
+        name = simple_target(s)
+        if name is None or not isinstance(s, ast.Assign):
+            return None
+        if not private(name, place) or not place.scope.effects(s.value).pure:
+            return None
+        for used in read_names(s.value) & set(values):
+            if count_reads(s.value, used) > 1 and not isinstance(values[used], ast.Name | ast.Constant):
+                return None
+        if name in values and name != temporary:
+            return None
+        values[name] = substitute(clone(s.value), values)
+    if simple_target(run[-1]) != temporary:
+        del values[temporary]
+    names = sorted(values, key=lambda n: binding_order(place.scope).get(n, 999))
+    if len(names) < 2 or sum(place.scope.effects(values[n]).raises for n in names) > 1:
+        return None
+    if not any(set(names) & read_names(values[n]) - {n} for n in names):
+        return None
+    target = ast.Tuple(elts=[ast.Name(id=n, ctx=ast.Store()) for n in names], ctx=ast.Store())
+    value = ast.Tuple(elts=[values[n] for n in names], ctx=ast.Load())
+    return ast.Assign(targets=[target], value=value, lineno=0)
+
+
+@block(
+    needs="a simultaneous assignment of pure values, of which at most one may raise",
+    sound="the order of the parts of a simultaneous assignment to different locals does not matter",
+)
+def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
+            continue
+        targets = s.targets[0].elts
+        if not isinstance(s.value, ast.Tuple) or not all(isinstance(t, ast.Name) for t in targets):
+            continue
+        names = [t.id for t in targets if isinstance(t, ast.Name)]
+        order = binding_order(place.scope)
+        wanted = sorted(range(len(names)), key=lambda k: order.get(names[k], 999))
+        if wanted == list(range(len(names))) or len(set(names)) != len(names) != len(s.value.elts):
+            continue
+        seen = [place.scope.effects(v) for v in s.value.elts]
+        if not all(e.pure for e in seen) or sum(e.raises for e in seen) > 1:
+            continue
+        target = ast.Tuple(elts=[targets[k] for k in wanted], ctx=ast.Store())
+        value = ast.Tuple(elts=[s.value.elts[k] for k in wanted], ctx=ast.Load())
+        return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
+    return None
