@@ -33,7 +33,10 @@ def main() -> int:
         for name, about in known.items():
             print(f"{name:<{width}}  {about}")
         print("\nRun one with `make bench NAME=…` or `python -m benchmarks.<name> --help`.")
-    codes = [subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode for name in wanted]
+    codes = [
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode
+        for name in wanted
+    ]
     return max(codes, default=0)
 
 
