@@ -148,15 +148,17 @@ def sweep_command(path: Path, out: Path, engine: str, workers: int) -> int:
 
 
 def _artifacts(record: Record, out: Path) -> None:
-    """Tables over all finished runs, and each run's figures again: a lambda_contr = 0 curve may be due."""
+    """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
     from cachemedicpp.pipeline import render
+    from cachemedicpp.plots import lambda0_run
     from cachemedicpp.sweep_summary import write_tables
 
     finished = [out / run["folder"] for run in record["runs"] if run["ok"]]
     if not finished:
         return
     for folder in finished:
-        render(folder)
+        if lambda0_run(folder) is not None:
+            render(folder)
     write_tables(record, out, finished)
 
 
