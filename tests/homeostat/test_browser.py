@@ -6,6 +6,7 @@ Skipped where Chromium or playwright (the `browser` extra) is not installed.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import threading
@@ -33,6 +34,7 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+PATIENCE = 60_000  # milliseconds; a busy machine is slow, not wrong
 HOSTILE = [
     "<script>window.owned = 1</script>",
     "</script><script>window.owned = 2</script>",
@@ -49,7 +51,7 @@ class Watched:
     def __init__(self, browser: Any, **context: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context})
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(PATIENCE)
         self.faults: list[str] = []
         self.requests: list[str] = []
         self.page.on(
@@ -216,7 +218,7 @@ def test_filters_search_and_pages_of_the_sample_browser(watched: Watched, code_r
     assert page.locator(".rows tbody tr").count() == 1
     page.select_option("select[name=outcome]", "")
     page.get_by_label("Search in sample texts").fill("onerror")
-    playwright.expect(page.locator(".rows .link")).to_have_text(["000003"])
+    playwright.expect(page.locator(".rows .link")).to_have_text(["000003"], timeout=PATIENCE)
 
 
 def test_five_thousand_samples_open_in_under_three_seconds(browser: Any, tmp_path: Path) -> None:
@@ -235,7 +237,12 @@ def test_five_thousand_samples_open_in_under_three_seconds(browser: Any, tmp_pat
         assert "5,000 of 5,000 samples · page 1 of 100" in page.page.locator(".samples").inner_text()
         assert page.faults == []
         page.context.close()
-    assert min(times) < 3.0 and path.stat().st_size < 15_000_000
+    assert path.stat().st_size < 15_000_000
+    if min(times) >= 3.0 and os.getloadavg()[0] > 3 * (os.cpu_count() or 1):
+        pytest.skip(
+            f"the machine is too busy to time anything: {min(times):.1f} s at load {os.getloadavg()[0]:.0f}"
+        )
+    assert min(times) < 3.0
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
@@ -305,7 +312,7 @@ def test_the_viewer_follows_a_run_that_is_still_going(watched: Watched, viewer: 
         assert page.locator(".state-running").count() == 1
         page.wait_for_selector("#log-train")
         run.log("train").append(99, loss_total=0.01)
-        playwright.expect(page.locator("#logs")).to_contain_text('"step": 99', timeout=15_000)
+        playwright.expect(page.locator("#logs")).to_contain_text('"step": 99', timeout=PATIENCE)
         run.finish()
         page.wait_for_selector(".state-complete")
     shutil.rmtree(runs / "going")

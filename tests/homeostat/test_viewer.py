@@ -48,7 +48,7 @@ def viewer(root: Path) -> Iterator[Viewer]:
 
 
 def get(viewer: Viewer, path: str, *, method: str = "GET", host: str | None = None) -> tuple[int, bytes, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host if host is not None else f"127.0.0.1:{viewer.port}")
     connection.endheaders()
@@ -230,7 +230,7 @@ def test_a_missing_folder_and_a_bad_port_are_users_mistakes(tmp_path: Path) -> N
 
 def test_a_second_viewer_on_the_same_port_says_so(viewer: Viewer, root: Path) -> None:
     command = [sys.executable, "-m", "homeostat", "view", str(root), "--port", str(viewer.port)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 2
     assert "already serves" in done.stderr and str(root.resolve()) in done.stderr and "--port" in done.stderr
 
