@@ -48,7 +48,7 @@ def measure_overhead(
                 "tokens_per_s": tokens / (repair + decode),
                 "relative_throughput": statistics.median(ratios),
                 "peak_memory_bytes": max(r[2] for r in own),
-                "memory": "cuda" if model.device.type == "cuda" else "resident set above the start",
+                "memory": "cuda allocated" if model.device.type == "cuda" else "resident set of the process",
                 "tokens": tokens,
                 "context": len(ids),
                 "repeats": repeats,
@@ -84,19 +84,18 @@ def _wait(device: torch.device) -> None:
 
 @contextmanager
 def _peak_memory(device: torch.device) -> Iterator[list[int]]:
-    """The most memory used above the start: CUDA's own count, or the resident set sampled while running."""
+    """The most memory in use, weights included: CUDA's own count, or the resident set sampled while running."""
     peak = [0]
     if device.type == "cuda":
-        start = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         yield peak
-        peak[0] = max(0, torch.cuda.max_memory_allocated(device) - start)
+        peak[0] = torch.cuda.max_memory_allocated(device)
         return
-    start, stop = _resident(), threading.Event()
+    stop = threading.Event()
 
     def sample() -> None:
         while not stop.wait(0.005):
-            peak[0] = max(peak[0], _resident() - start)
+            peak[0] = max(peak[0], _resident())
 
     watcher = threading.Thread(target=sample, daemon=True)
     watcher.start()
@@ -105,7 +104,7 @@ def _peak_memory(device: torch.device) -> Iterator[list[int]]:
     finally:
         stop.set()
         watcher.join()
-        peak[0] = max(peak[0], _resident() - start)
+        peak[0] = max(peak[0], _resident())
 
 
 def _resident() -> int:
