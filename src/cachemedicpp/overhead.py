@@ -84,7 +84,7 @@ def _wait(device: torch.device) -> None:
 
 @contextmanager
 def _peak_memory(device: torch.device) -> Iterator[list[int]]:
-    """The most memory in use, weights included: CUDA's own count, or the resident set sampled while running."""
+    """The most memory in use, weights included: CUDA's count, or the resident set sampled while running."""
     peak = [0]
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
