@@ -1,9 +1,10 @@
-"""What normal forms and differential testing give back, side by side with the published tool, on its own recordings.
+"""What normal forms and differential testing give back, side by side with the published tool, on its own
+recordings.
 
-For every (contract, model): the share of rows that equal the peer's canon before repair, after the peer's repair, after
-ours with evidence `rewritten`, and with `equivalent` too, with Wilson intervals; rows that the peer rescues and we do
-not, with the call on which that rescue changes behaviour; then the same with the canon fixed by the first compliant
-output, and by the most frequent normal form.
+For every (contract, model): the share of rows that equal the peer's canon before repair, after the peer's
+repair, after ours with evidence `rewritten`, and with `equivalent` too, with Wilson intervals; rows that the
+peer rescues and we do not, with the call on which that rescue changes behaviour; then the same with the
+canon fixed by the first compliant output, and by the most frequent normal form.
 
     python -m benchmarks.rescue_table [--data ../shared/data/skyt_generations] [--inputs 1000]
 """
@@ -165,7 +166,9 @@ def modal_form(study: Study, rows: list[Row]) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--inputs", type=int, default=1000)
     options = parser.parse_args()
@@ -183,9 +186,14 @@ def main() -> None:
         peer_only(study, rows, peers)
         milliseconds = 1000 * statistics.median(study.seconds)
         took = time.perf_counter() - start
-        print(f"\nnormal form: median {milliseconds:.1f} ms of CPU over {len(study.seconds)} distinct programs")
+        print(
+            f"\nnormal form: median {milliseconds:.1f} ms of CPU over {len(study.seconds)} distinct programs"
+        )
         print(f"this table from cold: {took:.0f} s")
-        for name, policy in (("the first compliant output", first_compliant), ("the modal normal form", modal_form)):
+        for name, policy in (
+            ("the first compliant output", first_compliant),
+            ("the modal normal form", modal_form),
+        ):
             canons = policy(study, rows)
             kept = [r for r in rows if r.contract in canons]
             judge(study, kept, canons)

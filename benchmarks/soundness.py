@@ -1,6 +1,7 @@
 """Do the rules keep behaviour, and does evidence hold? Three counts that should all be zero.
 
-1. Every distinct program of the recordings, and mutants of them, against its own normal form on generated in-domain
+1. Every distinct program of the recordings, and mutants of them, against its own normal form on generated
+in-domain
    inputs, and before the oracle: programs that differ from their normal form.
 2. Mutants that the oracle rejects, repaired with all evidence allowed: those that end at distance 0.
 3. Pairs called equivalent, on many further inputs from another seed: those that are refuted.
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.rescue_table import DATA, Study, read_rows
+
 from homeostat.engine import run_tasks
 from skyt.contract import Contract, load_contracts
 from skyt.domain import generate_inputs
@@ -73,7 +75,9 @@ def differing(study: Study, programs: list[Program], inputs: int, seed: int) -> 
     for (contract, text), a, b in zip(programs, before, after, strict=True):
         # Static constraints speak of how a program is written, which a normal form is free to change.
         if a.compliant != b.compliant and a.checks.get("constraints") and b.checks.get("constraints"):
-            found.append(f"{contract}: the oracle says {a.failures} and of the normal form {b.failures}\n{text}")
+            found.append(
+                f"{contract}: the oracle says {a.failures} and of the normal form {b.failures}\n{text}"
+            )
     return found
 
 
@@ -100,7 +104,9 @@ def refuted(study: Study, pairs: list[tuple[str, str, str]], further: int) -> li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--mutants", type=int, default=500)
     parser.add_argument("--rejected", type=int, default=2000)
@@ -120,8 +126,8 @@ def main() -> None:
         tested = [*programs, *(next(source) for _ in range(options.mutants))]
         bad = differing(study, tested, options.inputs, seed=11)
         print(
-            f"1. {len(programs)} programs and {options.mutants} mutants on {options.inputs} inputs and the oracle: "
-            f"{len(bad)} differ from their normal form"
+            f"1. {len(programs)} programs and {options.mutants} mutants on {options.inputs} inputs and the "
+            f"oracle: {len(bad)} differ from their normal form"
         )
         for line in bad:
             print(line)

@@ -1,4 +1,6 @@
-"""`homeostat code explain`: why a sample became the canon, step by step, or the call that tells them apart."""
+"""`homeostat code explain`: why a sample became the canon, step by step, or the call that tells them
+apart.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ INPUTS = 1000
 
 
 def show_explanation(run_dir: Path, wanted: str, console: Console | None = None) -> None:
-    """Explain one sample of a run from its records; rules are applied again, and calls made again where needed."""
+    """Explain one sample of a run from its records; rules are applied again, and calls made again where
+    needed."""
     console = console or Console()
     sample = find_sample(run_dir, wanted)
     _say(
@@ -85,19 +88,27 @@ def _show_difference(console: Console, sample: Record, canon: str, contract: Con
     _say(console, "")
     example = found["counterexample"]
     if example is not None:
-        where = "" if example["domain"] == "inside" else " (outside the domain, where the contract's policy binds)"
+        where = (
+            ""
+            if example["domain"] == "inside"
+            else " (outside the domain, where the contract's policy binds)"
+        )
         _say(console, f"They differ on {example['shown']}{where}", "bold")
         _say(console, f"   sample: {example['program']}")
         _say(console, f"   canon:  {example['canon']}")
         return
     _say(
         console,
-        f"No difference on {found['inputs']} calls (seed {found['seed']}): evidence for `--evidence equivalent`, no proof",
+        f"No difference on {found['inputs']} calls (seed {found['seed']}): "
+        "evidence for `--evidence equivalent`, no proof",
         "bold",
     )
     if found["outside"] is not None:
         other = found["outside"]
-        _say(console, f"Outside the domain they differ: {other['shown']}: {other['program']}, canon {other['canon']}")
+        _say(
+            console,
+            f"Outside the domain they differ: {other['shown']}: {other['program']}, canon {other['canon']}",
+        )
 
 
 def _say(console: Console, text: str, style: str = "") -> None:

@@ -19,7 +19,8 @@ CONTRACTS = load_contracts()
 GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
 RECURSIVE = "def gcd(a, b):\n    return a if b == 0 else gcd(b, a % b)"
 FACTORIAL = (
-    "def factorial(n):\n    if n < 0:\n        raise ValueError\n    r = 1\n    for i in range(2, n + 1):\n        r *= i\n    return r"
+    "def factorial(n):\n    if n < 0:\n        raise ValueError\n    r = 1\n"
+    "    for i in range(2, n + 1):\n        r *= i\n    return r"
 )
 UNGUARDED = FACTORIAL.replace("    if n < 0:\n        raise ValueError\n", "")
 

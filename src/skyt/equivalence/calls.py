@@ -1,7 +1,8 @@
 """The calls on which two programs are compared.
 
-Oracle cases, the contract's generated inputs (boundary, structure-aware, random, mutated), and calls made from the
-constants in the two programs, which reach branches that chance would not. Then calls outside the domain.
+Oracle cases, the contract's generated inputs (boundary, structure-aware, random, mutated), and calls made
+from the constants in the two programs, which reach branches that chance would not. Then calls outside the
+domain.
 """
 
 from __future__ import annotations

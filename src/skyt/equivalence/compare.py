@@ -1,7 +1,7 @@
 """Differential testing of a program against the canon, in the sandbox.
 
-The result says on how many calls the two agreed and with which seed they were made, or gives the first call that
-tells them apart. No difference found is evidence, not proof, and is recorded as such.
+The result says on how many calls the two agreed and with which seed they were made, or gives the first call
+that tells them apart. No difference found is evidence, not proof, and is recorded as such.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Counterexample:
 class Equivalence:
     """What comparing two programs found.
 
-    `equal`: no difference inside the domain, nor outside where the contract's policy binds. `outside` is a call
-    outside the domain on which they differ although nothing is promised there (for the record, not against them).
-    `undecided` counts calls on which neither program came to an end.
+    `equal`: no difference inside the domain, nor outside where the contract's policy binds. `outside` is a
+    call outside the domain on which they differ although nothing is promised there (for the record, not
+    against them). `undecided` counts calls on which neither program came to an end.
     """
 
     equal: bool

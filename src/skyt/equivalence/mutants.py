@@ -1,7 +1,8 @@
 """Mutants: programs that differ from a given one in one small place, to test judges and rules with.
 
-The usual operators of mutation testing on Python's AST: comparison and arithmetic operators, constants, negated
-conditions, deleted, repeated and exchanged statements, exchanged names, shortened boolean expressions.
+The usual operators of mutation testing on Python's AST: comparison and arithmetic operators, constants,
+negated conditions, deleted, repeated and exchanged statements, exchanged names, shortened boolean
+expressions.
 """
 
 from __future__ import annotations

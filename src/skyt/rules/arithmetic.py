@@ -174,9 +174,9 @@ def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | No
 
 @expression(ast.BinOp, needs="an int operand without effects", sound="n ** 2 is n * n for integers")
 def square(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node.op, ast.Pow) and int_value(node.right) == 2 and isinstance(node.left, ast.Name):
-        if is_int(scope.type_of(node.left)):
-            return ast.BinOp(left=node.left, op=ast.Mult(), right=clone(node.left))
+    squared = isinstance(node.op, ast.Pow) and int_value(node.right) == 2
+    if squared and isinstance(node.left, ast.Name) and is_int(scope.type_of(node.left)):
+        return ast.BinOp(left=node.left, op=ast.Mult(), right=clone(node.left))
     return None
 
 

@@ -1,5 +1,5 @@
-"""Binders: every comprehension and every loop gets variables of its own, so that chance equality of names
-is gone."""
+"""Binders: every comprehension and every loop gets variables of its own, so that chance equality of names is
+gone."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def _bound(function: ast.FunctionDef) -> set[str]:
             found.add(n.id)
         elif isinstance(n, ast.arg):
             found.add(n.arg)
-        elif isinstance(n, ast.FunctionDef | ast.ClassDef) or (isinstance(n, ast.ExceptHandler) and n.name):
-            found.add(n.name)
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
+            found.add(n.name or "")
         elif isinstance(n, ast.Import | ast.ImportFrom):
             found |= {(a.asname or a.name).split(".")[0] for a in n.names}
     return found

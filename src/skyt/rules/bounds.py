@@ -1,5 +1,5 @@
-"""Bounds of integers: intervals from the contract, from the program's invariants, and from conditions on
-the path."""
+"""Bounds of integers: intervals from the contract, from the program's invariants, and from conditions on the
+path."""
 
 from __future__ import annotations
 

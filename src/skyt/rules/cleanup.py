@@ -76,7 +76,7 @@ def drop_demo_code(context: Context) -> bool:
     dropped: list[ast.stmt] = []
     for s in tree.body:
         if isinstance(s, (*NESTED, ast.Import, ast.ImportFrom)):
-            (kept if not isinstance(s, NESTED) or s.name in needed else dropped).append(s)  # type: ignore[union-attr]
+            (kept if not isinstance(s, NESTED) or s.name in needed else dropped).append(s)
         elif isinstance(s, ast.Assign) and stored_names(s) & needed:
             kept.append(s)
         elif _demo(s, needed):
@@ -222,9 +222,9 @@ class _ImportRemover(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
-        if hasattr(node, "body") and isinstance(node.body, list) and not node.body:
-            if not isinstance(node, ast.Module):
-                node.body = [ast.Pass()]
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and not body and not isinstance(node, ast.Module):
+            body.append(ast.Pass())
         return node
 
 

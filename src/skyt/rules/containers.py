@@ -65,7 +65,7 @@ def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | Non
     values = {_value(e) for e in found}
     if not values or any(type(v) is not wanted for v in values):
         return None
-    ordered = sorted(values)  # type: ignore[type-var]
+    ordered = sorted(v for v in values if isinstance(v, int | str))
     new: list[ast.expr] = [number(v) if isinstance(v, int) else ast.Constant(value=v) for v in ordered]
     if len(new) == 1:
         return compare(node.left, ast.Eq if isinstance(node.ops[0], ast.In) else ast.NotEq, new[0])

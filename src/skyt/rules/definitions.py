@@ -76,9 +76,8 @@ def order_definitions(context: Context) -> bool:
         name = pending.pop(0)
         if name in definitions and name not in order:
             order.append(name)
-            for n in in_order(definitions[name]):
-                if isinstance(n, ast.Name) and n.id in definitions:
-                    pending.append(n.id)
+            names = (n.id for n in in_order(definitions[name]) if isinstance(n, ast.Name))
+            pending.extend(n for n in names if n in definitions)
     new = [*others, *(definitions[name] for name in order)]
     if new == tree.body:
         return False

@@ -1,9 +1,10 @@
 """Effects: what an expression or statement reads, writes and may raise, so that rules know what may move
 past what.
 
-The heap is divided by roots: `stack.append(x)` writes the object that `stack` names. A root that its function owns
-(made there, never handed out) can only be reached by that name; all other roots may be the same object. Attributes
-are divided by their names: `a.x` and `b.y` are never the same place, `a.x` and `b.x` may be.
+The heap is divided by roots: `stack.append(x)` writes the object that `stack` names. A root that its
+function owns (made there, never handed out) can only be reached by that name; all other roots may be the
+same object. Attributes are divided by their names: `a.x` and `b.y` are never the same place, `a.x` and `b.x`
+may be.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
 
 def root(node: ast.expr) -> str:
     """The name under which the heap object of this expression is reached; UNKNOWN if it is not a plain
-    name."""
+    name.
+    """
     return node.id if isinstance(node, ast.Name) else UNKNOWN
 
 

@@ -1,8 +1,8 @@
 """The engine: apply rules until none fires, with a bound, and keep the trace.
 
-One round walks every function once, innermost first: expression rules on each expression with the
-conditions known
-there, then block rules on each list of statements, then module rules. Rounds repeat until nothing changes.
+One round walks every function once, innermost first: expression rules on each expression with the conditions
+known there, then block rules on each list of statements, then module rules. Rounds repeat until nothing
+changes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class NormalForm:
     """The normal form of a program.
 
     `complete` is False where the engine gave up: text that is not Python, a program beyond the size limit,
-    or a
-    bound reached. The text is then what normalisation or the last complete round gave.
+    or a bound reached. The text is then what normalisation or the last complete round gave.
     """
 
     text: str

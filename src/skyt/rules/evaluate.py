@@ -1,8 +1,7 @@
 """A tiny interpreter for the part of Python that guards are about: integers, strings, lists, loops.
 
 It computes what a function returns for one known argument, to find guards that say what the rest of the
-function
-would say anyway. It follows Python exactly or gives up; it never runs the program itself.
+function would say anyway. It follows Python exactly or gives up; it never runs the program itself.
 """
 
 from __future__ import annotations

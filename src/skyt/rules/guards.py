@@ -1,5 +1,5 @@
-"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest
-says the same."""
+"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest says
+the same."""
 
 from __future__ import annotations
 

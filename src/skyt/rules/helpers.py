@@ -24,8 +24,8 @@ MAX_INLINED = 400  # nodes that inlining may add to a program
     "returns or its value",
 )
 def inline_function(context: Context) -> bool:
-    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only
-    at its end."""
+    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
+    its end."""
     program = context.program
     if all(info.public for info in program.functions.values()):
         return False
@@ -206,9 +206,9 @@ def _fit(
     if isinstance(statement, ast.Return) and statement.value is call:
         ending: list[ast.stmt] = [] if returns(body) else [ast.Return(value=ast.Constant(value=None))]
         return [*prologue, *body, *ending]
-    if _is_final(statement, owner.node) and isinstance(statement, ast.Expr) and statement.value is call:
-        if all(r.value is None for r in _returns(body)):
-            return [*prologue, *body]
+    alone = isinstance(statement, ast.Expr) and statement.value is call
+    if alone and _is_final(statement, owner.node) and all(r.value is None for r in _returns(body)):
+        return [*prologue, *body]
     exits = _returns(body)
     last = body[-1]
     straight = not exits or (len(exits) == 1 and exits[0] is last)

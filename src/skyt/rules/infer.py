@@ -222,7 +222,7 @@ class Inference:
         if is_str(whole):
             return "char"
         if kind(whole) == "dict":
-            return whole[2]  # type: ignore[index, return-value]
+            return whole[2]  # type: ignore[return-value]
         return element(whole) if kind(whole) in {"list", "tuple", "deque"} else ANY
 
     def _call(self, node: ast.Call, env: Env) -> Type:

@@ -15,8 +15,8 @@ EMPTY: Names = frozenset()
 
 
 class Liveness:
-    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all
-    names alive."""
+    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all names
+    alive."""
 
     def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
         """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
@@ -63,10 +63,9 @@ class Liveness:
                 out = out | self._block(inner_block, out, on_break, on_continue)
             return out | read_names(s)
         if isinstance(s, NESTED):
-            inner = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-            inner |= {n.arg for n in walk(s) if isinstance(n, ast.arg)}
-            name = getattr(s, "name", "")
-            return (out - {name}) | (read_names(s) - inner - {name})
+            own = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+            own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)} | {getattr(s, "name", "")}
+            return (out - {getattr(s, "name", "")}) | (read_names(s) - own)
         killed = stored_names(s)
         if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
             return out | read_names(s.value) | {s.target.id}

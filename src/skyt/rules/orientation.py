@@ -82,9 +82,6 @@ def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             return replaced(body, i, branch(test, s.orelse, s.body))
         if not s.orelse and leaves(s.body) and leaves(body[i + 1 :]):
             return [*body[:i], branch(test, body[i + 1 :]), *s.body]
-        tail = place.tail or place.loop_tail
-        if not s.orelse and tail and i == len(body) - 2 and False:
-            return None
     return None
 
 

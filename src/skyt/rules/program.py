@@ -2,8 +2,7 @@
 what.
 
 Types are flow-insensitive: a variable has the join of everything ever assigned to it, found by iterating to
-a fixed
-point from the contract's facts about the entry point's parameters and from the call sites of private
+a fixed point from the contract's facts about the entry point's parameters and from the call sites of private
 functions.
 """
 

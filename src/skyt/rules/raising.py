@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from skyt.rules.syntax import int_value
-from skyt.rules.types import IMMUTABLE, is_int, is_number, is_str, kind
+from skyt.rules.types import ANY, IMMUTABLE, Type, is_int, is_number, is_str, kind
 from skyt.rules.vocabulary import MAKERS, TOTAL_STR_METHODS
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
                 set() if function.id == "len" else {"iter"}
             )
             plain = function.id not in {"set", "sorted"} or all(
-                isinstance(t, str) or t[1] in IMMUTABLE
-                for t in types
-                if t is not None  # type: ignore[index]
+                _element(t) in {"int", "str", "char"} for t in types
             )
             return not (types and all(kind(t) in kinds for t in types) and plain)
         if function.id == "range":
@@ -66,8 +64,8 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
     return True
 
 
-def _element(t: object) -> object:
-    return t[1] if isinstance(t, tuple) else "char" if is_str(t) else "any"  # type: ignore[arg-type]
+def _element(t: Type) -> Type:
+    return t[1] if isinstance(t, tuple) else "char" if is_str(t) else ANY  # type: ignore[return-value]
 
 
 def binop_raises(node: ast.BinOp, scope: Scope) -> bool:

@@ -30,8 +30,8 @@ MODULES = frozenset(
 
 
 class Scope:
-    """The place a rule looks at. `known` holds conditions that are true there and read nothing that
-    changed since."""
+    """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
+    since."""
 
     def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
         self.program = program

@@ -79,9 +79,8 @@ def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
         and isinstance(node.func.value, ast.Constant)
     )
     named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS | {"any", "all"}
-    if joins and is_str(scope.type_of(only)) and isinstance(node.func, ast.Attribute):
-        if isinstance(node.func.value, ast.Constant) and node.func.value.value == "":
-            return only
+    if joins and is_str(scope.type_of(only)) and ast.unparse(node.func) == "''.join":
+        return only
     if not isinstance(only, ast.GeneratorExp) or not (joins or named):
         return None
     g = only.generators[0]
@@ -111,9 +110,9 @@ def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
             if is_str(scope.type_of(node.value)):
                 return node.value
         return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args:
-        if kind(scope.type_of(node.func.value)) == "list":
-            return call("list", node.func.value)
+    copies = isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args
+    if copies and kind(scope.type_of(node.func.value)) == "list":  # type: ignore[attr-defined]
+        return call("list", node.func.value)  # type: ignore[attr-defined]
     return None
 
 

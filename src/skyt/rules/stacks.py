@@ -107,8 +107,8 @@ Case = tuple[ast.expr, list[ast.stmt]]
 
 
 def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, list[ast.stmt], int] | None:
-    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block
-    they take."""
+    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block they
+    take."""
     if len(s.orelse) == 1 and isinstance(s.orelse[0], ast.If) and s.orelse[0].orelse:
         second = s.orelse[0]
         return (s.test, s.body), (second.test, second.body), second.orelse, 1

@@ -64,7 +64,7 @@ def compare(left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> ast.Compare
 
 def read_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
     """Names loaded anywhere inside (nested functions included)."""
-    return {n.id for n in walk(node) if n.__class__ is ast.Name and n.ctx.__class__ is ast.Load}  # type: ignore[attr-defined]
+    return {n.id for n in walk(node) if n.__class__ is ast.Name and n.ctx.__class__ is ast.Load}
 
 
 def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
@@ -85,7 +85,7 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
 def count_reads(node: ast.AST | Sequence[ast.AST], name: str) -> int:
     count = 0
     for n in walk(node):
-        if n.__class__ is ast.Name and n.id == name and n.ctx.__class__ is ast.Load:  # type: ignore[attr-defined]
+        if n.__class__ is ast.Name and n.id == name and n.ctx.__class__ is ast.Load:
             count += 1
     return count
 

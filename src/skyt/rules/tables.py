@@ -160,8 +160,7 @@ def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
     order = sorted(range(len(keys)), key=lambda i: repr(keys[i]))
     if order == list(range(len(keys))):
         return None
+    ordered = ast.Dict(keys=[table.keys[i] for i in order], values=[table.values[i] for i in order])
     new = clone(node)
-    target = new.value if isinstance(new, ast.Subscript) else new.func.value  # type: ignore[attr-defined]
-    target.keys = [table.keys[i] for i in order]
-    target.values = [table.values[i] for i in order]
+    (new if isinstance(new, ast.Subscript) else new.func).value = ordered  # type: ignore[attr-defined]
     return new

@@ -114,10 +114,9 @@ def falsity_of_integer(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.ex
 )
 def plain_boolean(node: ast.Call | ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1:
-            if boolean or scope.type_of(node.args[0]) == "bool":
-                return node.args[0]
-        return None
+        if not (isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1):
+            return None
+        return node.args[0] if boolean or scope.type_of(node.args[0]) == "bool" else None
     if len(node.ops) == 1 and scope.type_of(node.left) == "bool":
         right = node.comparators[0]
         if isinstance(right, ast.Constant) and isinstance(right.value, bool):
@@ -162,9 +161,9 @@ def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr |
         return None
     if not values:
         return ast.Constant(value=conjunction)
-    if len(values) > 1 and boolean and (is_false(values[-1]) if conjunction else is_true(values[-1])):
-        if all(scope.effects(v).total for v in values[:-1]):
-            return values[-1]
+    decided = is_false(values[-1]) if conjunction else is_true(values[-1])
+    if len(values) > 1 and boolean and decided and all(scope.effects(v).total for v in values[:-1]):
+        return values[-1]
     return values[0] if len(values) == 1 else ast.BoolOp(op=node.op, values=values)
 
 

@@ -1,7 +1,8 @@
 """A small lattice of types, enough to know which operators mean what.
 
-A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, a class of the program as
-`object:Name`) or a tuple of a container and its element types. `None` is "no value seen yet", ANY is "could be anything".
+A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, a class of the
+program as `object:Name`) or a tuple of a container and its element types. `None` is "no value seen yet", ANY
+is "could be anything".
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ def verified(context: Context) -> Facts:
     """The facts that also hold when the program calls its own entry point.
 
     Bounds on a parameter are an induction hypothesis: they are kept only if every such call keeps them,
-    given the
-    conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that is left
-    holds.
+    given the conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that
+    is left holds.
     """
     facts = context.facts
     if facts.kind == "class":

@@ -1,4 +1,6 @@
-"""The walk over one function: expressions first, with the conditions known there, then the blocks around them."""
+"""The walk over a function: expressions first, with the conditions known there, then the blocks around
+them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class Walker:
         out = liveness.live_after(body[-1])
         place = Place(scope, self.context, out, in_loop, tail, liveness.live_after, loop_tail)
         for rule in self.context.blocks:
-            new = rule.apply(body, place)
+            new: list[ast.stmt] | None = rule.apply(body, place)
             if new is not None:
                 self.context.record(rule.name, text(body), text(new))
                 return new
@@ -117,7 +119,7 @@ class Walker:
 
     def _apply_expression(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         for rule in self.context.expressions.get(node.__class__, ()):
-            new = rule.apply(node, scope, boolean)
+            new: ast.expr | None = rule.apply(node, scope, boolean)
             if new is not None:
                 self.context.record(rule.name, text(node), text(new))
                 return new

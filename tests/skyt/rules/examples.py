@@ -23,7 +23,9 @@ def example(rule: str, facts: str, fires: str, keeps: str, other_facts: str | No
 
 EXAMPLES = [
     # cleanup
-    example("drop-annotations", "n: int", "def f(n: int) -> int:\n x: int = n\n return x", "def f(n):\n return n"),
+    example(
+        "drop-annotations", "n: int", "def f(n: int) -> int:\n x: int = n\n return x", "def f(n):\n return n"
+    ),
     example(
         "drop-demo-code",
         "n: int",
@@ -49,9 +51,15 @@ EXAMPLES = [
         "def g(n):\n return n\ndef f(n):\n return g(n)",
     ),
     example(
-        "drop-prints", "n: int", "def f(n):\n print(n)\n return n", "def f(n):\n print(n)\n return n", "n: any"
+        "drop-prints",
+        "n: int",
+        "def f(n):\n print(n)\n return n",
+        "def f(n):\n print(n)\n return n",
+        "n: any",
     ),
-    example("drop-idle-statements", "n: int", "def f(n):\n n + 1\n return n", "def f(n):\n 1 // n\n return n"),
+    example(
+        "drop-idle-statements", "n: int", "def f(n):\n n + 1\n return n", "def f(n):\n 1 // n\n return n"
+    ),
     example(
         "drop-messages",
         "n: int",
@@ -72,13 +80,17 @@ EXAMPLES = [
         "def f(xs):\n x = 0\n t = 0\n for x in xs:\n  t = t + x\n return t + x",
     ),
     # conditions
-    example("push-negation", "n: int", "def f(n):\n return not n < 3", "def f(x):\n return not x < 3", "x: float"),
-    example("less-than", "n: int", "def f(n):\n return n > 3", "def f(n):\n return n > 3", "n: any"),
-    example("strict-integers", "n: int", "def f(n):\n return n <= 3", "def f(n):\n return n <= 3", "n: float"),
     example(
-        "equality-order", "n: int", "def f(n):\n return 3 == n", "def f(n):\n return 3 == n", "n: any"
+        "push-negation", "n: int", "def f(n):\n return not n < 3", "def f(x):\n return not x < 3", "x: float"
     ),
-    example("emptiness", "s: str", "def f(s):\n return len(s) == 0", "def f(s):\n return len(s) == 0", "s: any"),
+    example("less-than", "n: int", "def f(n):\n return n > 3", "def f(n):\n return n > 3", "n: any"),
+    example(
+        "strict-integers", "n: int", "def f(n):\n return n <= 3", "def f(n):\n return n <= 3", "n: float"
+    ),
+    example("equality-order", "n: int", "def f(n):\n return 3 == n", "def f(n):\n return 3 == n", "n: any"),
+    example(
+        "emptiness", "s: str", "def f(s):\n return len(s) == 0", "def f(s):\n return len(s) == 0", "s: any"
+    ),
     example(
         "truth-of-integer",
         "n: int",
@@ -87,9 +99,7 @@ EXAMPLES = [
         "n: any",
     ),
     example("falsity-of-integer", "n: int", "def f(n):\n return not n", "def f(n):\n return not n", "n: any"),
-    example(
-        "plain-boolean", "n: int", "def f(n):\n return (n < 3) == True", "def f(n):\n return n == True"
-    ),
+    example("plain-boolean", "n: int", "def f(n):\n return (n < 3) == True", "def f(n):\n return n == True"),
     example(
         "flatten-boolean",
         "n: int",
@@ -123,7 +133,9 @@ EXAMPLES = [
         "def f(n):\n return isinstance(n, int)",
         "n: any",
     ),
-    example("known-not-none", "n: int", "def f(n):\n return n is None", "def f(n):\n return n is None", "n: any"),
+    example(
+        "known-not-none", "n: int", "def f(n):\n return n is None", "def f(n):\n return n is None", "n: any"
+    ),
     example("split-chain", "n: int", "def f(n):\n return 0 < n < 9", "def f(n):\n return 0 < 7 // n < 9"),
     # containers
     example(
@@ -179,7 +191,9 @@ EXAMPLES = [
         "n: int; d: any",
     ),
     # arithmetic
-    example("linear-form", "n: int", "def f(n):\n return 1 + n + 2", "def f(n):\n return 1 + n + 2", "n: float"),
+    example(
+        "linear-form", "n: int", "def f(n):\n return 1 + n + 2", "def f(n):\n return 1 + n + 2", "n: float"
+    ),
     example(
         "one-quotient",
         "a: int; b: int",
@@ -256,7 +270,9 @@ EXAMPLES = [
         "def f(s):\n return ''.join(c for c in s)",
         "def f(s):\n return ''.join(c.upper() for c in s)",
     ),
-    example("copy-of-list", "xs: list[int]", "def f(xs):\n return xs[:]", "def f(xs):\n return xs[:]", "xs: any"),
+    example(
+        "copy-of-list", "xs: list[int]", "def f(xs):\n return xs[:]", "def f(xs):\n return xs[:]", "xs: any"
+    ),
     example(
         "return-without-copy",
         "xs: list[int]",
@@ -399,11 +415,30 @@ EXAMPLES = [
         "def f(n):\n if n == 1:\n  n = 2\n else:\n  n = 3\n return n",
     ),
     # assignments
-    example("split-chained", "n: int", "def f(n):\n a = b = 0\n return a + b + n", "def f(n):\n a = b = []\n a.append(n)\n return b"),
-    example("split-tuple", "n: int", "def f(n):\n a, b = 0, n\n return a - b", "def f(a, b):\n a, b = b, a\n return a - b", "a: int; b: int"),
-    example("expand-augmented", "n: int", "def f(n):\n n += 1\n return n", "def f(n):\n n += 1\n return n", "n: any"),
+    example(
+        "split-chained",
+        "n: int",
+        "def f(n):\n a = b = 0\n return a + b + n",
+        "def f(n):\n a = b = []\n a.append(n)\n return b",
+    ),
+    example(
+        "split-tuple",
+        "n: int",
+        "def f(n):\n a, b = 0, n\n return a - b",
+        "def f(a, b):\n a, b = b, a\n return a - b",
+        "a: int; b: int",
+    ),
+    example(
+        "expand-augmented",
+        "n: int",
+        "def f(n):\n n += 1\n return n",
+        "def f(n):\n n += 1\n return n",
+        "n: any",
+    ),
     example("drop-self-assignment", "n: int", "def f(n):\n n = n\n return n", "def f(n):\n m = n\n return m"),
-    example("drop-dead-store", "n: int", "def f(n):\n m = n + 1\n return n", "def f(n):\n m = n + 1\n return m"),
+    example(
+        "drop-dead-store", "n: int", "def f(n):\n m = n + 1\n return n", "def f(n):\n m = n + 1\n return m"
+    ),
     example(
         "drop-faint-variable",
         "xs: list[int]",
@@ -506,8 +541,10 @@ EXAMPLES = [
     example(
         "pop-at-test",
         "s: str",
-        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   return False\n  k.pop()\n return True",
-        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   return len(k)\n  k.pop()\n return True",
+        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   "
+        "return False\n  k.pop()\n return True",
+        "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n   "
+        "return len(k)\n  k.pop()\n return True",
     ),
     example(
         "three-way",
@@ -521,10 +558,12 @@ EXAMPLES = [
         "merge-ties",
         "xs: list[int]",
         "def f(xs):\n if len(xs) < 2:\n  return xs\n i = 0\n j = 0\n a = f(xs[:len(xs) // 2])\n"
-        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   r.append(b[j])\n"
+        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   "
+        "r.append(b[j])\n"
         "   j = j + 1\n  else:\n   r.append(a[i])\n   i = i + 1\n return r + a[i:] + b[j:]",
         "def f(xs):\n if len(xs) < 2:\n  return xs\n i = 0\n j = 0\n a = f(xs[:len(xs) // 2])\n"
-        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   r.append(b[j])\n"
+        " b = f(xs[len(xs) // 2:])\n r = []\n while i < len(a) and j < len(b):\n  if b[j] < a[i]:\n   "
+        "r.append(b[j])\n"
         "   j = j + 1\n  else:\n   r.append(a[i])\n   i = i + 1\n return r + a[i:] + b[j:]",
         "xs: list[str]",
     ),
@@ -561,7 +600,5 @@ EXAMPLES = [
         "import math\nimport re\ndef f(n):\n return math.isqrt(n)",
         "import math\ndef f(n):\n return math.isqrt(n)",
     ),
-    example(
-        "rename-private", "n: int", "def f(n):\n m = n\n return m", "def f(v0):\n return v0"
-    ),
+    example("rename-private", "n: int", "def f(n):\n m = n\n return m", "def f(v0):\n return v0"),
 ]

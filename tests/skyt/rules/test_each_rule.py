@@ -1,4 +1,5 @@
-"""Every rule, by the same three questions: does it fire, does it hold back without its facts, does it keep behaviour."""
+"""Every rule, by the same three questions: does it fire, does it hold back without its facts, does it keep
+behaviour."""
 
 from __future__ import annotations
 
@@ -26,9 +27,7 @@ def facts_of(text: str) -> Facts:
         words = spec.split()
         bounds = dict(zip(words[1::2], map(int, words[2::2]), strict=True))
         parameters.append(Parameter(name, parse_type(words[0]), bounds.get(">="), bounds.get("<=")))
-    return Facts(
-        name="f", parameters=tuple(parameters), public=frozenset({"f"}), out_of_domain_free=True
-    )
+    return Facts(name="f", parameters=tuple(parameters), public=frozenset({"f"}), out_of_domain_free=True)
 
 
 def alone(rule: str) -> list[Rule]:
@@ -37,7 +36,8 @@ def alone(rule: str) -> list[Rule]:
 
 def values_of(parameter: Parameter) -> st.SearchStrategy[Any]:
     integers = st.integers(
-        parameter.min if parameter.min is not None else -30, parameter.max if parameter.max is not None else 60
+        parameter.min if parameter.min is not None else -30,
+        parameter.max if parameter.max is not None else 60,
     )
     text = st.text(st.sampled_from("abAB -_1ßΣσς\u0130\n"), max_size=8)
     kinds: dict[Any, st.SearchStrategy[Any]] = {

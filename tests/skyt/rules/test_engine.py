@@ -1,4 +1,5 @@
-"""The engine as a whole: deterministic, idempotent, bounded, never raising, and (as far as tested) confluent."""
+"""The engine as a whole: deterministic, idempotent, bounded, never raising, and (as far as tested)
+confluent."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from .examples import EXAMPLES
 from .test_each_rule import facts_of
 
 CONTRACTS = load_contracts()
-INT = Facts(name="f", parameters=(Parameter("n", "int", 0),), public=frozenset({"f"}), out_of_domain_free=True)
+INT = Facts(
+    name="f", parameters=(Parameter("n", "int", 0),), public=frozenset({"f"}), out_of_domain_free=True
+)
 
 
 def facts(contract: str) -> Facts:
@@ -63,7 +66,9 @@ def test_the_order_of_rules_does_not_decide_the_normal_form(programs: list[tuple
 
 
 @settings(max_examples=60)
-@given(st.text(max_size=60) | st.sampled_from(["def f(n):", "def f(n):\n return", "class f: pass", "\x00", "f"]))
+@given(
+    st.text(max_size=60) | st.sampled_from(["def f(n):", "def f(n):\n return", "class f: pass", "\x00", "f"])
+)
 def test_no_text_makes_the_engine_raise(code: str) -> None:
     normal_form(code, INT)
 
@@ -96,12 +101,15 @@ def test_bounds_hold_for_recursive_calls_or_are_not_used() -> None:
 
 
 @pytest.mark.parametrize("policy", ["any", "raises"])
-def test_guards_against_inputs_outside_the_domain_go_only_where_nothing_is_promised_there(policy: str) -> None:
+def test_guards_against_inputs_outside_the_domain_go_only_where_nothing_is_promised_there(
+    policy: str,
+) -> None:
     data = CONTRACTS["factorial"].model_dump(mode="json")
     if policy == "raises":
         data["out_of_domain"] = {"policy": "raises", "exceptions": ["ValueError"], "calls": [{"args": [-1]}]}
     known = Facts.from_contract(Contract.model_validate(data))
-    code = "def factorial(n):\n if n < 0:\n  raise ValueError('no')\n r = 1\n for i in range(2, n + 1):\n  r *= i\n return r"
+    guard = "def factorial(n):\n if n < 0:\n  raise ValueError('no')\n"
+    code = guard + " r = 1\n for i in range(2, n + 1):\n  r *= i\n return r"
     assert ("ValueError" in normal_form(code, known).text) == (policy == "raises")
 
 
@@ -130,32 +138,41 @@ def test_programs_that_differ_on_rare_characters_have_different_normal_forms(pai
 
 SAME = {
     "fibonacci_recursive": [
-        "def fibonacci(n):\n if n <= 0:\n  return 0\n elif n == 1:\n  return 1\n else:\n  return fibonacci(n - 1) + fibonacci(n - 2)",
-        "def fibonacci(n: int) -> int:\n if n < 0:\n  raise ValueError(f'bad {n}')\n if n in (0, 1):\n  return n\n"
+        "def fibonacci(n):\n if n <= 0:\n  return 0\n elif n == 1:\n  return 1\n else:\n  return "
+        "fibonacci(n - 1) + fibonacci(n - 2)",
+        "def fibonacci(n: int) -> int:\n if n < 0:\n  raise ValueError(f'bad {n}')\n if n in (0, 1):\n  "
+        "return n\n"
         " return fibonacci(n - 2) + fibonacci(n - 1)",
         "def fibonacci(n):\n return n if n <= 1 else fibonacci(n - 1) + fibonacci(n - 2)",
     ],
     "is_prime": [
-        "def is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, int(n**0.5) + 1):\n  if n % i == 0:\n   return False\n return True",
+        "def is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, int(n**0.5) + 1):\n  if n % i "
+        "== 0:\n   return False\n return True",
         "import math\ndef is_prime(n):\n return n > 1 and all(n % i for i in range(2, math.isqrt(n) + 1))",
-        "def is_prime(n):\n if n < 2:\n  return False\n i = 2\n while i * i <= n:\n  if not n % i:\n   return False\n  i += 1\n return True",
+        "def is_prime(n):\n if n < 2:\n  return False\n i = 2\n while i * i <= n:\n  if not n % i:\n   "
+        "return False\n  i += 1\n return True",
     ],
     "quick_sort": [
-        "def quick_sort(arr):\n if len(arr) <= 1:\n  return arr\n p = arr[len(arr) // 2]\n a = [x for x in arr if x < p]\n"
-        " b = [x for x in arr if x == p]\n c = [x for x in arr if x > p]\n return quick_sort(a) + b + quick_sort(c)",
-        "def quick_sort(items: list) -> list:\n '''Sort.'''\n if len(items) < 2:\n  return items.copy()\n mid = len(items) // 2\n"
+        "def quick_sort(arr):\n if len(arr) <= 1:\n  return arr\n p = arr[len(arr) // 2]\n a = [x for x "
+        "in arr if x < p]\n"
+        " b = [x for x in arr if x == p]\n c = [x for x in arr if x > p]\n return quick_sort(a) + b + "
+        "quick_sort(c)",
+        "def quick_sort(items: list) -> list:\n '''Sort.'''\n if len(items) < 2:\n  return items.copy()\n"
+        " mid = len(items) // 2\n"
         " pivot = items[mid]\n low = []\n for x in items:\n  if x < pivot:\n   low.append(x)\n"
         " same = [y for y in items if y == pivot]\n high = [y for y in items if pivot < y]\n"
         " return [*quick_sort(low), *same, *quick_sort(high)]",
     ],
     "is_palindrome": [
         "def is_palindrome(s):\n return s == s[::-1]",
-        "def is_palindrome(s):\n if not isinstance(s, str):\n  raise TypeError('str')\n r = ''.join(reversed(s))\n"
+        "def is_palindrome(s):\n if not isinstance(s, str):\n  raise TypeError('str')\n r = "
+        "''.join(reversed(s))\n"
         " if r == s:\n  return True\n else:\n  return False",
     ],
     "gcd": [
         "def gcd(a, b):\n while b:\n  a, b = b, a % b\n return a",
-        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  r = a % b\n  a = b\n  b = r\n return abs(a)",
+        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  r = a % "
+        "b\n  a = b\n  b = r\n return abs(a)",
     ],
 }
 
@@ -166,9 +183,13 @@ def test_ways_to_write_one_program_have_one_normal_form(contract: str) -> None:
 
 
 def test_most_recorded_rows_reach_the_peers_canon(shared_data: Path) -> None:
-    """The share the benchmark reports must not fall unnoticed (benchmarks.rescue_table has the whole table)."""
+    """The share the benchmark reports must not fall unnoticed (benchmarks.rescue_table has the whole
+    table).
+    """
     folder = shared_data / "skyt_generations"
-    canons = {c["contract_id"]: c["canonical_code"] for c in json.loads((folder / "dev_contracts.json").read_text())}
+    canons = {
+        c["contract_id"]: c["canonical_code"] for c in json.loads((folder / "dev_contracts.json").read_text())
+    }
     with gzip.open(folder / "dev.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     forms: dict[tuple[str, str], str] = {}
@@ -180,7 +201,8 @@ def test_most_recorded_rows_reach_the_peers_canon(shared_data: Path) -> None:
         return forms[key]
 
     hits = sum(
-        form(r["contract_id"], extract_code(r["raw_output"])) == form(r["contract_id"], canons[r["contract_id"]])
+        form(r["contract_id"], extract_code(r["raw_output"]))
+        == form(r["contract_id"], canons[r["contract_id"]])
         for r in rows
     )
     assert hits / len(rows) >= 0.80
