@@ -23,7 +23,7 @@ from homeostat.rundir import open_run
 from skyt import records
 from skyt.canon import Canon, CanonStore
 from skyt.database.rows import rebuilt, sample_record, sample_row
-from skyt.database.store import Store
+from skyt.database.store import SERVICE, Store
 from skyt.database.tables import archived_canons, canons, ledgers, runs, samples
 from skyt.metrics import DEFAULT_TAU
 from skyt.records import Ledger, RunRow, SampleRecord
@@ -53,6 +53,12 @@ def export(store: Store, out: Path, ledger: str | None = None, tau: float = DEFA
         raise UserError(f"--out {out} exists and is not an empty folder: choose another")
     with store.reading() as connection:
         name = _ledger(store, connection, ledger)
+        waiting = unsettled(connection, name)
+    if waiting:
+        raise UserError(
+            f"{waiting} samples of {name} wait to be measured against a canon fixed after them: start the "
+            f"service once, it does that, and export again"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
@@ -84,13 +90,18 @@ def import_run(store: Store, folder: Path, name: str | None = None) -> Transferr
     name = name or (
         str(read_record(record_path, "run_record")["run_id"]) if record_path.exists() else folder.name
     )
+    if name.startswith(f"{SERVICE}-"):
+        raise UserError(f"--name {name!r}: names that begin with {SERVICE}- are the service's own")
     with Ledger(folder).locked(), store.engine.begin() as connection:
         if connection.execute(select(ledgers.c.name).where(ledgers.c.name == name)).scalar() is not None:
             raise UserError(f"the database has a ledger {name!r} already: this run was imported before")
+        now = utc_now()
         fixed = _read_canons(store, connection, folder / "canon")
         cells = _read_runs(folder / records.RUNS)
         connection.execute(
-            insert(ledgers).values(name=name, created_at=utc_now(), next_sample=0, next_run=len(cells))
+            insert(ledgers).values(
+                name=name, created_at=now, next_sample=0, next_run=len(cells), closed_at=now
+            )
         )
         for number, cell in enumerate(cells):
             connection.execute(insert(runs).values(ledger=name, number=number, **cell._asdict()))
@@ -113,6 +124,18 @@ def _blocks(rows: Iterator[SampleRecord], size: int) -> Iterator[list[SampleReco
             block = []
     if block:
         yield block
+
+
+def unsettled(connection: Connection, ledger: str) -> int:
+    """Samples from before their prompt's canon that were not measured against it yet."""
+    query = (
+        select(func.count())
+        .select_from(samples)
+        .join(canons, canons.c.prompt_id == samples.c.prompt_id)
+        .join(ledgers, ledgers.c.name == samples.c.ledger)
+        .where(samples.c.ledger == ledger, samples.c.canon_signature.is_(None), ledgers.c.closed_at.is_(None))
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 def _ledger(store: Store, connection: Connection, wanted: str | None) -> str:

@@ -50,7 +50,7 @@ function contractRow(c) {
   const number = (v) => h("td", { class: "n" }, format(v, Number.isInteger(v) && v > 1 ? null : 3));
   return h("tr", { "data-contract": c.prompt_id }, h("th", { scope: "row" }, open), h("td", {}, c.policy), h("td", { class: "n" }, format(c.metrics.N)),
     FIGURES.map((f) => number(c.metrics[f])), h("td", {}, c.canon_signature ? h("code", {}, c.canon_signature.slice(0, 12)) : "none yet"),
-    h("td", { class: "n" }, format(c.upstream_ms, 1)), h("td", { class: "n" }, format(c.overhead_ms, 1)), h("td", {}, c.last_sample));
+    h("td", { class: "n" }, format(c.upstream_ms, 1)), h("td", { class: "n" }, format(c.overhead_ms, 1)), h("td", { title: c.last_sample }, new Date(c.last_sample).toLocaleTimeString()));
 }
 
 async function choose(contract) {
