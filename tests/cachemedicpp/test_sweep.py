@@ -153,6 +153,7 @@ def _metrics(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.ray
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("ray")
 def test_both_engines_measure_the_same_and_one_failing_run_leaves_the_others(
     tmp_path: Path, tiny_folder: Path

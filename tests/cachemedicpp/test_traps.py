@@ -166,6 +166,7 @@ def test_a_broken_data_file_is_an_error_not_a_fallback(
 
 
 @pytest.mark.model
+@pytest.mark.timeout(900)
 def test_damage_grows_with_epsilon_for_every_type_on_the_default_model(
     default_model: tuple[Any, Any], small_config: Callable[..., Any]
 ) -> None:
