@@ -179,6 +179,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
+    parser.add_argument("--docs", type=Path, help="a page to put the table into")
     args = parser.parse_args()
     done: dict[str, Any] = json.loads(args.out.read_text()) if args.out.is_file() else {}
     missing = [cell for cell in args.cells if f"{args.scope}: {cell}" not in done]
@@ -191,10 +192,22 @@ def main() -> None:
             done[f"{args.scope}: {cell}"] = result
             atomic.write_json(args.out, done)
             print(row(result), flush=True)
-    print("\n| damage | recovered by G | recovered by guard | heads named as misfits |\n|---|---|---|---|")
-    for cell in CELLS:
-        if f"{args.scope}: {cell}" in done:
-            print(row(done[f"{args.scope}: {cell}"]))
+    lines = ["| damage | recovered by G | recovered by guard | heads named as misfits |", "|---|---|---|---|"]
+    lines += [row(done[f"{args.scope}: {cell}"]) for cell in CELLS if f"{args.scope}: {cell}" in done]
+    print("\n" + "\n".join(lines))
+    if args.docs is not None:
+        insert(args.docs, args.scope, lines)
+
+
+def insert(page: Path, scope: str, lines: list[str]) -> None:
+    """Put the table between the page's `<!-- scope -->` marks."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {scope} -->\n", f"\n<!-- /{scope} -->"
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"{page} has no {begin.strip()} … {end.strip()} marks")
+    atomic.write_text(page, before + begin + "\n".join(lines) + end + after)
 
 
 if __name__ == "__main__":

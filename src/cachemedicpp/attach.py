@@ -27,7 +27,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.repair import QueryRepair, Repair, Stored, layout
-from cachemedicpp.state import KV
+from cachemedicpp.state import KV, KVState, fork
 from homeostat.errors import UserError
 
 Observer = Callable[[int, Tensor, KV], None]
@@ -140,6 +140,7 @@ class Session:
         self._mask: Tensor | None = None
         self._damaged: dict[int, KV] = {}
         self._layout: tuple[Tensor, Tensor] | None = None
+        self._mended: KVState | None = None
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -178,7 +179,7 @@ class Session:
             self._forget()  # other sequences than those of the last call
         if self._stored == 0 or length < self._stored:
             self._stored, self._mask = length, mask
-            self._damaged, self._layout, self.plan = {}, None, None
+            self._damaged, self._layout, self.plan, self._mended = {}, None, None, None
         self._cache = weakref.ref(cache)
 
     def after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -218,7 +219,11 @@ class Session:
                 self.observer(layer, query, old)
             if isinstance(self.repair, QueryRepair):
                 return self.repair.attend(layer, query, old, new, mask, **kwargs)
-            old = self.repair.repair_layer(old, self._site(layer, key))
+            old = (
+                self._whole()[layer]
+                if self.repair.whole_cache
+                else self.repair.repair_layer(old, self._site(layer, key))
+            )
         elif old.K.data_ptr() == key.data_ptr():
             return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
         K, V = torch.cat((old.K, new.K), dim=-2), torch.cat((old.V, new.V), dim=-2)
@@ -240,6 +245,20 @@ class Session:
             with self.pause():  # a donor prompt is run on this same model
                 self._damaged[layer] = self.plan.apply(layer, *clean)
         return self._damaged[layer]
+
+    def _whole(self) -> KVState:
+        """What a repair of the whole cache makes of all stored layers: repaired once, then remembered."""
+        if self._mended is None:
+            cache = None if self._cache is None else self._cache()
+            assert cache is not None and self.repair is not None  # noqa: S101
+            stored = self._stored
+            parts = [KV(K[..., :stored, :], V[..., :stored, :]) for K, V in KVState(cache)]
+            read: Any = fork(cache)
+            for number, part in enumerate(parts):
+                read.layers[number].keys, read.layers[number].values = self._read(number, part)
+            self.repair.repair_cache(read, self._mask)
+            self._mended = KVState(read)
+        return self._mended
 
     def _site(self, layer: int, key: Tensor) -> Stored:
         if self._layout is None:

@@ -47,6 +47,7 @@ class Repair(ABC):
     name: str
     layers: tuple[int, ...]
     query_conditioned: ClassVar[bool] = False
+    whole_cache: ClassVar[bool] = False  # reads all layers together, so it needs `repair_cache`
 
     @abstractmethod
     def repair_layer(self, kv: KV, stored: Stored) -> KV:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachemedicpp import KVState, Rotary, load_repair
+from cachemedicpp import KVState, Rotary, load_repair, medic
 from cachemedicpp.gaussian import GaussianRepair, calibrate, exact, fit
 from cachemedicpp.gaussian.impute import fill
 from cachemedicpp.gaussian.rotation import Pairs, still
@@ -192,6 +192,20 @@ def test_bfloat16_caches_are_repaired_and_stay_bfloat16(calibrated: tuple[Any, G
     repair.repair_cache(cache)
     assert KVState(cache)[0].K.dtype == torch.bfloat16
     assert distance(KVState(cache), half) < 0.5 * before
+
+
+def test_inline_and_at_rest_agree(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+    ids, token = text(2, seed=15), text(2, length=3, seed=16)
+    cache = damaged(stored(model, ids), noise(0.5))
+    with torch.no_grad(), medic(model, repair=repair):
+        inline = [model(input_ids=token[:, :1], past_key_values=cache).logits]
+        inline.append(model(input_ids=token[:, 1:], past_key_values=cache).logits)
+    mended = damaged(stored(model, ids), noise(0.5))
+    repair.repair_cache(mended)
+    with torch.no_grad():
+        at_rest = model(input_ids=token, past_key_values=mended).logits
+    assert torch.allclose(torch.cat(inline, 1), at_rest, atol=1e-4)
 
 
 def test_it_is_the_same_after_saving_and_loading(

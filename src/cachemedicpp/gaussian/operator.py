@@ -29,6 +29,8 @@ from homeostat.errors import UserError
 from homeostat.records import Record
 
 _TOKENS = 4096  # worked on at a time
+_SINK_OUTLIER = 16.0  # sink templates are tight: this is about a sixth of a sink's RMS
+_GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
 _HELPLESS = 0.5  # share of misfitting heads in a block beyond which it is left alone
 
 
@@ -36,6 +38,7 @@ class GaussianRepair(Repair):
     """Operator G for one model. `card` is what was stored with it."""
 
     name = "G"
+    whole_cache = True
 
     def __init__(self, stats: Statistics, card: Record) -> None:
         self.stats = stats
@@ -103,7 +106,8 @@ class GaussianRepair(Repair):
         gridded = exact.on_grid(stored[real], number[real], count, coarse=dtype != torch.float32)
         lost = exact.lost_elements(stored, stats.scale, gridded[number]) & real[..., None, None, None]
         usable = stored.masked_fill(lost & (stored != 0), 0.0)
-        sink = sinks.is_sink(usable, stats) & real
+        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
+        sink = sinks.is_sink(usable, stats) & real & ~gone
 
         tokens = table(usable, real & ~sink, positions, (number, count), stats, stats.mean)
         found = outliers.in_head(tokens, lost[real & ~sink], self._head_precision)
@@ -114,7 +118,7 @@ class GaussianRepair(Repair):
         outliers.across_heads(field, tokens, found)
         levels = noise.estimate(field, tokens, rows, ~helpless)
         tokens.x = noise.denoise(field, tokens, levels)
-        judged = ~helpless[tokens.block][:, None, None, None]
+        judged = ~(helpless[tokens.block] | gone[tokens.row, tokens.column])[:, None, None, None]
         touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & judged
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
@@ -151,7 +155,7 @@ class GaussianRepair(Repair):
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         P = sinks.precision(stats.sink)
-        found = outliers.in_head(tokens, lost[sink], P, threshold=8.0, sparse=0.25)
+        found = outliers.in_head(tokens, lost[sink], P, threshold=_SINK_OUTLIER, sparse=0.25)
         level = levels.level[tokens.block]  # [N, L, G]
         rms = (tokens.x + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(

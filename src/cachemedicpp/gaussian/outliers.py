@@ -18,6 +18,9 @@ from cachemedicpp.gaussian.impute import fill, sweep
 from cachemedicpp.gaussian.tokens import Tokens
 
 _NEAR = 0.5  # of the largest residual: what is taken in one round
+GROSS = 8.0  # residual, given the rest of its own head, that no clean element was seen to have
+_ALARM = 14.0  # the same given all heads: a sequence with such an element is damaged …
+_SUSPECT = 8.0  # … and then its elements beyond this are outliers too
 SPARSE = 0.08  # share of a head's elements, over a block of positions, beyond which damage is dense
 _ROUNDS = 6
 _HELPLESS = 0.4  # share of dense heads in a window beyond which single elements cannot be judged
@@ -32,7 +35,7 @@ class Sparse:
 
 
 def in_head(
-    tokens: Tokens, lost: Tensor, P: Tensor, *, threshold: float = 6.0, sparse: float = SPARSE
+    tokens: Tokens, lost: Tensor, P: Tensor, *, threshold: float = GROSS, sparse: float = SPARSE
 ) -> Sparse:
     """Gross outliers of each head vector given the rest of the same vector, under precisions `[L, G, d, d]`.
 
@@ -81,11 +84,12 @@ def _one_head(
     tokens.x[:, layer, group] = turn.back(x)
 
 
-def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: float = 8.0) -> None:
+def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
-    Heads that are dense are set aside (imputed whole from the others) while the rest is judged, and come
-    back as they were. Where too many are dense, nothing is judged.
+    A sequence in which nothing is lost and no residual is alarming is not touched, to the bit. Heads that are
+    dense are set aside (imputed whole from the others) while the rest is judged, and come back as they were.
+    Where too many are dense, nothing is judged.
     """
     held = tokens.x.clone()
     layers = range(tokens.x.shape[1])
@@ -93,6 +97,7 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: floa
     aside = _aside(found.dense, field)
     if not bool(aside.any()):
         return
+    alarm = _rows_with(found.lost, tokens)
     for number in range(_ROUNDS):
         hidden = (found.dense & aside.unsqueeze(-1))[tokens.block].unsqueeze(-1)  # [N, L, G, 1]
         gaps = found.lost | hidden
@@ -101,7 +106,8 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: floa
                 sweep(field, tokens, gaps, order)
         z = residuals(field, tokens).masked_fill(gaps, 0.0)
         z.masked_fill_(~aside[tokens.block].unsqueeze(-1).unsqueeze(-1), 0.0)
-        new = _largest_in_window(z, threshold, field)
+        alarm |= _rows_with(z > _ALARM, tokens)
+        new = _largest_in_window(z, field) & alarm[tokens.row][:, None, None, None]
         if not bool(new.any()):
             break
         found.lost |= new
@@ -116,8 +122,7 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse, *, threshold: floa
             found.lost = torch.where(helpless, known, found.lost)
     else:
         sweep(field, tokens, found.lost, layers)
-    restore = (found.dense[tokens.block].unsqueeze(-1)) & ~known.any(-1, keepdim=True)
-    tokens.x = torch.where(restore, held, tokens.x)
+    tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), held, tokens.x)
 
 
 def residuals(field: Field, tokens: Tokens) -> Tensor:
@@ -138,13 +143,20 @@ def _largest(z: Tensor, threshold: float) -> Tensor:
     return (z > threshold) & (z >= _NEAR * z.amax(-1, keepdim=True))
 
 
-def _largest_in_window(z: Tensor, threshold: float, field: Field) -> Tensor:
+def _rows_with(mask: Tensor, tokens: Tokens) -> Tensor:
+    """Which sequences have any token where `mask` `[N, …]` holds."""
+    rows = torch.zeros(int(tokens.row.max()) + 1 if len(tokens) else 0, dtype=torch.bool)
+    rows[tokens.row[mask.flatten(1).any(-1)]] = True
+    return rows
+
+
+def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     """Like `_largest`, against the largest residual of the token in the layers that a layer is coupled to."""
     top = z.amax((2, 3))  # [N, L]
     reach = field.stats.reach
     if reach:
         top = torch.nn.functional.max_pool1d(top.unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(1)
-    return (z > threshold) & (z >= _NEAR * top[:, :, None, None])
+    return (z > _SUSPECT) & (z >= _NEAR * top[:, :, None, None])
 
 
 def _aside(dense: Tensor, field: Field) -> Tensor:

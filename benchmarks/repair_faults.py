@@ -1,0 +1,111 @@
+"""Faults that nobody modelled: what operator G and the guard make of them.
+
+    python -m benchmarks.repair_faults --operator OP [--windows 12]
+
+Stuck-at channels, swapped heads, blocks of another sequence, keys rotated for the wrong position, a
+transposed layout, NaN, and pages of zeros, in the windows of `benchmarks.repair_recovery`. G must not make
+any worse than 2 % in perplexity beyond no repair, or must say that it cannot judge; the guard must heal all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.repair_recovery import PREFIX, loss, prepare, windows
+
+from cachemedicpp import Guard, KVState, Rotary, load_repair
+from homeostat.models import DEFAULT_MODEL, load_model
+
+Change = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
+
+
+def faults(model: Any) -> dict[str, Change]:
+    """Each fault on one layer's `(K, V, layer)`, `[B, H, T, d]`; both tensors are copies."""
+    rotary = Rotary(model)
+
+    def stuck(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, 0, :, 5] = V[:, 0, :, 5] = 3.0
+        return K, V
+
+    def swapped(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return (K.roll(1, 1), V.roll(1, 1)) if layer % 5 == 0 else (K, V)
+
+    def foreign(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, :, 64:96], V[:, :, 64:96] = K[:, :, 64:96].roll(1, 0), V[:, :, 64:96].roll(1, 0)
+        return K, V
+
+    def offset(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        places = torch.full((K.shape[0], K.shape[2]), 3)
+        return rotary.rotate(K, places, layer), V
+
+    def transposed(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if layer % 5:
+            return K, V
+        return tuple(x.transpose(1, 2).reshape(x.shape) for x in (K, V))  # type: ignore[return-value]
+
+    def nan(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, :, 40:44, ::7] = torch.nan
+        V[:, 1, 100] = torch.nan
+        return K, V
+
+    def zero_page(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, :, 32:48] = V[:, :, 32:48] = 0.0
+        return K, V
+
+    return {
+        "stuck-at channel": stuck,
+        "swapped heads": swapped,
+        "block of another sequence": foreign,
+        "RoPE offset": offset,
+        "transposed layout": transposed,
+        "NaN": nan,
+        "page of zeros": zero_page,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--operator", type=Path, required=True)
+    parser.add_argument("--text", type=Path, default=Path("../shared/data/wikitext2/test.txt"))
+    parser.add_argument("--windows", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=12)
+    args = parser.parse_args()
+    model, tokenizer = load_model(args.model)
+    repair = load_repair(args.operator, model)
+    chunks = prepare(model, windows(tokenizer, args.text, args.windows), args.batch)
+    clean = math.exp(sum(sum(c.losses) for c in chunks) / args.windows)
+    print(f"clean ppl {clean:.3f}\n\n| fault | none | G | guard | G: imputed, noisy, misfits, left alone |")
+    print("|---|---|---|---|---|")
+    for name, change in faults(model).items():
+        total = {"none": 0.0, "G": 0.0, "guard": 0.0}
+        told = [0, 0, 0, 0]
+        for chunk in chunks:
+            changed = {i: change(K.clone(), V.clone(), i) for i, (K, V) in enumerate(chunk.clean)}
+            damaged = chunk.clean.replace(changed)
+            total["none"] += float(loss(model, damaged.cache(), chunk.ids).sum())
+            cache = damaged.cache()
+            report = repair.repair_cache(cache)
+            parts = (report["noisy"], report["misfits"], report["left_alone"])
+            for k, n in enumerate((sum(report["imputed"].values()), *map(len, parts))):
+                told[k] += n
+            total["G"] += float(loss(model, cache, chunk.ids).sum())
+            guard = Guard(model)
+            guard.watch(chunk.clean.cache(), chunk.ids[:, :PREFIX])
+            cache = KVState(damaged.cache()).cache()
+            guard.heal(cache)
+            total["guard"] += float(loss(model, cache, chunk.ids).sum())
+        ppl = {k: math.exp(v / args.windows) if math.isfinite(v) else math.nan for k, v in total.items()}
+        figures = " | ".join(f"{ppl[k]:.3f}" for k in ("none", "G", "guard"))
+        print(f"| {name} | {figures} | {', '.join(map(str, told))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

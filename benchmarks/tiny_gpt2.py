@@ -1,0 +1,87 @@
+"""A second architecture for the repair benchmarks: a GPT-2 with learned positions, trained here in minutes.
+
+    python -m benchmarks.tiny_gpt2 --out FOLDER [--steps 400]
+
+Trains on the text that comes with the program (`data/offline`), or on `--text`, with a tokenizer of that
+text's own, until its loss is well below the unigram entropy, and saves a transformers folder that every
+command takes as its model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from homeostat.resources import resource
+
+WINDOW = 257
+
+
+def tokenizer_for(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of the text's own."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(
+        [text],
+        trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<end>"], initial_alphabet=alphabet),
+    )
+    names = dict.fromkeys(("eos_token", "bos_token", "pad_token"), "<end>")
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, **names)
+
+
+def unigram_entropy(ids: list[int]) -> float:
+    total = len(ids)
+    return -sum(n / total * math.log(n / total) for n in Counter(ids).values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--text", type=Path, help="default: the offline sample")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--vocabulary", type=int, default=2048)
+    args = parser.parse_args()
+    text = (args.text or resource("data/offline/wikitext2_sample.txt")).read_text(encoding="utf-8")
+    tokenizer = tokenizer_for(text, args.vocabulary)
+    ids = tokenizer(text)["input_ids"]
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_embd=256,
+        n_layer=6,
+        n_head=4,
+        n_positions=1024,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPT2LMHeadModel(config)
+    stream = torch.tensor(ids)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-4, total_steps=args.steps)
+    target = unigram_entropy(ids)
+    for step in range(args.steps):
+        starts = torch.randint(0, len(stream) - WINDOW, (8,))
+        batch = torch.stack([stream[a : a + WINDOW] for a in starts])
+        loss = model(input_ids=batch, labels=batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+        if step % 50 == 0 or step == args.steps - 1:
+            print(f"step {step}: loss {float(loss):.3f} (unigram {target:.3f})", flush=True)
+    model.eval().save_pretrained(args.out)
+    tokenizer.save_pretrained(args.out)
+
+
+if __name__ == "__main__":
+    main()
