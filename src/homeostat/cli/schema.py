@@ -35,7 +35,7 @@ def config_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "config",
-        "description": "<RUN_DIR>/config_resolved.yaml: every setting of a run, of whichever command made it.",
+        "description": "<RUN_DIR>/config_resolved.yaml: every setting of a run, whichever command made it.",
         **found,
     }
 
