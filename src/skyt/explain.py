@@ -68,9 +68,10 @@ def _show_steps(console: Console, name: str, form: NormalForm) -> None:
 
 
 def _show_step(console: Console, step: Applied) -> None:
-    for line in difflib.ndiff(step.before.splitlines(), step.after.splitlines()):
-        if line[:1] in "+-":
-            _say(console, "   " + line, _STYLES[line[0]])
+    lines = difflib.unified_diff(step.before.splitlines(), step.after.splitlines(), n=0, lineterm="")
+    for line in list(lines)[2:]:
+        if not line.startswith("@"):
+            _say(console, f"   {line[0]} {line[1:]}", _STYLES[line[0]])
 
 
 def _show_diff(console: Console, a: str, b: str, name: str, other: str) -> None:

@@ -163,13 +163,17 @@ def imports_on_top(context: Context) -> bool:
     bound |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     if bound & (finder.modules | set(finder.aliases) | set(finder.members)):
         return False
+    found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
+    nested = [s for s in found if s not in tree.body]
+    if not (nested or finder.aliases or finder.members):
+        return False
+    before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
     remover = _ImportRemover(finder)
     remover.visit(tree)
     used = read_names(tree)
     top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(finder.modules) if m in used]
-    before = text([s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)])
     tree.body = [*top, *tree.body]
-    context.record("imports-on-top", before or "imports", text(top))
+    context.record("imports-on-top", before, text(top))
     return True
 
 
