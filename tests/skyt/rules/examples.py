@@ -553,6 +553,15 @@ EXAMPLES = [
         "def f(a, b):\n if a < b:\n  return 1\n elif a > b:\n  return 2\n else:\n  return 3",
         "a: float; b: float",
     ),
+    example(
+        "invert-table",
+        "s: str",
+        "def f(s):\n k = []\n for c in s:\n  if c in ('a', 'b'):\n   k.append(c)\n  elif c in ('A', 'B'):\n"
+        "   if not k or {'a': 'A', 'b': 'B'}[k.pop()] != c:\n    return False\n return not k",
+        "def f(s):\n k = []\n for c in s:\n  if c in ('a', 'b', 'ß'):\n   k.append(c)\n"
+        "  elif c in ('A', 'B'):\n"
+        "   if not k or {'a': 'A', 'b': 'B'}[k.pop()] != c:\n    return False\n return not k",
+    ),
     # merging
     example(
         "merge-ties",
