@@ -80,7 +80,7 @@ def main() -> None:
     args = parser.parse_args()
     model, tokenizer = load_model(args.model)
     repair = load_repair(args.operator, model)
-    chunks = prepare(model, windows(tokenizer, args.text, args.windows), args.batch)
+    chunks = [prepare(model, ids) for ids in windows(tokenizer, args.text, args.windows).split(args.batch)]
     clean = math.exp(sum(sum(c.losses) for c in chunks) / args.windows)
     print(f"clean ppl {clean:.3f}\n\n| fault | none | G | guard | G: imputed, noisy, misfits, left alone |")
     print("|---|---|---|---|---|")

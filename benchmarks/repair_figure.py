@@ -125,7 +125,7 @@ def main() -> None:
         for folder in args.trained:
             trained = load_repair(folder, model)
             repairs[trained.name] = trained
-        chunks = prepare(model, windows(tokenizer, args.text, args.windows), args.windows)
+        chunks = [prepare(model, windows(tokenizer, args.text, args.windows))]
         results["clean"] = sum(sum(c.losses) for c in chunks) / args.windows
         results["windows"] = args.windows
         for kind, value in missing:

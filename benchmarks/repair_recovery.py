@@ -5,8 +5,8 @@
 Windows of Wikitext-2 test: a 192-token prefix is prefilled clean and damaged where it is stored (`old_only`),
 64 tokens are scored. `all` damages every head of every layer, `heads` a quarter of the heads of the four
 middle layers. The share recovered is `(L_damaged - L_repaired) / (L_damaged - L_clean)` of the mean negative
-log-likelihood, with a 95 % bootstrap interval over windows. Results are kept cell by cell: a run that was
-stopped continues.
+log-likelihood, with a 95 % bootstrap interval over windows. Results grow by ten
+windows at a time in every cell: a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from homeostat.models import DEFAULT_MODEL, load_model
 from homeostat.stats import paired_bootstrap
 
 PREFIX, SCORED = 192, 64
+NAMED = ("damaged", "hits", "sound", "false")
 CELLS: dict[str, tuple[str, dict[str, Any]]] = {
     "clean": ("none", {}),
     "dropout 0.02": ("dropout_zero", {"dropout_p": 0.02}),
@@ -43,11 +44,15 @@ CELLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def windows(tokenizer: Any, path: Path, count: int) -> torch.Tensor:
-    """`count` windows of token ids, evenly spread over a text: `[count, PREFIX + SCORED + 1]`."""
+    """`count` windows of token ids, evenly spread over a text, in an order that is spread from the start.
+
+    Shape `[count, PREFIX + SCORED + 1]`.
+    """
     ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
     width = PREFIX + SCORED + 1
     whole = ids[: len(ids) // width * width].view(-1, width)
-    return whole[torch.linspace(0, len(whole) - 1, count).long()]
+    chosen = whole[torch.linspace(0, len(whole) - 1, count).long()]
+    return torch.cat([chosen[start::6] for start in range(6)])
 
 
 @torch.no_grad()
@@ -99,41 +104,39 @@ class Chunk:
     losses: list[float]
 
 
-def prepare(model: Any, ids: torch.Tensor, batch: int) -> list[Chunk]:
-    """Every window prefilled and scored clean, once for all cells."""
-    chunks = []
-    for part in ids.split(batch):
-        clean = prefill(model, part)
-        chunks.append(Chunk(part, clean, loss(model, clean.cache(), part).tolist()))
-    return chunks
+def prepare(model: Any, ids: torch.Tensor) -> Chunk:
+    """Windows prefilled and scored clean, once for all cells."""
+    clean = prefill(model, ids)
+    return Chunk(ids, clean, loss(model, clean.cache(), ids).tolist())
 
 
-def run_cell(
-    model: Any, tokenizer: Any, repair: Any, chunks: list[Chunk], cell: str, scope: str, guarded: int
-) -> dict[str, Any]:
-    """Losses of each window without damage, damaged, and repaired in both ways."""
-    kind, params = CELLS[cell]
-    injection = None if kind == "none" else family(model, tokenizer, params, scope).at(kind)
-    out: dict[str, list[float]] = {"clean": [], "none": [], "G": [], "guard": []}
-    counts = {"damaged": 0, "hits": 0, "sound": 0, "false": 0}
-    for chunk in chunks:
-        cache, prefix = chunk.clean.cache(), chunk.ids[:, :PREFIX]
-        plan = None if injection is None else injection.corrupt_cache(cache, sequence_keys(prefix))
-        damaged = KVState(cache)
-        out["clean"] += chunk.losses
-        out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
+def empty(cell: str, scope: str) -> dict[str, Any]:
+    losses: dict[str, list[float]] = {"clean": [], "none": [], "G": [], "guard": []}
+    return {"cell": cell, "scope": scope, "losses": losses, "named": dict.fromkeys(NAMED, 0)}
+
+
+def add(result: dict[str, Any], model: Any, tokenizer: Any, repair: Any, chunk: Chunk, guarded: bool) -> None:
+    """Add a chunk's losses to a cell: without damage, damaged, and repaired in both ways."""
+    kind, params = CELLS[result["cell"]]
+    out, cache, prefix = result["losses"], chunk.clean.cache(), chunk.ids[:, :PREFIX]
+    plan = None
+    if kind != "none":
+        injection = family(model, tokenizer, params, result["scope"]).at(kind)
+        plan = injection.corrupt_cache(cache, sequence_keys(prefix))
+    damaged = KVState(cache)
+    out["clean"] += chunk.losses
+    out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
+    mended = damaged.cache()
+    report = repair.repair_cache(mended)
+    for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
+        result["named"][name] += n
+    out["G"] += loss(model, mended, chunk.ids).tolist()
+    if guarded:
+        guard = Guard(model)
+        guard.watch(chunk.clean.cache(), prefix)
         mended = damaged.cache()
-        report = repair.repair_cache(mended)
-        for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
-            counts[name] += n
-        out["G"] += loss(model, mended, chunk.ids).tolist()
-        if len(out["guard"]) < guarded:
-            guard = Guard(model)
-            guard.watch(chunk.clean.cache(), prefix)
-            mended = damaged.cache()
-            guard.heal(mended)
-            out["guard"] += loss(model, mended, chunk.ids).tolist()
-    return {"cell": cell, "scope": scope, "losses": out, "named": counts}
+        guard.heal(mended)
+        out["guard"] += loss(model, mended, chunk.ids).tolist()
 
 
 def summary(result: dict[str, Any], defence: str) -> dict[str, float]:
@@ -175,25 +178,31 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=Path("../shared/data/wikitext2/test.txt"))
     parser.add_argument("--scope", choices=("all", "heads"), default="all")
     parser.add_argument("--windows", type=int, default=60)
-    parser.add_argument("--guard-windows", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--guard-windows", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=10)
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
     parser.add_argument("--docs", type=Path, help="a page to put the table into")
     args = parser.parse_args()
     done: dict[str, Any] = json.loads(args.out.read_text()) if args.out.is_file() else {}
-    missing = [cell for cell in args.cells if f"{args.scope}: {cell}" not in done]
-    if missing:
+    for cell in args.cells:
+        done.setdefault(f"{args.scope}: {cell}", empty(cell, args.scope))
+    wanted = [done[f"{args.scope}: {cell}"] for cell in args.cells]
+    if any(len(result["losses"]["G"]) < args.windows for result in wanted):
         model, tokenizer = load_model(args.model)
         repair = load_repair(args.operator, model)
-        chunks = prepare(model, windows(tokenizer, args.text, args.windows), args.batch)
-        for cell in missing:
-            result = run_cell(model, tokenizer, repair, chunks, cell, args.scope, args.guard_windows)
-            done[f"{args.scope}: {cell}"] = result
-            atomic.write_json(args.out, done)
-            print(row(result), flush=True)
+        ids = windows(tokenizer, args.text, args.windows)
+        for first in range(0, args.windows, args.batch):
+            missing = [result for result in wanted if len(result["losses"]["G"]) <= first]
+            chunk = prepare(model, ids[first : first + args.batch]) if missing else None
+            for result in missing:
+                assert chunk is not None
+                add(result, model, tokenizer, repair, chunk, first < args.guard_windows)
+                atomic.write_json(args.out, done)
+                print(len(result["losses"]["G"]), row(result), flush=True)
     lines = ["| damage | recovered by G | recovered by guard | heads named as misfits |", "|---|---|---|---|"]
-    lines += [row(done[f"{args.scope}: {cell}"]) for cell in CELLS if f"{args.scope}: {cell}" in done]
+    results = [done.get(f"{args.scope}: {cell}") for cell in CELLS]
+    lines += [row(result) for result in results if result is not None and result["losses"]["G"]]
     print("\n" + "\n".join(lines))
     if args.docs is not None:
         insert(args.docs, args.scope, lines)
