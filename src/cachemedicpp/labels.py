@@ -8,6 +8,10 @@ from homeostat.figures import MARKERS, PALETTE
 
 # black for no defence; the others keep their colour whichever of them a run has
 _LOOK = {
+    "baseline": ("no defence", 6),
+    "heuristics": ("best heuristic", 4),
+    "cachemedic": ("CacheMedic++", 0),
+    "lambda_contr_0": ("CacheMedic++, λ_contr = 0", 5),
     "none": ("no defence", 6),
     "best_heuristic": ("best heuristic", 4),
     "A": ("A low-rank", 0),
@@ -16,10 +20,6 @@ _LOOK = {
     "G": ("G calibrated", 2),
     "guard": ("guard", 1),
     "G+guard": ("G + guard", 7),
-    "baseline": ("no defence", 6),
-    "heuristics": ("best heuristic", 4),
-    "cachemedic": ("CacheMedic++", 0),
-    "lambda_contr_0": ("CacheMedic++, λ_contr = 0", 5),
 }
 _SINGLES = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
 ORACLE_SUFFIX = ":oracle"

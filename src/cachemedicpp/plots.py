@@ -155,7 +155,7 @@ def logit_sensitivity(metrics: Record) -> Any:
     points = metrics["stability.logit_sensitivity"]
     settings = metrics["stability.settings"]
     names = headline(list(points[0]["value"]))
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.4))
+    figure, axes = pyplot.subplots(figsize=(8.0, 4.4))
     norms = [point["delta_norm"] for point in points]
     small = min((n for n in norms if n > 0), default=1.0)
     largest = max(max(point["value"].values()) for point in points)
@@ -176,7 +176,7 @@ def logit_sensitivity(metrics: Record) -> Any:
         xlabel="perturbation norm δ (δ = 0: drift on the clean state)",
         ylabel=f"‖z(S + δ) − z(S)‖₂, top {top} logits" if top else "‖z(S + δ) − z(S)‖₂",
     )
-    axes.legend(loc="upper left")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     above = axes.twiny()
     above.set_xscale("symlog", linthresh=small)
     above.set_xlim(axes.get_xlim())
