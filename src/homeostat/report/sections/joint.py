@@ -74,7 +74,8 @@ def sections(files: RunFiles) -> Iterator[Block]:
         lines: dict[str, list[Point]] = {}
         for arm in damaged:
             lines.setdefault(_name(arm), [start]).append(_point(arm, key))
-        panels.append(blocks.panel(title, [blocks.series(name, points) for name, points in lines.items()]))
+        curves = [blocks.series(name, points) for name, points in lines.items()]
+        panels.append(blocks.panel(title, curves, y_label="distance" if key == "mu_post" else None))
     chart = blocks.chart(
         "joint-curves",
         "Against the severity of the damage",
@@ -93,9 +94,9 @@ def sections(files: RunFiles) -> Iterator[Block]:
         for arm in [clean, *damaged]
     ]
     lead = "What a damaged cache costs in repeatability and correctness, and what each repair gives back."
-    yield section(
-        "joint", "State and output", lead, [chart, blocks.table("arms", "Every arm", columns, rows)]
-    )
+    below = "The sections below take all arms together; what they call a model is an arm of this experiment."
+    table = blocks.table("arms", "Every arm", columns, rows)
+    yield section("joint", "State and output", lead, [chart, table, blocks.prose(below)])
 
 
 def _arms(files: RunFiles) -> tuple[Record | None, list[Record]]:
