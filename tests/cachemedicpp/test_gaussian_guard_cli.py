@@ -37,7 +37,7 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def folder(tiny_llama: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny Llama with a tokenizer of seventeen words."""
+    """The tiny Llama with a tokenizer of seventeen letters."""
     where = tmp_path_factory.mktemp("model")
     known = Tokenizer(
         models.WordLevel({w: i + 3 for i, w in enumerate(sorted(set(WORDS)))} | {"?": 0}, unk_token="?")

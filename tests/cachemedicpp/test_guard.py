@@ -76,6 +76,22 @@ def test_any_single_flipped_bit_is_found_and_located(
     assert guard.verify(fork) == [Damage(row, layer, position // guard.block, "KV"[kind])]
 
 
+@settings(max_examples=100)
+@given(
+    elements=st.lists(st.integers(0, 2 * 2 * 70 * 16 - 1), min_size=2, max_size=40, unique=True),
+    bit=st.integers(0, 31),
+)
+def test_the_same_bit_flipped_in_several_elements_does_not_cancel(
+    watched: tuple[Any, Guard, Any], elements: list[int], bit: int
+) -> None:
+    _, guard, cache = watched
+    fork = KVState(cache).cache()
+    for element in elements:
+        flip(fork, 1, 0, element, bit)
+    blocks = {(e // (2 * 70 * 16), e // 16 % 70 // guard.block) for e in elements}
+    assert {(d.row, d.block) for d in guard.verify(fork)} == blocks
+
+
 @settings(max_examples=40)
 @given(element=st.integers(0, 2 * 40 * 16 - 1), bit=st.integers(0, 15))
 def test_bfloat16_bits_are_found_too(tiny_llama: Any, element: int, bit: int) -> None:

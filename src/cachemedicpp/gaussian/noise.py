@@ -20,7 +20,7 @@ GATE = 1.5  # times the largest disturbance seen in any clean block: below it a 
 WORTH = 0.08  # noise below this share of a head's RMS costs less than taking it off would
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
-_ALIKE = 2.0  # keys (or values) of a layer within this factor share one level
+_ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,14 @@ def _pool(level: Tensor, loud: Tensor, rows: int) -> Tensor:
     pooled = by_row.nanmedian(1).values  # [rows, L, G]
     for kind in (slice(0, G // 2), slice(G // 2, G)):
         own = pooled[..., kind]
-        typical = own.nanmedian(-1, keepdim=True).values
-        alike = (own / typical).log2().abs() < torch.log2(torch.tensor(_ALIKE))
-        pooled[..., kind] = torch.where(alike, typical, own)
+        of_layer = own.nanmedian(-1, keepdim=True).values
+        of_sequence = own.flatten(1).nanmedian(-1).values[:, None, None]
+        shared = torch.where(_alike(own, of_layer), of_layer, own)
+        pooled[..., kind] = torch.where(_alike(own, of_sequence), of_sequence, shared)
     rounded = 2 ** ((pooled.log2() / _RUNGS).round() * _RUNGS)
     spread = rounded.unsqueeze(1).expand(rows, blocks // rows, L, G).reshape(blocks, L, G)
     return torch.where(loud, spread, torch.zeros(()))
+
+
+def _alike(level: Tensor, typical: Tensor) -> Tensor:
+    return (level / typical > 1 / _ALIKE) & (level / typical < _ALIKE)

@@ -1,44 +1,61 @@
 """Fingerprints of stored keys and values: integers that change when any bit does.
 
-A vector's bits, read as integers, are weighted by odd numbers that depend on head, place in the block and
-channel, and summed modulo 2³². An odd weight times a changed element can never be 0 modulo 2³², so a change
-to one element, down to a single bit, is always found; any other change slips through with a chance of 2⁻³².
-Sums are additive over positions: a block that grows is fingerprinted by its new positions only.
+The stored bits are read as 64-bit words `v` (two or four elements each), and a block's fingerprint is
+`Σ v·a + (v >> 32)·b` modulo 2⁶⁴, with random odd `a`, `b` for every head, place in the block and word. The
+lower half of a word then counts with weight `a`, the upper with `2³² a + b`: both odd, and an odd number
+times a non-zero change is never 0. So a change to one element, down to one bit, is always found, and changes to
+several cancel with a chance of about 2⁻³². (With `v·a` alone every flipped top bit would add 2⁶³, and two of
+them nothing.) Sums are additive over positions: a block that grows needs its new positions only.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from homeostat.errors import UserError
 
-_BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _SEED = 0x5EED
 
 
-def weights(heads: int, head_dim: int, block: int, device: torch.device) -> Tensor:
-    """Odd weights `[H, block, d]`, always the same."""
-    generator = torch.Generator().manual_seed(_SEED)
-    drawn = torch.randint(-(2**31), 2**31, (heads, block, head_dim), generator=generator, dtype=torch.int64)
-    return (drawn | 1).to(torch.int32).to(device)
+class Weights(NamedTuple):
+    """Odd numbers `[H, n, words]` for `n` positions."""
+
+    a: Tensor
+    b: Tensor
+
+    def at(self, positions: Tensor) -> Weights:
+        """The weights of these places in a block."""
+        return Weights(self.a[:, positions], self.b[:, positions])
 
 
-def digest(x: Tensor, weight: Tensor) -> Tensor:
-    """The share of each position of `x` `[B, H, T, d]` in its block's fingerprint: `[B, T]`, modulo 2³²."""
-    if x.dtype not in _BITS:
+def weights(x: Tensor, block: int) -> Weights:
+    """The weights of a block of tensors like `x` `[B, H, T, d]`: always the same numbers."""
+    if x.dtype not in _DTYPES:
         raise UserError(f"a cache of {x.dtype} cannot be fingerprinted: use float32, bfloat16 or float16")
-    bits = x.view(_BITS[x.dtype])
-    if bits.dtype != torch.int32:
-        bits = bits.to(torch.int32)
-    return (bits * weight).sum((1, 3), dtype=torch.int32)
+    words = x.shape[-1] * x.element_size() // 8
+    if words * 8 != x.shape[-1] * x.element_size():
+        raise UserError(
+            f"a head size of {x.shape[-1]} does not fill 64-bit words: it cannot be fingerprinted"
+        )
+    generator = torch.Generator().manual_seed(_SEED)
+    halves = torch.randint(0, 2**32, (4, x.shape[1], block, words), generator=generator, dtype=torch.int64)
+    a, b = (halves[:2] << 32) | halves[2:] | 1
+    return Weights(a.to(x.device), b.to(x.device))
+
+
+def digest(x: Tensor, weight: Weights) -> Tensor:
+    """The share of each position of `x` `[B, H, T, d]` in its block's fingerprint: `[B, T]`."""
+    v = x.view(torch.int64)
+    return (v * weight.a + (v >> 32) * weight.b).sum((1, 3))
 
 
 def add(sums: Tensor, shares: Tensor, start: int, block: int) -> Tensor:
     """Block sums `[B, n]` with the shares `[B, T]` of positions from `start` on added; grows as needed."""
     end = start + shares.shape[1]
-    count = -(-end // block)
-    grown = torch.zeros(shares.shape[0], count, dtype=torch.int32, device=shares.device)
+    grown = torch.zeros(shares.shape[0], -(-end // block), dtype=torch.int64, device=shares.device)
     grown[:, : sums.shape[1]] = sums
-    where = torch.arange(start, end, device=shares.device) // block
-    return grown.index_add_(1, where, shares)
+    return grown.index_add_(1, torch.arange(start, end, device=shares.device) // block, shares)

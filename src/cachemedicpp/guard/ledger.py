@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.guard.fingerprint import add, digest, weights
+from cachemedicpp.guard.fingerprint import Weights, add, digest, weights
 from cachemedicpp.state import KVState
 
 BLOCK = 32
@@ -31,7 +31,7 @@ class Ledger:
     ids: Tensor  # [B, T]
     mask: Tensor  # [B, T] bool: real tokens
     positions: Tensor  # [B, T]
-    sums: Tensor  # [L, 2, B, n] int32
+    sums: Tensor  # [L, 2, B, n] int64
     sizes: Tensor  # [L, 2, B, n] float64: Σ x², to tell a good recomputation from another
     block: int = BLOCK
     seal: int = field(default=0)
@@ -54,7 +54,7 @@ class Ledger:
         none = torch.zeros(state.batch, 0, dtype=torch.long)
         shape = (len(state), 2, state.batch, 0)
         ledger = cls(
-            none, none.bool(), none, torch.zeros(shape, dtype=torch.int32), torch.zeros(shape).double(), block
+            none, none.bool(), none, torch.zeros(shape, dtype=torch.int64), torch.zeros(shape).double(), block
         )
         return ledger.sealed()
 
@@ -132,11 +132,10 @@ def block_squares(x: Tensor, block: int) -> Tensor:
     return _add_sizes(torch.zeros(len(x), 0).double(), squares, 0, block)
 
 
-def _weights(state: KVState, block: int, start: int, end: int) -> Tensor:
-    """Weights of positions `start … end - 1`, `[H, n, d]`."""
+def _weights(state: KVState, block: int, start: int, end: int) -> Weights:
+    """Weights of positions `start … end - 1`."""
     K = state[0].K
-    own = weights(K.shape[1], K.shape[-1], block, K.device)
-    return own[:, torch.arange(start, end, device=K.device) % block]
+    return weights(K, block).at(torch.arange(start, end, device=K.device) % block)
 
 
 def _add_sizes(sizes: Tensor, squares: Tensor, start: int, block: int) -> Tensor:
