@@ -44,15 +44,15 @@ CELLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def windows(tokenizer: Any, path: Path, count: int) -> torch.Tensor:
-    """`count` windows of token ids, evenly spread over a text, in an order that is spread from the start.
+    """The first `count` of 60 (or `count`) windows spread over a text: `[count, PREFIX + SCORED + 1]`.
 
-    Shape `[count, PREFIX + SCORED + 1]`.
+    Their order is spread too, so that a short run sees the whole text and a longer one continues it.
     """
     ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
     width = PREFIX + SCORED + 1
     whole = ids[: len(ids) // width * width].view(-1, width)
-    chosen = whole[torch.linspace(0, len(whole) - 1, count).long()]
-    return torch.cat([chosen[start::6] for start in range(6)])
+    chosen = whole[torch.linspace(0, len(whole) - 1, max(count, 60)).long()]
+    return torch.cat([chosen[start::6] for start in range(6)])[:count]
 
 
 @torch.no_grad()

@@ -1,11 +1,12 @@
 """Fingerprints of stored keys and values: integers that change when any bit does.
 
-The stored bits are read as 64-bit words `v` (two or four elements each), and a block's fingerprint is
-`Σ v·a + (v >> 32)·b` modulo 2⁶⁴, with random odd `a`, `b` for every head, place in the block and word. The
+The stored bits are read as 64-bit words `v` (two or four elements each), and a block's fingerprint is `Σ
+v·a + (v >> 32)·b` modulo 2⁶⁴, with random odd `a`, `b` for every head, place in the block and word. The
 lower half of a word then counts with weight `a`, the upper with `2³² a + b`: both odd, and an odd number
-times a non-zero change is never 0. So a change to one element, down to one bit, is always found, and changes to
-several cancel with a chance of about 2⁻³². (With `v·a` alone every flipped top bit would add 2⁶³, and two of
-them nothing.) Sums are additive over positions: a block that grows needs its new positions only.
+times a non-zero change is never 0. So a change to one element, down to one bit, is always found, and
+changes to several cancel with a chance of about 2⁻³². (With `v·a` alone every flipped top bit would add
+2⁶³, two of them nothing.) Sums are additive over positions: a block that grows needs its new positions
+only.
 """
 
 from __future__ import annotations
