@@ -29,6 +29,11 @@ def fill(x: Tensor, lost: Tensor, P: Tensor, turn: Turn) -> Tensor:
 def correction(gradient: Tensor, lost: Tensor, P: Tensor, turn: Turn) -> Tensor:
     """The change `[N, d]` of the lost elements that brings their gradient to zero: `-P_mm⁻¹ g_m`."""
     change = torch.zeros_like(gradient)
+    whole = lost.all(-1).nonzero().squeeze(1)  # a whole vector: one factor for all, whatever their positions
+    if len(whole):
+        turned = turn.rows(whole)
+        solved = torch.cholesky_solve(turned.back(gradient[whole]).T, torch.linalg.cholesky(P)).T
+        change[whole] = turned.turn(-solved)
     for rows, size in _groups(lost):
         which = lost[rows]
         index = torch.argsort(which.to(torch.int8), dim=-1, descending=True, stable=True)[:, :size]  # [n, m]
@@ -69,7 +74,7 @@ def _groups(lost: Tensor) -> Iterator[tuple[Tensor, int]]:
     """Rows with about equally many lost elements, in chunks that fit in memory, and the largest count."""
     count = lost.sum(-1)
     low = 0
-    for high in (*_SIZES, lost.shape[1]):
+    for high in (*_SIZES, lost.shape[1] - 1):
         rows = ((count > low) & (count <= high)).nonzero().squeeze(1)
         low = high
         if len(rows):

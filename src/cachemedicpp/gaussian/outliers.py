@@ -23,7 +23,7 @@ _ALARM = 14.0  # the same given all heads: a sequence with such an element is da
 _SUSPECT = 8.0  # … and then its elements beyond this are outliers too
 SPARSE = 0.08  # share of a head's elements, over a block of positions, beyond which damage is dense
 _ROUNDS = 6
-_HELPLESS = 0.4  # share of dense heads in a window beyond which single elements cannot be judged
+_HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
 @dataclass
