@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=Path("../shared/data/wikitext2/test.txt"))
     parser.add_argument("--scope", choices=("all", "heads"), default="all")
     parser.add_argument("--windows", type=int, default=60)
-    parser.add_argument("--guard-windows", type=int, default=20)
+    parser.add_argument("--guard-windows", type=int, default=60)
     parser.add_argument("--batch", type=int, default=10)
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))

@@ -11,6 +11,7 @@ import asyncio
 import json
 import multiprocessing
 import sys
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
@@ -46,7 +47,13 @@ async def ask_all(service: Service, number: int, requests: int) -> list[dict[str
 
 
 def race(
-    barrier: Barrier, contract: Contract, upstream: str, number: int, requests: int, databases: list[str]
+    barrier: Barrier,
+    contract: Contract,
+    upstream: str,
+    answers: Connection,
+    number: int,
+    requests: int,
+    databases: list[str],
 ) -> None:
     found = []
     for database in databases:
@@ -60,8 +67,7 @@ def race(
         service = Service(config, {"gcd": contract})
         barrier.wait()
         found.append(asyncio.run(ask_all(service, number, requests)))
-    sys.stdout.write(json.dumps(found) + "\n")
-    sys.stdout.flush()
+    answers.send(found)
 
 
 def main() -> None:
@@ -69,15 +75,15 @@ def main() -> None:
     contract = read_contract(resource("contracts/gcd.yaml"))
     context = multiprocessing.get_context("fork")  # one import for all
     barrier = context.Barrier(int(processes))
-    arguments = (barrier, contract, upstream)
-    racers = [
-        context.Process(target=race, args=(*arguments, number, int(requests), databases))
-        for number in range(int(processes))
-    ]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
+    inboxes = []
+    for number in range(int(processes)):
+        inbox, outbox = context.Pipe(duplex=False)
+        arguments = (barrier, contract, upstream, outbox, number, int(requests), databases)
+        context.Process(target=race, args=arguments).start()
+        outbox.close()
+        inboxes.append(inbox)
+    for inbox in inboxes:  # one writer to standard output: long lines of several would mix
+        sys.stdout.write(json.dumps(inbox.recv()) + "\n")
 
 
 if __name__ == "__main__":
