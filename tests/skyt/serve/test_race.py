@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
-from tests.skyt.database.postgres import postgres
+from tests.skyt.database.postgres import MISSING, postgres
 from tests.skyt.serve.scripted import ScriptedUpstream, fenced
 
 from skyt.database.store import Store
@@ -59,7 +59,7 @@ def test_one_canon_wins_and_every_answer_is_consistent_with_it(
     results: dict[str, tuple[str, list[dict[str, Any]]]], kind: str
 ) -> None:
     if kind not in results:
-        pytest.skip("no PostgreSQL here: `apt-get install postgresql`, or `pip install pgserver`")
+        pytest.skip(MISSING)
     url, answers = results[kind]
     assert Counter(answer["status"] for answer in answers) == {200: PROCESSES * REQUESTS}
     store = Store.open(url, versions())
