@@ -50,6 +50,7 @@ def create_app(service: Service) -> ASGIApp:
             route("/v1/chat/completions", endpoints.chat, "POST"),
             route("/v1/completions", endpoints.completions, "POST"),
             route("/v1/models", endpoints.models),
+            route(f"/v1/models/{ALIAS}{{name:path}}", endpoints.model),
             route("/v1/{path:path}", endpoints.anything_else, *passed_on),
             route("/healthz", endpoints.health),
             route("/metrics", endpoints.metrics),
@@ -108,13 +109,16 @@ class Endpoints:
         if key.unrestricted:
             async with self._service.gate.entered():
                 found = await self._service.upstream.models(self._headers(request), call)
-        aliases = [
-            {"id": f"{ALIAS}{name}", "object": "model", "created": 0, "owned_by": "skyt"}
-            for name in sorted(self._service.matcher.contracts)
-            if key.allows(name)
-        ]
+        aliases = [_alias(name) for name in sorted(self._service.matcher.contracts) if key.allows(name)]
         self._timed(request, "pass", call)
         return json_response(200, {"object": "list", "data": [*found, *aliases]})
+
+    async def model(self, request: Request) -> Response:
+        """One alias: ours to answer, since the upstream does not know it."""
+        key = await self._service.guard.check(request.headers)
+        contract = self._service.matcher.named(request.path_params["name"], "model")
+        require(key, contract.id)
+        return json_response(200, _alias(contract.id))
 
     async def anything_else(self, request: Request) -> Response:
         """Any other part of the API goes to the upstream as it is."""
@@ -266,6 +270,11 @@ def _refused(error: ApiError) -> Response:
 
 def json_response(status: int, body: Any, headers: dict[str, str] | None = None) -> Response:
     return Response(write_json(body), status, {"content-type": "application/json", **(headers or {})})
+
+
+def _alias(name: str) -> dict[str, Any]:
+    """A contract as the protocol describes a model."""
+    return {"id": f"{ALIAS}{name}", "object": "model", "created": 0, "owned_by": "skyt"}
 
 
 async def _body(request: Request, service: Service) -> bytes:

@@ -33,18 +33,19 @@ class Matcher:
     def match(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> Match | None:
         """The contract of a request, or None for one that passes through. An unknown id is an error."""
         if HEADER in headers:
-            return Match(self._named(headers[HEADER], f"header {HEADER}"), "header")
+            return Match(self.named(headers[HEADER], f"header {HEADER}"), "header")
         metadata = body.get("metadata")
         if isinstance(metadata, dict) and METADATA in metadata:
-            return Match(self._named(metadata[METADATA], f"metadata.{METADATA}"), "metadata")
+            return Match(self.named(metadata[METADATA], f"metadata.{METADATA}"), "metadata")
         model = body.get("model")
         if isinstance(model, str) and model.startswith(ALIAS):
-            return Match(self._named(model.removeprefix(ALIAS), "model"), "model")
+            return Match(self.named(model.removeprefix(ALIAS), "model"), "model")
         text = prompt_text(body)
         contract = None if text is None else self._prompts.get(_plain(text))
         return None if contract is None else Match(contract, "prompt")
 
-    def _named(self, name: Any, where: str) -> Contract:
+    def named(self, name: Any, where: str) -> Contract:
+        """The contract of that id; `where` is what the caller wrote it in."""
         if isinstance(name, str) and name in self.contracts:
             return self.contracts[name]
         hint = nearest(name[:80], self.contracts) if isinstance(name, str) else "a contract id is a string"

@@ -31,6 +31,9 @@ def description() -> dict[str, Any]:
             "/v1/models": {
                 "get": _get("The upstream's models and an alias skyt/<contract> for each contract.")
             },
+            "/v1/models/skyt/{contract}": {
+                "get": _get("One alias.", parameters=[{**_query("contract", True), "in": "path"}])
+            },
             "/healthz": {"get": _get("Whether the database answers.", 503)},
             "/metrics": {"get": _get("Prometheus metrics.", kind="text/plain")},
             "/api/status": {"get": _get("Metrics of every contract.")},

@@ -55,6 +55,7 @@ def test_keys_open_exactly_what_they_are_for(start: Callable[..., Any], upstream
         for path in (
             "/metrics",
             "/v1/files",
+            "/v1/models/skyt/is_prime",
             "/api/samples?contract=is_prime",
             "/api/history?contract=is_prime",
         ):
@@ -63,6 +64,7 @@ def test_keys_open_exactly_what_they_are_for(start: Callable[..., Any], upstream
         assert [contract["prompt_id"] for contract in seen["contracts"]] == ["gcd"]
         models = client.get("/v1/models", headers=bearer(only_gcd)).json()["data"]
         assert [model["id"] for model in models] == ["skyt/gcd"]
+        assert client.get("/v1/models/skyt/gcd", headers=bearer(only_gcd)).status_code == 200
         assert len(client.get("/api/samples?contract=gcd", headers=bearer(only_gcd)).json()["samples"]) == 1
 
         revoke_key(service.store, "ci")

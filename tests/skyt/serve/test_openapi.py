@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 schemathesis = pytest.importorskip("schemathesis", reason="the `serve-test` extra is not installed")
 
 EVERYTHING = ["/v1/chat/completions", "/v1/completions", "/v1/models", "/healthz", "/metrics"]
-EVERYTHING += ["/api/status", "/api/samples", "/api/history"]
+EVERYTHING += ["/v1/models/skyt/{contract}", "/api/status", "/api/samples", "/api/history"]
 
 
 def test_no_generated_request_gets_a_5xx_and_answers_are_as_described(start: Callable[..., Any]) -> None:

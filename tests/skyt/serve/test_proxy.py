@@ -141,6 +141,19 @@ def test_models_are_the_upstreams_and_an_alias_for_each_contract(client: openai.
     assert names == ["scripted", "skyt/gcd", "skyt/is_prime"]
 
 
+def test_an_alias_is_retrieved_here_and_a_model_from_the_upstream(
+    client: openai.OpenAI, upstream: ScriptedUpstream
+) -> None:
+    upstream.plan.clear()
+    found = client.models.retrieve("skyt/gcd")
+    assert (found.id, found.object, found.owned_by) == ("skyt/gcd", "model", "skyt")
+    with pytest.raises(openai.NotFoundError, match="is_prime"):
+        client.models.retrieve("skyt/is_prim")
+    asked = len(upstream.requests)
+    client.models.retrieve("scripted")
+    assert len(upstream.requests) == asked + 1
+
+
 def test_nobody_listening_is_a_502(start: Callable[..., Any]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
