@@ -12,7 +12,6 @@ from skyt.rules.registry import Place, block
 from skyt.rules.syntax import blocks, count_reads
 from skyt.rules.trees import NESTED, clone
 from skyt.rules.types import IMMUTABLE, kind
-from skyt.rules.walker import scope_before
 
 
 def simple_target(s: ast.stmt) -> str | None:
@@ -150,7 +149,7 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             continue
         if not isinstance(s, ast.Assign):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         if scope.effects(s.value).total:
             return replaced(body, i) or [ast.Pass()]
         return replaced(body, i, ast.Expr(value=s.value))
@@ -169,9 +168,12 @@ def drop_faint_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
         name = simple_target(s)
         if name is None or not private(name, place) or name in info.arguments:
             continue
+        reads = place.context.census(info.node).reads[name]
+        if not reads:
+            continue
         own = [x for x in _statements(info.node.body) if simple_target(x) == name]
         inside = sum(count_reads(x, name) for x in own)
-        if not inside or inside != count_reads(info.node, name):
+        if not inside or inside != reads:
             continue
         if len(own) != len(info.assigned.get(name, ())):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,9 +11,28 @@ from skyt.rules.facts import Facts
 from skyt.rules.liveness import Liveness
 from skyt.rules.program import Program
 from skyt.rules.registry import Applied, Rule
-from skyt.rules.trees import walk
+from skyt.rules.trees import in_order, walk
 
 MAX_APPLICATIONS = 2000
+
+
+class Census:
+    """How often each name is read and stored in a piece of program, and how far into it each name and each
+    attribute (`.name`) is first read."""
+
+    def __init__(self, where: ast.AST) -> None:
+        self.reads: Counter[str] = Counter()
+        self.stores: Counter[str] = Counter()
+        self.first_read: dict[str, int] = {}
+        for i, n in enumerate(in_order(where)):
+            if n.__class__ is ast.Name:
+                if n.ctx.__class__ is ast.Load:
+                    self.reads[n.id] += 1
+                    self.first_read.setdefault(n.id, i)
+                else:
+                    self.stores[n.id] += 1
+            elif n.__class__ is ast.Attribute and n.ctx.__class__ is ast.Load:
+                self.first_read.setdefault("." + n.attr, i)
 
 
 class OutOfBudgetError(Exception):
@@ -32,6 +52,7 @@ class Context:
     _used: set[str] = field(default_factory=set)
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
+    _census: dict[int, Census] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions: dict[type, list[Rule]] = {}
@@ -51,12 +72,29 @@ class Context:
             self._liveness[id(function)] = Liveness(function)
         return self._liveness[id(function)]
 
-    def changed(self) -> None:
-        self._program = None
+    def census(self, where: ast.AST) -> Census:
+        if id(where) not in self._census:
+            self._census[id(where)] = Census(where)
+        return self._census[id(where)]
+
+    def moved(self) -> None:
+        """Forget what depends on where things stand."""
         self._liveness.clear()
+        self._census.clear()
+
+    def changed(self) -> None:
+        """Forget all that is known of the tree."""
+        self._program = None
+        self.moved()
+
+    def assume(self, facts: Facts) -> None:
+        if facts != self.facts:
+            self._program = None
+        self.facts = facts
 
     def record(self, rule: str, before: str, after: str) -> None:
         self.trace.append(Applied(rule, before, after))
+        self.moved()
         if len(self.trace) > MAX_APPLICATIONS:
             raise OutOfBudgetError(rule)
 

@@ -21,7 +21,6 @@ from skyt.rules.syntax import (
 )
 from skyt.rules.trees import clone, same
 from skyt.rules.types import is_int
-from skyt.rules.walker import scope_before
 
 
 @block(
@@ -35,7 +34,7 @@ def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not (isinstance(s, ast.While) and not s.orelse and len(s.body) > 1):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         found = _counter(s, scope)
         if found is None:
             continue
@@ -173,7 +172,7 @@ def skip_idle_round(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         if not (isinstance(only, ast.Assign) and isinstance(only.targets[0], ast.Name)):
             continue
         value = substitute(clone(only.value), {s.target.id: ast.Constant(value=start)})
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         if same(folded(value, scope), load(only.targets[0].id)) and only.targets[0].id != s.target.id:
             new = clone(s)
             new.iter = call("range", ast.Constant(value=start + 1), made.args[1])

@@ -82,9 +82,8 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
     for _ in range(MAX_ROUNDS):
         if context.facts is not facts or not context.rounds:
             # What could not be shown of the program as it was written may be plain in its present form.
-            context.facts = facts
-            context.facts = verified(context)
-            context.changed()
+            context.assume(facts)
+            context.assume(verified(context))
         context.rounds += 1
         if not _round(context):
             break

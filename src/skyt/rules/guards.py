@@ -13,7 +13,6 @@ from skyt.rules.scope import Scope
 from skyt.rules.syntax import compare, count_reads, int_value, load, number, stored_names, substitute
 from skyt.rules.trees import clone
 from skyt.rules.types import is_int, is_str, kind
-from skyt.rules.walker import scope_before
 
 FEW = 4
 
@@ -67,7 +66,7 @@ def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
         value = _guard(s)
         if value is None or not isinstance(s, ast.If):
             continue
-        found = _values(s.test, scope_before(body, i, place.scope))
+        found = _values(s.test, place.before(i))
         if found is None or not _parameter(found[0], body, i, place):
             continue
         if all(_agree(value, body[i + 1 :], found[0], v) for v in found[1]):
@@ -116,7 +115,7 @@ def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         value = _guard(s)
         if value is None or not isinstance(s, ast.If):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         found = _values(s.test, scope)
         if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
             continue

@@ -13,7 +13,6 @@ from skyt.rules.scope import Scope
 from skyt.rules.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.rules.trees import NESTED, clone, size, walk
 from skyt.rules.types import IMMUTABLE
-from skyt.rules.walker import scope_before
 
 SMALL = 12
 
@@ -34,7 +33,7 @@ def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         if _fits(t, name, s.value, scope):
             new = substitute(clone(t), {name: s.value})
             return [*body[:i], new, *body[i + 2 :]]
@@ -145,13 +144,14 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             continue
         if not isinstance(s, ast.Assign):
             continue
-        if len(info.assigned.get(name, ())) != 1 and not _only_store(info.node, name):
+        census = place.context.census(info.node)
+        if len(info.assigned.get(name, ())) != 1 and census.stores[name] != 1:
             continue
         rest, value = body[i + 1 :], s.value
-        uses = count_reads(rest, name)
-        if not uses or uses != count_reads(info.node, name):
+        uses = census.reads[name]
+        if not uses or uses != count_reads(rest, name):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         seen = scope.effects(value)
         if not seen.pure or not _repeatable(value, uses, rest, name, scope):
             continue
@@ -161,13 +161,6 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             new = [substitute(clone(t), {name: value}) for t in rest]
             return [*body[:i], *new]
     return None
-
-
-def _only_store(function: ast.FunctionDef, name: str) -> bool:
-    stores = sum(
-        isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in walk(function)
-    )
-    return stores == 1
 
 
 def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:

@@ -12,6 +12,7 @@ Names = frozenset[str]
 
 
 EMPTY: Names = frozenset()
+GUARDED = frozenset({ast.Try, ast.TryStar, ast.With, ast.Match, ast.Global, ast.Nonlocal})
 
 
 class Liveness:
@@ -22,12 +23,12 @@ class Liveness:
         """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
         self.after: dict[int, Names] = {}
         self.before: dict[int, Names] = {}
-        names = {n.id for n in walk(function) if isinstance(n, ast.Name)}
-        nested = [n for n in walk(function) if isinstance(n, NESTED) and n is not function]
+        self._read: dict[int, Names] = {}
+        nodes = walk(function)
+        nested = [n for n in nodes if n.__class__ in NESTED and n is not function]
         self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
-        guarded = any(isinstance(n, ast.Try | ast.With | ast.Match) for n in walk(function))
-        if guarded or any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(function)):
-            self.always = frozenset(names)
+        if any(n.__class__ in GUARDED for n in nodes):
+            self.always = frozenset(n.id for n in nodes if n.__class__ is ast.Name)
         if strict:
             self.always = EMPTY
         self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
@@ -44,7 +45,7 @@ class Liveness:
 
     def _statement(self, s: ast.stmt, out: Names, on_break: Names, on_continue: Names) -> Names:
         if isinstance(s, ast.Return | ast.Raise):
-            return frozenset(read_names(s))
+            return self._reads(s)
         if isinstance(s, ast.Break):
             return on_break
         if isinstance(s, ast.Continue):
@@ -52,7 +53,7 @@ class Liveness:
         if isinstance(s, ast.If):
             then = self._block(s.body, out, on_break, on_continue)
             other = self._block(s.orelse, out, on_break, on_continue)
-            return then | other | read_names(s.test)
+            return then | other | self._reads(s.test)
         if isinstance(s, ast.While):
             return self._loop(s, frozenset(read_names(s.test)), EMPTY, out, on_break, on_continue)
         if isinstance(s, ast.For):
@@ -66,12 +67,18 @@ class Liveness:
             own = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
             own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)} | {getattr(s, "name", "")}
             return (out - {getattr(s, "name", "")}) | (read_names(s) - own)
-        killed = stored_names(s)
         if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
-            return out | read_names(s.value) | {s.target.id}
+            return out | self._reads(s.value) | {s.target.id}
         if isinstance(s, ast.Delete):
             return out | {n.id for n in walk(s) if isinstance(n, ast.Name)}
-        return (out - killed) | read_names(s)
+        return (out - stored_names(s)) | self._reads(s)
+
+    def _reads(self, node: ast.AST) -> Names:
+        """Names read inside, remembered: the body of a loop is looked at more than once."""
+        found = self._read.get(id(node))
+        if found is None:
+            found = self._read[id(node)] = frozenset(read_names(node))
+        return found
 
     def _loop(
         self,

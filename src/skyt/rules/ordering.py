@@ -8,9 +8,6 @@ from itertools import pairwise
 from skyt.rules.effects import conflict
 from skyt.rules.registry import Place, block
 from skyt.rules.trees import in_order
-from skyt.rules.walker import scope_before
-
-Key = tuple[str, int]
 
 
 @block(
@@ -24,13 +21,18 @@ def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
     for i, (s, t) in enumerate(pairwise(body)):
         if _target(s) is None or _target(t) is None:
             continue
-        if _key(t, place) >= _key(s, place):
+        if not _before(t, s, place):
             continue
-        scope = scope_before(body, i, place.scope)
+        scope = place.before(i)
         first, second = scope.effects(s), scope.effects(t)
         if not (first.other or second.other) and not conflict(first, second, scope):
             return [*body[:i], t, s, *body[i + 2 :]]
     return None
+
+
+def _before(t: ast.stmt, s: ast.stmt, place: Place) -> bool:
+    first, second = _shape(t, place), _shape(s, place)
+    return first < second or (first == second and _first_read(t, place) < _first_read(s, place))
 
 
 def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
@@ -43,10 +45,10 @@ def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
     return None
 
 
-def _key(s: ast.stmt, place: Place) -> Key:
+def _shape(s: ast.stmt, place: Place) -> str:
     target = _target(s)
     if target is None or not isinstance(s, ast.Assign):
-        return "", 0
+        return ""
     info = place.scope.info
     arguments = info.arguments if info else []
     parts: list[str] = ["1" if isinstance(target, ast.Attribute) else "0"]
@@ -59,19 +61,13 @@ def _key(s: ast.stmt, place: Place) -> Key:
             parts.append("." + (n.attr if n.attr in place.context.facts.public else ""))
         else:
             parts.append(type(n).__name__)
-    return " ".join(parts), _first_read(target, place)
+    return " ".join(parts)
 
 
-def _first_read(target: ast.Name | ast.Attribute, place: Place) -> int:
+def _first_read(s: ast.stmt, place: Place) -> int:
     """How far into the program the variable or attribute is first read."""
-    info = place.scope.info
-    if isinstance(target, ast.Name):
-        where: ast.AST = info.node if info else place.context.tree
-        for i, n in enumerate(in_order(where)):
-            if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load):
-                return i
-        return 0
-    for i, n in enumerate(in_order(place.context.tree)):
-        if isinstance(n, ast.Attribute) and n.attr == target.attr and isinstance(n.ctx, ast.Load):
-            return i
-    return 0
+    info, target, tree = place.scope.info, _target(s), place.context.tree
+    if isinstance(target, ast.Attribute):
+        return place.context.census(tree).first_read.get("." + target.attr, 0)
+    found = place.context.census(info.node if info else tree).first_read
+    return found.get(target.id, 0) if target is not None else 0

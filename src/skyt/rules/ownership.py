@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 def owned_names(info: FunctionInfo) -> Iterator[str]:
     """Local containers that this function made itself and that nobody else can reach while it runs."""
+    made = [
+        name
+        for name, values in info.assigned.items()
+        if name not in info.arguments and all(v is not None and _is_fresh(v) for v in values)
+    ]
+    if not made:
+        return
     escaping: set[str] = set()
     parents = {id(c): p for p in walk(info.node) for c in children(p)}
     for node in walk(info.node):
-        if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
+        if not (node.__class__ is ast.Name and node.ctx.__class__ is ast.Load and node.id in made):
             continue
         if node.id in info.captured or not _harmless_use(node, parents):
             escaping.add(node.id)
-    for name, values in info.assigned.items():
-        if name in escaping or name in info.arguments:
-            continue
-        if all(v is not None and _is_fresh(v) for v in values):
-            yield name
+    yield from (name for name in made if name not in escaping)
 
 
 def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:

@@ -60,7 +60,16 @@ class Place:
     in_loop: bool
     tail: bool  # running off the end of this block is returning None from the function
     live_at: Callable[[ast.stmt], frozenset[str]]
-    loop_tail: bool = False  # running off the end of this block starts the loop's next round
+    loop_tail: bool  # running off the end of this block starts the loop's next round
+    scopes: list[Scope]  # the scope before each statement, as far as asked for
+    follow: Callable[[ast.stmt, Scope], Scope]
+    body: list[ast.stmt]
+
+    def before(self, index: int) -> Scope:
+        """The scope just before the statement at this index of the block."""
+        while len(self.scopes) <= index:
+            self.scopes.append(self.follow(self.body[len(self.scopes) - 1], self.scopes[-1]))
+        return self.scopes[index]
 
 
 RULES: list[Rule] = []

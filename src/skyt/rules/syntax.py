@@ -71,8 +71,11 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
     """Names bound anywhere inside, except in nested functions and comprehensions."""
     found: set[str] = set()
     for n in walk_shallow(node):
-        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
-            found.add(n.id)
+        if n.__class__ is ast.Name:
+            if n.ctx.__class__ is not ast.Load:
+                found.add(n.id)
+        elif not isinstance(n, ast.stmt | ast.excepthandler):
+            continue
         elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(n.name)
         elif isinstance(n, ast.Import | ast.ImportFrom):

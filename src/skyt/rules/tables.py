@@ -93,16 +93,9 @@ def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         if not isinstance(s, ast.Assign) or not constant_table(s.value):
             continue
-        stores = sum(
-            isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-            for n in walk(info.node)
-        )
-        rest = body[i + 1 :]
-        if (
-            stores != 1
-            or count_reads(rest, name) != count_reads(info.node, name)
-            or not count_reads(rest, name)
-        ):
+        census, rest = place.context.census(info.node), body[i + 1 :]
+        uses = census.reads[name]
+        if census.stores[name] != 1 or not uses or uses != count_reads(rest, name):
             continue
         if _only_looked_up(info.node, name):
             return [*body[:i], *(substitute(clone(t), {name: s.value}) for t in rest)]

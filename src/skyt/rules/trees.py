@@ -13,6 +13,7 @@ CONTEXTS = frozenset({ast.Load, ast.Store, ast.Del})
 
 
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+SCOPES = frozenset({*NESTED, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp})
 
 
 def clone(node: T) -> T:
@@ -108,19 +109,21 @@ def bare(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def in_order(node: ast.AST) -> Iterator[ast.AST]:
+def in_order(node: ast.AST) -> list[ast.AST]:
     """Every node inside, in the order of the text."""
-    yield node
-    for child in children(node):
-        yield from in_order(child)
+    pending, found = [node], list[ast.AST]()
+    while pending:
+        item = pending.pop()
+        found.append(item)
+        pending.extend(reversed(children(item)))
+    return found
 
 
 def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> Iterator[ast.AST]:
     """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
     pending: list[ast.AST] = [node] if isinstance(node, ast.AST) else list(node)
-    inner = (*NESTED, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     while pending:
         item = pending.pop()
         yield item
-        if not isinstance(item, inner):
+        if item.__class__ not in SCOPES:
             pending.extend(children(item))

@@ -23,8 +23,7 @@ def verified(context: Context) -> Facts:
     if facts.kind == "class":
         return facts.without_bounds(_called_methods(context))
     for _ in range(3 * len(facts.parameters) + 1):
-        context.facts = facts
-        context.changed()
+        context.assume(facts)
         weaker = facts
         for call, scope in _entry_calls(context):
             weaker = _kept(weaker, call, scope)

@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from skyt.rules.context import Context
 from skyt.rules.effects import Effects
@@ -45,7 +44,7 @@ class Walker:
         for i, s in enumerate(body):
             last = i == len(body) - 1
             self.statement(s, here, in_loop=in_loop, tail=tail and last, loop_tail=loop_tail and last)
-            here = after_statement(s, here)
+            here = here if last else after_statement(s, here)
         if not body:
             return
         for _ in range(60):
@@ -54,18 +53,20 @@ class Walker:
             if new is None:
                 return
             setattr(owner, field_name, new or ([] if field_name != "body" else [ast.Pass()]))
-            self.context._liveness.clear()
+            self.context.moved()
 
     def _apply_block(
         self, body: list[ast.stmt], scope: Scope, in_loop: bool, tail: bool, loop_tail: bool
     ) -> list[ast.stmt] | None:
         liveness = self.context.liveness(self.info.node)
         out = liveness.live_after(body[-1])
-        place = Place(scope, self.context, out, in_loop, tail, liveness.live_after, loop_tail)
+        live = liveness.live_after
+        scopes = [scope]
+        place = Place(scope, self.context, out, in_loop, tail, live, loop_tail, scopes, after_statement, body)
         for rule in self.context.blocks:
             new: list[ast.stmt] | None = rule.apply(body, place)
             if new is not None:
-                self.context.record(rule.name, text(body), text(new))
+                self.context.record(rule.name, *_changes(body, new))
                 return new
         return None
 
@@ -186,6 +187,14 @@ class CallFinder(Walker):
         return super().expr(node, scope, boolean)
 
 
+def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[str, str]:
+    """The text of the statements that are not in both, of all where they only changed places."""
+    old, new = {id(s) for s in before}, {id(s) for s in after}
+    if old == new:
+        return text(before), text(after)
+    return text([s for s in before if id(s) not in new]), text([s for s in after if id(s) not in old])
+
+
 def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
     """What the contract promises of the parameters, as conditions that hold when the function starts."""
     found: list[ast.expr] = []
@@ -227,6 +236,8 @@ def _range_facts(s: ast.For, scope: Scope) -> list[ast.expr]:
 
 def after_statement(s: ast.stmt, scope: Scope) -> Scope:
     """The scope behind a statement."""
+    if not scope.known and not isinstance(s, ast.If | ast.While):
+        return scope
     if isinstance(s, ast.If):
         seen = scope.effects(s.test)
         if leaves(s.body):
@@ -237,10 +248,3 @@ def after_statement(s: ast.stmt, scope: Scope) -> Scope:
         inner = loop_scope(s, scope)
         return inner.with_known(refuted(s.test)).without(inner.effects(s.test))
     return scope.without(scope.effects(s))
-
-
-def scope_before(body: Sequence[ast.stmt], index: int, scope: Scope) -> Scope:
-    """The scope just before the statement at this index of a block."""
-    for s in body[:index]:
-        scope = after_statement(s, scope)
-    return scope

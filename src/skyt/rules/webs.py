@@ -18,9 +18,12 @@ from skyt.rules.trees import NESTED, clone, walk, walk_shallow
 )
 def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = f(text); text = g(text)` gives each value a name of its own, so that it can be inlined."""
+    info = place.scope.info
     for i, s in enumerate(body):
         name = simple_target(s)
         if name is None or not private(name, place):
+            continue
+        if info is not None and place.context.census(info.node).stores[name] < 2:
             continue
         for j in range(i + 1, len(body)):
             t = body[j]
