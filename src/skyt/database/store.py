@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
@@ -26,6 +26,20 @@ from skyt.records import SampleRecord
 from skyt.signature import signature
 
 SERVICE = "serve"
+_CELL = ("prompt_id", "model", "temperature", "oracle_version", "normalization_version")
+
+# What every request executes is built once: building a statement costs more than SQLite takes to run it.
+_TAKE_NUMBERS = (
+    update(ledgers)
+    .where(ledgers.c.name == bindparam("ledger"), ledgers.c.closed_at.is_(None))
+    .values(next_sample=ledgers.c.next_sample + bindparam("taken"))
+    .returning(ledgers.c.next_sample)
+)
+_CANON_SIGNATURE = select(canons.c.canon_signature).where(canons.c.prompt_id == bindparam("prompt_id"))
+_RUN_OF_CELL = select(runs.c.run_id).where(
+    runs.c.ledger == bindparam("ledger"), and_(*(runs.c[name] == bindparam(name) for name in _CELL))
+)
+_ADD_SAMPLES = insert(samples)
 
 
 class CanonMoved(Exception):  # noqa: N818 - not an error: measure again, against the canon there is now
@@ -127,8 +141,7 @@ class Store:
 
     def _signature(self, prompt_id: str) -> str | None:
         with self.reading() as connection:
-            query = select(canons.c.canon_signature).where(canons.c.prompt_id == prompt_id)
-            return connection.execute(query).scalar()
+            return connection.execute(_CANON_SIGNATURE, {"prompt_id": prompt_id}).scalar()
 
     def _canon(self, connection: Connection, prompt_id: str) -> Canon | None:
         text = connection.execute(select(canons.c.record).where(canons.c.prompt_id == prompt_id)).scalar()
@@ -169,7 +182,7 @@ class Store:
                 "overhead_ms": submission.overhead_ms,
             }
             rows = [{**sample_row(ledger, first + at, record), **about} for at, record in enumerate(placed)]
-            connection.execute(insert(samples), rows)
+            connection.execute(_ADD_SAMPLES, rows)
         answer = submission.answer(placed) if given is not None and submission.answer is not None else None
         if given is not None and answer is not None:
             key_id, idempotency_key, body_sha256 = given
@@ -244,12 +257,7 @@ class Store:
         """Take the open ledger's row for the rest of the transaction, and `n` numbers from it."""
         for _ in range(100):
             name = self._ledger or self.current_ledger(connection) or self._open_ledger(connection)
-            taken = connection.execute(
-                update(ledgers)
-                .where(ledgers.c.name == name, ledgers.c.closed_at.is_(None))
-                .values(next_sample=ledgers.c.next_sample + n)
-                .returning(ledgers.c.next_sample)
-            ).scalar()
+            taken = connection.execute(_TAKE_NUMBERS, {"ledger": name, "taken": n}).scalar()
             self._ledger = (
                 None if taken is None else name
             )  # a name only: whether it is open is asked each time
@@ -282,9 +290,7 @@ class Store:
 
     def _agree_on_canon(self, connection: Connection, submission: Submission) -> None:
         expected = None if submission.canon is None else submission.canon.canon_signature
-        found = connection.execute(
-            select(canons.c.canon_signature).where(canons.c.prompt_id == submission.prompt_id)
-        ).scalar()
+        found = connection.execute(_CANON_SIGNATURE, {"prompt_id": submission.prompt_id}).scalar()
         if found is None and submission.fixes and submission.canon is not None:
             if not self.fix_within(connection, submission.canon):
                 raise CanonMoved
@@ -300,10 +306,7 @@ class Store:
             "oracle_version": self.versions.oracle_version,
             "normalization_version": self.versions.normalization_version,
         }
-        query = select(runs.c.run_id).where(
-            runs.c.ledger == ledger, and_(*(runs.c[name] == value for name, value in cell.items()))
-        )
-        known = connection.execute(query).scalar()
+        known = connection.execute(_RUN_OF_CELL, {"ledger": ledger, **cell}).scalar()
         if known is not None:
             return str(known)
         number = (

@@ -117,21 +117,22 @@ def test_kill_9_under_load_loses_no_answered_sample_and_counts_none_twice(tmp_pa
         assert seen == {canon.canon_signature}
 
         # Asked to stop, it answers what it has accepted, then ends well.
-        upstream.otherwise = lambda body: (time.sleep(0.15), fenced(GCD))[1]
+        release = threading.Event()
+        upstream.otherwise = lambda body: (release.wait(20), fenced(GCD))[1]
         late: list[int] = []
 
         def ask(number: int) -> None:
             body = {"model": "skyt/gcd" if number % 2 else "scripted", "messages": []}
             late.append(httpx.post(f"{service.url}/v1/chat/completions", json=body, timeout=20).status_code)
 
-        asked = len(upstream.requests)
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
         for thread in threads:
             thread.start()
-        while len(upstream.requests) == asked:
-            time.sleep(0.005)
-        time.sleep(0.1)
-        assert service.stop(signal.SIGTERM) == 0
+        while "\nskyt_active_requests 6.0" not in httpx.get(f"{service.url}/metrics").text:
+            time.sleep(0.01)
+        os.kill(service.process.pid, signal.SIGTERM)
+        release.set()
+        assert service.process.wait(30) == 0
         for thread in threads:
             thread.join()
         assert late == [200] * 6
