@@ -45,8 +45,16 @@ def write_bytes(path: Path, data: bytes) -> None:
         aside.write_bytes(data)
 
 
+def utf8(text: str) -> bytes:
+    """Strict UTF-8 for any text, also with lone surrogates, which a model may emit: they become `\\udXXX`.
+
+    Inside JSON that is their escape, so records read back as they were; elsewhere it is what the reader sees.
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
 def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, utf8(text))
 
 
 def write_json(path: Path, value: Any) -> None:

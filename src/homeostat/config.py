@@ -12,6 +12,7 @@ import pydantic
 import yaml
 
 from homeostat import resources
+from homeostat.atomic import utf8
 from homeostat.errors import UserError, nearest
 
 
@@ -54,7 +55,7 @@ def config_hash(config: pydantic.BaseModel | Mapping[str, Any]) -> str:
     """SHA-256 over canonical JSON: the same for the same settings, whatever their order or origin."""
     plain = resolved(config) if isinstance(config, pydantic.BaseModel) else config
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return hashlib.sha256(utf8(text)).hexdigest()
 
 
 def _read(path: Path, kind: str, seen: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Log:
             **fields,
         }
         validate(record, "log_record")
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+        line = atomic.utf8(json.dumps(record, ensure_ascii=False, allow_nan=False)) + b"\n"
         try:
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import filelock
 
+from homeostat.atomic import utf8
 from homeostat.errors import UserError
 from homeostat.records import Record, validate
 
@@ -220,10 +221,7 @@ def open_csv(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def _json_line(record: Record) -> bytes:
-    try:
-        return json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
-    except UnicodeEncodeError:  # a lone surrogate: escape it
-        return json.dumps(record, allow_nan=False).encode("ascii") + b"\n"
+    return utf8(json.dumps(record, ensure_ascii=False, allow_nan=False)) + b"\n"
 
 
 def _cell(value: Any) -> Any:

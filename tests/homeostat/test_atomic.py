@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from homeostat import atomic
 
@@ -25,6 +29,21 @@ def test_json_with_nan_is_refused_and_nothing_is_written(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="Out of range float"):
         atomic.write_json(tmp_path / "x.json", {"a": float("nan")})
     assert list(tmp_path.iterdir()) == []
+
+
+@given(st.text(st.characters(codec=None)))  # lone surrogates too
+def test_any_text_in_json_reads_back_as_it_was_from_strict_utf8(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.json"
+        atomic.write_json(path, {"text": text})
+        back = json.loads(path.read_text(encoding="utf-8"))["text"]
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    assert back == paired  # JSON has one way to write two halves and the character they make
+
+
+def test_a_lone_surrogate_in_plain_text_is_written_as_its_escape(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "f.txt", "é \ud800 x")
+    assert (tmp_path / "f.txt").read_text(encoding="utf-8") == "é \\ud800 x"
 
 
 WRITE_PAST_THE_LIMIT = """
