@@ -1,6 +1,7 @@
 """The corruption family: six types and a wrapper, masks, the mixture `Pi`, and deterministic draws.
 
-A new type is one file with a registered class and one import here.
+A new type is one file with a registered class and one import here. One of your own needs no change here:
+`register` it (docs/howto/corruption.md).
 """
 
 from cachemedicpp.corruption import (
@@ -11,7 +12,7 @@ from cachemedicpp.corruption import (
     orthogonal_rotation,
     quant_noise,
 )
-from cachemedicpp.corruption.base import REGISTRY, Corruption, Site
+from cachemedicpp.corruption.base import REGISTRY, Corruption, Site, fraction, register, under
 from cachemedicpp.corruption.family import CorruptionFamily, Event, Injection, Plan
 from cachemedicpp.corruption.masks import Mask
 from cachemedicpp.corruption.streams import Stream, sequence_keys
@@ -31,8 +32,11 @@ __all__ = [
     "bitflipish_sparse",
     "contiguous_overwrite",
     "dropout_zero",
+    "fraction",
     "gaussian",
     "orthogonal_rotation",
     "quant_noise",
+    "register",
     "sequence_keys",
+    "under",
 ]

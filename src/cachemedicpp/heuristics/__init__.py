@@ -18,6 +18,12 @@ HEURISTICS: dict[str, type[Repair]] = {
 }
 
 
+def register(cls: type[Repair]) -> type[Repair]:
+    """Evaluate a repair of your own beside the others, under its `name`; made as `cls(layers)`."""
+    HEURISTICS[cls.name] = cls
+    return cls
+
+
 def heuristic(name: str, layers: Sequence[int]) -> Repair:
     """A heuristic by name, at its default settings, for these layers."""
     if name not in HEURISTICS:
@@ -25,4 +31,12 @@ def heuristic(name: str, layers: Sequence[int]) -> Repair:
     return HEURISTICS[name](tuple(layers))  # type: ignore[call-arg]
 
 
-__all__ = ["HEURISTICS", "ClippingRenorm", "MaskingDropout", "ResetClear", "Smoothing", "heuristic"]
+__all__ = [
+    "HEURISTICS",
+    "ClippingRenorm",
+    "MaskingDropout",
+    "ResetClear",
+    "Smoothing",
+    "heuristic",
+    "register",
+]

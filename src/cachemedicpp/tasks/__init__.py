@@ -1,9 +1,13 @@
-"""The tasks of the protocol. A new one is one file with a class like the others and one line here."""
+"""The tasks of the protocol. A new one is one file with a class like the others and one line here.
+
+A task of your own needs no change here: `register` it (docs/howto/task.md).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cachemedicpp.eval_config import TASK_NAMES
 from cachemedicpp.tasks.base import Example, Score, Task
 from cachemedicpp.tasks.needle import NeedleTask
 from cachemedicpp.tasks.sst2 import Sst2Task
@@ -14,7 +18,14 @@ if TYPE_CHECKING:
 
 TASKS: dict[str, Any] = {"wikitext2": Wikitext2Task, "sst2": Sst2Task, "needle": NeedleTask}
 
-__all__ = ["TASKS", "Example", "Score", "Task", "build_tasks"]
+__all__ = ["TASKS", "Example", "Score", "Task", "build_tasks", "register"]
+
+
+def register(name: str, task: Any) -> None:
+    """Let configurations name a task: `task.build(config, model, tokenizer)` makes it."""
+    TASKS[name] = task
+    if name not in TASK_NAMES:
+        TASK_NAMES.append(name)
 
 
 def build_tasks(config: MedicConfig, model: Any, tokenizer: Any) -> list[Task]:
