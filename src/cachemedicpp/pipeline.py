@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 STAGES = ("train", "eval", "stability", "plots")
 LEARNED = ("A", "B", "C")
-HEURISTIC_NAMES = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
 
@@ -101,7 +100,11 @@ def train_operators(setup: Setup, run: RunDir) -> None:
 
 def check_defence_names(config: MedicConfig) -> None:
     """Refuse defences that are unknown or that this run will not have."""
-    known = ["none", *HEURISTIC_NAMES, *LEARNED, OPERATORS, "G", "guard"]
+    from cachemedicpp.heuristics import HEURISTICS
+
+    known = ["none", *HEURISTICS, *LEARNED, OPERATORS, "G", "guard"]
+    if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
+        raise UserError("eval.defences: name at least one defence to compare with none")
     for name in config.eval.defences or []:
         if name not in known:
             raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
@@ -137,20 +140,17 @@ def run_defences(setup: Setup, run_dir: Path) -> list[Defence]:
 
 def calibrated(setup: Setup, run_dir: Path) -> Any:
     """Operator G for this model, fitted once a run on text that is not evaluated."""
-    from cachemedicpp.data import load_text
-    from cachemedicpp.gaussian import calibrate, store
-    from cachemedicpp.repair import load_repair
-    from cachemedicpp.training.windows import Windows
+    from cachemedicpp.gaussian.prepare import prepare_once
 
-    folder = run_dir / "calibrated"
-    if not (folder / "card.json").exists():
-        wanted = setup.config.eval
-        corpus = load_text(setup.config.data, "train")
-        windows = Windows.of(corpus, setup.tokenizer, wanted.calibration_len)
-        ids = windows.spread(wanted.calibration_windows)
-        operator = store.make(calibrate(setup.model, ids), setup.model, {"text": corpus.source.as_record()})
-        store.save(operator, folder)
-    return load_repair(folder, setup.model)
+    wanted = setup.config.eval
+    return prepare_once(
+        run_dir / "calibrated",
+        setup.model,
+        setup.tokenizer,
+        setup.config.data,
+        wanted.calibration_windows,
+        wanted.calibration_len,
+    )
 
 
 def stability_curves(setup: Setup, run_dir: Path, defences: Sequence[Defence]) -> dict[str, Defence]:
@@ -162,8 +162,11 @@ def stability_curves(setup: Setup, run_dir: Path, defences: Sequence[Defence]) -
     best = _best_heuristic(run_dir)
     if best in by_name:
         curves["heuristics"] = by_name[best]
-    own = main_defence(setup.config.repair.family, {n: d for n, d in by_name.items() if n in (*LEARNED, "G")})
-    curves["cachemedic"] = by_name[own]
+    shown = {name: by_name[name] for name in (*LEARNED, "G", "guard") if name in by_name}
+    if best in by_name:
+        shown["best_heuristic"] = by_name[best]
+    own = main_defence(setup.config.repair.family, shown)
+    curves["cachemedic"] = shown[own]
     for name in (*LEARNED, "G", "guard"):
         if name in by_name and name != own:
             curves[name] = by_name[name]

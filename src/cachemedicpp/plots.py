@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cachemedicpp.labels import headline, label, look
 from homeostat.errors import UserError
 from homeostat.figures import DIVERGING, SEQUENTIAL, save, style
@@ -29,17 +31,31 @@ def read_metrics(run_dir: Path, name: str) -> Record:
 
 
 def render(run_dir: Path) -> list[Path]:
-    """Draw all figures of a run (PNG and PDF) into `paper/figures`."""
+    """Draw the figures of a run (PNG and PDF) into `paper/figures`.
+
+    What the configuration switched off has no figure; what it asked for and is not there is an error.
+    """
     tasks = read_metrics(run_dir, "task_metrics")
-    stability = with_lambda0(read_metrics(run_dir, "stability_metrics"), run_dir)
+    overhead, around = _asked_for(run_dir)
+    stability = with_lambda0(read_metrics(run_dir, "stability_metrics"), run_dir) if around else {}
     target = run_dir / "paper" / "figures"
     written: list[Path] = []
     with style():
         written += save(score_vs_eps(tasks), target / FIGURES[0])
-        written += save(clean_vs_overhead(tasks), target / FIGURES[1])
-        written += save(logit_sensitivity(stability), target / FIGURES[2])
-        written += save(amplification_map(stability), target / FIGURES[3])
+        if overhead:
+            written += save(clean_vs_overhead(tasks), target / FIGURES[1])
+        if around:
+            written += save(logit_sensitivity(stability), target / FIGURES[2])
+            written += save(amplification_map(stability), target / FIGURES[3])
     return written
+
+
+def _asked_for(run_dir: Path) -> tuple[bool, bool]:
+    """Whether the run was to measure overhead, and stability."""
+    path = run_dir / "config_resolved.yaml"
+    settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    overhead = settings.get("eval", {}).get("measure_overhead", True)
+    return bool(overhead), bool(settings.get("stability", {}).get("enabled", True))
 
 
 def with_lambda0(metrics: Record, run_dir: Path) -> Record:

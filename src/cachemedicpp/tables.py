@@ -112,10 +112,10 @@ def ablation_row(run_dir: Path) -> Record:
 
 def main_defence(family: str, available: Mapping[str, Any]) -> str:
     """The run's own repair: the configured family, or what there is where none is configured."""
-    for name in (family, "G", "best_heuristic"):
+    for name in (family, "G", "best_heuristic", "guard"):
         if name in available and name != "none":
             return name
-    raise UserError("this run evaluated no repair: nothing to put into the ablation table")
+    raise UserError("this run evaluated no defence: name one in eval.defences")
 
 
 def tex(text: str) -> str:

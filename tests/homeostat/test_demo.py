@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,12 +15,18 @@ from homeostat.demo.cache import agreement
 from homeostat.records import read_jsonl, read_record, validate
 
 SMALL = [
-    "--set",
-    "cache.max_new_tokens=4",
-    "--set",
-    "cache.questions=[Name a colour.]",
-    "--set",
-    "cache.epsilons=[0.32, 1.28]",
+    argument
+    for setting in (
+        "cache.max_new_tokens=4",
+        "cache.cases=[{question: Name a colour., type: gaussian, epsilon: 1.28}]",
+        "cache.calibration_windows=16",
+        "cache.calibration_len=96",
+        "joint.contracts=[is_even]",
+        "joint.samples=2",
+        "joint.max_new_tokens=6",
+        "joint.defences=[none, guard]",
+    )
+    for argument in ("--set", setting)
 ]
 
 
@@ -34,9 +39,10 @@ def records(out: Path) -> tuple[object, ...]:
     for entry in logged:
         validate(entry, "log_record")
     metrics = read_record(out / "metrics/demo_metrics.json", "metric_record")
+    arms = read_record(out / "metrics/joint_metrics.json", "metric_record")["metrics"]
     run = read_record(out / "run_record.json", "run_record")
     timeless = [{k: v for k, v in e.items() if k not in ("run_id", "timestamp_utc")} for e in logged]
-    return timeless, metrics["metrics"], metrics["settings"], metrics["config_hash"], run["status"]
+    return timeless, metrics["metrics"], arms, metrics["settings"], metrics["config_hash"], run["status"]
 
 
 @pytest.mark.model
@@ -47,23 +53,30 @@ def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
     assert str(whole) in done.stdout.replace("\n", "")
     process = subprocess.Popen(command("--out", str(killed), *SMALL), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not (killed / "stages/cache-0-0.json").exists() and time.monotonic() < deadline:
+    while not (killed / "stages/cache-0.json").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert not (killed / "metrics").exists()
+    assert not (killed / "metrics/joint_metrics.json").exists()
     subprocess.run(command("--out", str(killed), *SMALL), capture_output=True, check=True)
     assert records(killed) == records(whole)
     for stage in (whole / "stages").iterdir():
         read_record(stage, "stage_record")
-    shares = [entry["agreement"] for entry in json.loads(json.dumps(records(whole)[1]))["demo.cache"]]
-    assert shares[0] == 1.0 and shares[-1] < 1.0
+    rows = read_record(whole / "metrics/demo_metrics.json", "metric_record")["metrics"]["demo.cache"]
+    by_cache = {row["cache"]: row for row in rows}
+    assert list(by_cache)[:2] == ["clean", "corrupted"] and list(by_cache)[3:] == ["G", "guard"]
+    assert rows[2]["heuristic"]
+    assert by_cache["clean"]["agreement"] == by_cache["guard"]["agreement"] == 1.0
+    assert by_cache["guard"]["text"] == by_cache["clean"]["text"]
+    assert by_cache["corrupted"]["perplexity"] > by_cache["clean"]["perplexity"]
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    assert "One question, five caches" in page and str(whole / "report.html") in done.stdout.replace("\n", "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "cache.epsilonz=[1]"], "unknown key 'cache.epsilonz'; did you mean 'epsilons'"),
+        (["--set", "cache.casez=[]"], "unknown key 'cache.casez'; did you mean 'cases'"),
         (["--set", "cache.max_new_tokens=many"], "cache.max_new_tokens = 'many'"),
         (["--set", "seed"], "write it as key=value"),
         (["--set", "model.name=no-such/model"], "cannot load model 'no-such/model'"),

@@ -27,8 +27,7 @@ def test_the_clean_arm_comes_first_so_that_canons_are_clean() -> None:
 def test_r_raw_is_the_mean_modal_share_over_contracts() -> None:
     found = r_raw([["a", "a", "b", "c"], ["x", "x", "x", "y"]])  # (2/4 + 3/4) / 2
     assert found["estimate"] == pytest.approx(0.625)
-    assert 0.0 <= found["low"] <= 0.625 <= found["high"] <= 1.0
-    assert r_raw([["a"] * 5])["low"] == 1.0
+    assert 0.0 < found["low"] < 0.625 < found["high"] < 1.0
 
 
 @pytest.mark.parametrize("name", ["joint", "joint-small"])
@@ -41,7 +40,7 @@ def test_a_very_small_joint_run_records_every_arm(tmp_path: Path, default_model:
     from homeostat.joint.experiment import build_defences, run_joint
 
     config = JointConfig(
-        contracts=("factorial",),
+        contracts=("is_even",),
         samples=2,
         batch_size=2,
         max_new_tokens=8,
@@ -53,7 +52,7 @@ def test_a_very_small_joint_run_records_every_arm(tmp_path: Path, default_model:
     assert [arm["label"] for arm in arms] == ["clean", "none @ 1", "smoothing @ 1", "guard @ 1"]
     assert all(arm["n"] == 2 for arm in arms)
     written = [
-        read_record(tmp_path / f"run/stages/factorial-{number:03d}.json", "stage_record")["result"]
+        read_record(tmp_path / f"run/stages/is_even-{number:03d}.json", "stage_record")["result"]
         for number in range(4)
     ]
     assert written[3] == written[0] != written[1]  # what the guard heals is what was never damaged

@@ -12,13 +12,14 @@ import pytest
 from tests.skyt.wrong_programs import WRONG
 
 from homeostat.errors import UserError
+from homeostat.resources import resource
 from skyt.contract import Contract, load_contract, load_contracts
 from skyt.domain import Call, in_domain
 from skyt.oracle import Oracle
 from skyt.sandbox import SandboxPool
 
 REFERENCES = Path(__file__).parent / "references"
-CONTRACTS = load_contracts()
+CONTRACTS = load_contracts(resource("contracts/easy"))
 
 
 @pytest.fixture(scope="module")

@@ -261,4 +261,42 @@ class LRUCache:
             del self.items[next(iter(self.items))]
 """,
     },
+    "is_even": {
+        "odd": "def is_even(n):\n    return n % 2 == 1",
+        "a number for a truth value": "def is_even(n):\n    return 1 - n % 2",
+        "negative numbers are odd": "def is_even(n):\n    return n >= 0 and n % 2 == 0",
+    },
+    "reverse_string": {
+        "as it is": "def reverse_string(s):\n    return s",
+        "word by word": "def reverse_string(s):\n    return ' '.join(reversed(s.split(' ')))",
+        "loses the ends' blanks": "def reverse_string(s):\n    return s.strip()[::-1]",
+    },
+    "sum_list": {
+        "through floats": "def sum_list(numbers):\n    return int(sum(float(n) for n in numbers))",
+        "forgets the first": "def sum_list(numbers):\n    return sum(numbers[1:])",
+        "distinct numbers": "def sum_list(numbers):\n    return sum(set(numbers))",
+        "empties its argument": """
+def sum_list(numbers):
+    total = 0
+    while numbers:
+        total += numbers.pop()
+    return total
+""",
+    },
+    "count_vowels": {
+        "distinct vowels": "def count_vowels(s):\n    return len(set(s) & set('aeiou'))",
+        "forgets u": "def count_vowels(s):\n    return sum(c in 'aeio' for c in s)",
+    },
+    "find_max": {
+        "nothing below zero": """
+def find_max(numbers):
+    largest = 0
+    for number in numbers:
+        if number > largest:
+            largest = number
+    return largest
+""",
+        "the last": "def find_max(numbers):\n    return numbers[-1]",
+        "sorts its argument": "def find_max(numbers):\n    numbers.sort()\n    return numbers[-1]",
+    },
 }  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,8 +51,12 @@ def weights(x: Tensor, block: int) -> Weights:
 
 def digest(x: Tensor, weight: Weights) -> Tensor:
     """The share of each position of `x` `[B, H, T, d]` in its block's fingerprint: `[B, T]`."""
-    v = x.view(torch.int64)
-    return (v * weight.a + (v >> 32) * weight.b).sum((1, 3))
+    v = x.detach().view(torch.int64)
+    if v.device.type != "cpu":
+        return (v * weight.a + (v >> 32) * weight.b).sum((1, 3))
+    words, sum_over = v.numpy(), "bhtw,htw->bt"  # the same sum without temporaries: half the time
+    low = np.einsum(sum_over, words, weight.a.numpy())
+    return torch.from_numpy(low + np.einsum(sum_over, words >> 32, weight.b.numpy()))
 
 
 def add(sums: Tensor, shares: Tensor, start: int, block: int) -> Tensor:

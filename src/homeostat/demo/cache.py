@@ -1,82 +1,121 @@
-"""The state half of the demo: the same question answered from a clean and from a damaged KV cache."""
+"""The state half of the demo: one question answered from a clean, a damaged and a repaired KV cache."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cachemedicpp.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption import CorruptionFamily, sequence_keys
-from cachemedicpp.state import Geometry
-from homeostat.demo.config import DemoConfig
+from cachemedicpp.defences import Defence, Forks, Guarded, heuristics
+from cachemedicpp.state import Geometry, KVState, stack
+from homeostat.demo.config import Case, DemoConfig
 from homeostat.progress import Bar
+from homeostat.records import Record
 from homeostat.rundir import RunDir
 
-Answer = dict[str, Any]
+CLEAN, DAMAGED = "clean", "corrupted"
 
 
 class CacheDemonstration:
-    """Answers questions step by step; each answer is a stage of the run, so an interrupted demo goes on."""
+    """Answers questions case by case; each case is a stage of the run, so an interrupted demo goes on."""
 
-    def __init__(self, config: DemoConfig, model: Any, tokenizer: Any) -> None:
+    def __init__(self, config: DemoConfig, model: Any, tokenizer: Any, gaussian: Defence) -> None:
         self._config, self._model, self._tokenizer = config, model, tokenizer
-        layers = range(Geometry.of(model).layers)
+        layers = tuple(range(Geometry.of(model).layers))
         axes = AxesConfig(head_mode="all", N_recent=4)
-        family = CorruptionFamily.build(
-            CorruptionConfig(axes=axes), model, tokenizer, tuple(layers), config.seed
+        self._family = CorruptionFamily.build(
+            CorruptionConfig(axes=axes), model, tokenizer, layers, config.seed
         )
-        kind = config.cache.corruption
-        self._injections = {epsilon: family.at(kind, epsilon) for epsilon in (0.0, *config.cache.epsilons)}
+        self._heuristics = heuristics(layers, oracle=False)
+        self._others = [gaussian, Guarded()]
 
-    @property
-    def severities(self) -> list[float]:
-        return list(self._injections)
+    def run(self, run: RunDir, bar: Bar) -> list[Record]:
+        """One record a case and state of its cache, the clean one first; each is logged and kept."""
+        log, rows = run.log("demo"), list[Record]()
+        for number, case in enumerate(self._config.cache.cases):
+            step = len(rows)
 
-    @property
-    def steps(self) -> int:
-        return len(self.severities) * len(self._config.cache.questions)
+            def answers(case: Case = case, step: int = step) -> list[Record]:
+                log.rewind(step)
+                found = self._answers(case)
+                for offset, row in enumerate(found):
+                    log.append(step + offset, **row)
+                return found
 
-    def run(self, run: RunDir, bar: Bar) -> list[Answer]:
-        """All answers, clean first; each is logged and kept."""
-        log, answers = run.log("demo"), list[Answer]()
-        for number, question in enumerate(self._config.cache.questions):
-            for epsilon in self.severities:
-                step = len(answers)
-
-                def answer(question: str = question, epsilon: float = epsilon, step: int = step) -> Answer:
-                    log.rewind(step)
-                    found = self._answer(question, epsilon)
-                    log.append(step, **found)
-                    return found
-
-                answers.append(run.once(f"cache-{number}-{epsilon:g}", answer))
-                bar.advance(note=f"epsilon {epsilon:g}")
-        return answers
+            rows += run.once(f"cache-{number}", answers)
+            bar.advance(note=case.type)
+        return rows
 
     @torch.no_grad()
-    def _answer(self, question: str, epsilon: float) -> Answer:
-        """Prefill clean, damage what is stored, then let the model go on from it greedily."""
-        message = [{"role": "user", "content": question}]
-        inputs = self._tokenizer.apply_chat_template(
-            message, add_generation_prompt=True, return_tensors="pt", return_dict=True
-        ).to(self._model.device)
-        ids = inputs["input_ids"]  # [1, T]
-        cache = self._model(input_ids=ids[:, :-1], use_cache=True).past_key_values
-        plan = self._injections[epsilon].corrupt_cache(cache, sequence_keys(ids))
-        produced = self._model.generate(
-            **inputs,
-            past_key_values=cache,
+    def _answers(self, case: Case) -> list[Record]:
+        """Prefill once, damage a fork of it, mend forks of that, and let the model go on from each."""
+        ids = self._tokenizer.apply_chat_template(
+            [{"role": "user", "content": case.question}],
+            add_generation_prompt=True,
+            return_tensors="pt",
+            return_dict=True,
+        )["input_ids"].to(self._model.device)  # [1, T]
+        prefilled = self._model(input_ids=ids[:, :-1], use_cache=True, logits_to_keep=1)
+        clean = KVState(prefilled.past_key_values)
+        cache = clean.cache()
+        plan = self._family.at(case.type, case.epsilon).corrupt_cache(cache, sequence_keys(ids))
+        damaged = KVState(cache)
+        forks = Forks(tuple(ids[0, :-1].tolist()), clean, [plan])
+
+        def mended(defence: Defence) -> KVState:
+            cache = damaged.cache()
+            defence.mend(self._model, cache, forks)
+            return KVState(cache)
+
+        [reference] = self._go_on(ids, [clean])
+        tried = {defence.name: mended(defence) for defence in self._heuristics}
+        costs = {name: self._perplexity(ids, state, reference) for name, state in tried.items()}
+        best = min(costs, key=costs.__getitem__)
+        states = {CLEAN: clean, DAMAGED: damaged, best: tried[best]}
+        states |= {defence.name: mended(defence) for defence in self._others}
+        produced = self._go_on(ids, list(states.values()))
+        return [
+            {
+                "question": case.question,
+                "type": case.type,
+                "epsilon": case.epsilon,
+                "cache": name,
+                "heuristic": name == best,
+                "perplexity": self._perplexity(ids, state, reference),
+                "agreement": agreement(reference, tokens),
+                "tokens": tokens,
+                "text": self._tokenizer.decode(tokens, skip_special_tokens=True).strip(),
+            }
+            for (name, state), tokens in zip(states.items(), produced, strict=True)
+        ]
+
+    def _go_on(self, ids: Tensor, states: Sequence[KVState]) -> list[list[int]]:
+        """What the model writes greedily from each cache, without the padding after its end."""
+        prompts = ids.expand(len(states), -1)  # [B, T]
+        out = self._model.generate(
+            input_ids=prompts,
+            attention_mask=torch.ones_like(prompts),
+            past_key_values=stack(states).cache(),
             max_new_tokens=self._config.cache.max_new_tokens,
             do_sample=False,
-        )[0, ids.shape[1] :]
-        return {
-            "question": question,
-            "epsilon": epsilon,
-            "corruption": plan.events[0].as_record(),
-            "tokens": produced.tolist(),
-            "text": self._tokenizer.decode(produced, skip_special_tokens=True).strip(),
-        }
+            pad_token_id=self._tokenizer.pad_token_id,
+        )[:, ids.shape[1] :]
+        return [self._until_end(row) for row in out.tolist()]
+
+    def _until_end(self, tokens: list[int]) -> list[int]:
+        end = self._tokenizer.eos_token_id
+        return tokens[: tokens.index(end) + 1] if end in tokens else tokens
+
+    def _perplexity(self, ids: Tensor, state: KVState, answer: list[int]) -> float:
+        """How surprised the model is, reading from this cache, by the answer it gives from the clean one."""
+        wanted = torch.tensor([answer], device=ids.device)  # [1, n]
+        read = torch.cat((ids[:, -1:], wanted[:, :-1]), 1)
+        logits = self._model(input_ids=read, past_key_values=state.cache()).logits.float()
+        return float(torch.nn.functional.cross_entropy(logits[0], wanted[0]).exp())
 
 
 def agreement(clean: list[int], other: list[int]) -> float:

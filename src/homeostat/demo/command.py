@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from homeostat.demo.cache import Answer, CacheDemonstration, agreement
+from cachemedicpp.defences import from_repair
+from cachemedicpp.gaussian.prepare import prepare_once
+from homeostat.demo.cache import CacheDemonstration
 from homeostat.demo.config import DemoConfig
+from homeostat.demo.tables import cache_table, code_table
+from homeostat.joint.config import CLEAN
+from homeostat.joint.experiment import build_defences, joint_into
+from homeostat.joint.table import terminal_table
 from homeostat.progress import progress
+from homeostat.report import write_report
 from homeostat.rundir import open_run
+
+OPERATOR = "operators/G"
 
 
 def run_demo(config: DemoConfig, out: Path) -> None:
@@ -21,43 +28,28 @@ def run_demo(config: DemoConfig, out: Path) -> None:
     The model is loaded first: a name that cannot be loaded leaves no run directory behind.
     """
     console = Console()
+    config.joint.load_contracts()
     console.print(f"Loading [bold]{escape(config.model.name)}[/bold] …")
     model, tokenizer = config.model.load()
-    demonstration = CacheDemonstration(config, model, tokenizer)
     with open_run(out, command="homeostat demo", config=config) as run:
-        with progress("corrupting the KV cache", demonstration.steps) as bar:
-            answers = demonstration.run(run, bar)
-        metrics = {"demo.cache": _cache_metrics(answers)}
-        run.write_metrics("demo_metrics", metrics, {"seed": config.seed, "model": config.model.name})
+        windows, length = config.cache.calibration_windows, config.cache.calibration_len
+        operator = prepare_once(run.path / OPERATOR, model, tokenizer, config.joint.data, windows, length)
+        gaussian = from_repair("G", operator)
+        demonstration = CacheDemonstration(config, model, tokenizer, gaussian)
+        with progress("answering from damaged KV caches", len(config.cache.cases)) as bar:
+            rows = demonstration.run(run, bar)
+        told = [{key: value for key, value in row.items() if key != "tokens"} for row in rows]
+        run.write_metrics("demo_metrics", {"demo.cache": told}, _settings(config))
+        defences = build_defences(config.joint, model, tokenizer, {"G": gaussian})
+        metrics = joint_into(run, config.joint, model, tokenizer, defences)
         run.finish()
-    console.print(_cache_table(answers))
+    console.print(cache_table(rows))
+    console.print(code_table(out / "samples.jsonl", CLEAN))
+    console.print(terminal_table(metrics))
+    report = write_report(out)
     console.print(f"Run directory: [bold]{escape(str(out))}[/bold]", soft_wrap=True)
+    console.print(f"Report, for a browser: [bold]{escape(str(report))}[/bold]", soft_wrap=True)
 
 
-def _cache_metrics(answers: list[Answer]) -> list[dict[str, Any]]:
-    clean = {answer["question"]: answer["tokens"] for answer in answers if answer["epsilon"] == 0}
-    return [
-        {
-            "question": answer["question"],
-            "type": answer["corruption"]["type"],
-            "epsilon": answer["epsilon"],
-            "agreement": agreement(clean[answer["question"]], answer["tokens"]),
-        }
-        for answer in answers
-    ]
-
-
-def _cache_table(answers: list[Answer]) -> Table:
-    kind = answers[0]["corruption"]["type"]
-    table = Table(
-        title=f"One KV cache, {kind} damage of growing severity", title_justify="left", show_lines=True
-    )
-    table.add_column("epsilon", justify="right")
-    table.add_column("same start", justify="right")
-    table.add_column("answer")
-    for answer, metric in zip(answers, _cache_metrics(answers), strict=True):
-        if answer["epsilon"] == 0:
-            table.add_row("", "", f"[bold]{escape(answer['question'])}")
-        name = "clean" if answer["epsilon"] == 0 else f"{answer['epsilon']:g}"
-        table.add_row(name, f"{metric['agreement']:.0%}", escape(answer["text"]))
-    return table
+def _settings(config: DemoConfig) -> dict[str, str | int]:
+    return {"seed": config.seed, "model": config.model.name}

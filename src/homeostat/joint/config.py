@@ -10,7 +10,9 @@ from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionType
 from cachemedicpp.eval_config import DataConfig
 from homeostat.config import ConfigModel
 from homeostat.models import ModelConfig
+from homeostat.resources import find
 from skyt.config import MeasureConfig
+from skyt.contract import Contract, load_contract
 
 CLEAN = "clean"
 
@@ -32,11 +34,15 @@ class JointConfig(ConfigModel):
 
     seed: int = Field(0, ge=0)
     model: ModelConfig = ModelConfig()
-    contracts: tuple[str, ...] = Field(("gcd", "factorial", "is_prime"), min_length=1)
+    contracts: tuple[str, ...] = Field(("is_even", "sum_list", "factorial"), min_length=1)
+    contracts_folder: str | None = Field(
+        "contracts/easy", description="a folder of contracts besides the twelve; its own win on equal ids"
+    )
     prompt_suffix: str = Field(" Answer with the code only.", description="added to every contract's prompt")
     samples: int = Field(20, ge=1, description="generations of each contract in each arm")
     temperature: float = Field(0.2, ge=0.0, le=10.0)
     max_new_tokens: int = Field(128, ge=1)
+    stop_after_code: bool = Field(True, description="a sample ends with its first complete fence of code")
     batch_size: int = Field(20, ge=1, description="samples at a time")
     type: CorruptionType = "gaussian"
     epsilons: tuple[float, ...] = Field((0.16, 0.32, 0.64), min_length=1)
@@ -52,6 +58,11 @@ class JointConfig(ConfigModel):
     calibration_windows: int = Field(64, ge=16)
     calibration_len: int = Field(192, ge=16)
     measure: MeasureConfig = MeasureConfig()
+
+    def load_contracts(self) -> dict[str, Contract]:
+        """The contracts by id, from the user's folder, the one that comes along, or the twelve."""
+        folder = find(self.contracts_folder) if self.contracts_folder else None
+        return {name: load_contract(name, folder) for name in self.contracts}
 
     @property
     def arms(self) -> list[Arm]:

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.data import load_text
 from cachemedicpp.defences import Defence, Guarded, from_repair, heuristics
-from cachemedicpp.gaussian import calibrate, store
+from cachemedicpp.gaussian.prepare import prepare
 from cachemedicpp.repair import load_repair
 from cachemedicpp.state import Geometry
-from cachemedicpp.training.windows import Windows
 from homeostat.errors import UserError, nearest
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.joint.figure import draw
@@ -23,7 +21,7 @@ from homeostat.joint.sampling import Writer
 from homeostat.progress import progress
 from homeostat.records import Record
 from homeostat.rundir import RunDir, open_run
-from skyt.contract import Contract, load_contract
+from skyt.contract import Contract
 from skyt.generators.base import Generation
 from skyt.pipeline import measure
 from skyt.summary import summarise
@@ -34,32 +32,51 @@ METRICS = "joint_metrics"
 
 def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
     """Run the experiment into `out`, or go on with the one that is there. Returns the metrics."""
-    contracts = {name: load_contract(name) for name in config.contracts}
+    config.load_contracts()
     model, tokenizer = config.model.load()
     defences = build_defences(config, model, tokenizer)
     with open_run(out, command="homeostat joint", config=config, config_path=config_path) as run:
-        generations = _write(run, config, model, tokenizer, contracts, defences)
-        with Workbench(config.measure, workers) as bench:
-            measure(run, generations, contracts, bench, mode="joint")
-        settings = {"type": config.type, "samples": config.samples, "temperature": config.temperature}
-        summarise(run, config.measure.tau, settings)
-        metrics = compare(run.path / "samples.jsonl", config)
-        run.write_metrics(METRICS, metrics, {**settings, "model": config.model.name})
-        draw(metrics, run.figures)
+        metrics = joint_into(run, config, model, tokenizer, defences, workers)
         run.finish()
     return metrics
 
 
-def build_defences(config: JointConfig, model: Any, tokenizer: Any) -> dict[str, Defence]:
-    """Defences by name; a name that is a folder is a saved operator."""
+def joint_into(
+    run: RunDir,
+    config: JointConfig,
+    model: Any,
+    tokenizer: Any,
+    defences: Mapping[str, Defence],
+    workers: int = 2,
+) -> Record:
+    """The experiment as part of a run that is open: samples, metrics, figure."""
+    contracts = config.load_contracts()
+    generations = _write(run, config, model, tokenizer, contracts, defences)
+    with Workbench(config.measure, workers) as bench:
+        measure(run, generations, contracts, bench, mode="joint")
+    settings = {"type": config.type, "samples": config.samples, "temperature": config.temperature}
+    summarise(run, config.measure.tau, settings)
+    metrics = compare(run.path / "samples.jsonl", config)
+    run.write_metrics(METRICS, metrics, {**settings, "model": config.model.name})
+    draw(metrics, run.figures)
+    return metrics
+
+
+def build_defences(
+    config: JointConfig, model: Any, tokenizer: Any, ready: Mapping[str, Defence] | None = None
+) -> dict[str, Defence]:
+    """Defences by name: those that are `ready`, those that need no preparation, G, and saved operators."""
     layers = tuple(range(Geometry.of(model).layers))
     simple = {defence.name: defence for defence in (Defence(), Guarded(), *heuristics(layers, oracle=False))}
+    simple |= ready or {}
     chosen: dict[str, Defence] = {}
     for name in config.defences:
         if name in simple:
             chosen[name] = simple[name]
         elif name == "G":
-            chosen[name] = _calibrated(config, model, tokenizer)
+            windows, length = config.calibration_windows, config.calibration_len
+            operator = prepare(model, tokenizer, config.data, windows, length)
+            chosen[name] = from_repair(name, operator)
         elif Path(name).is_dir():
             chosen[name] = from_repair(Path(name).name, load_repair(name, model))
         else:
@@ -68,14 +85,6 @@ def build_defences(config: JointConfig, model: Any, tokenizer: Any) -> dict[str,
                 f"unknown defence {name!r}; {nearest(name, known)} (or the folder of an operator)"
             )
     return chosen
-
-
-def _calibrated(config: JointConfig, model: Any, tokenizer: Any) -> Defence:
-    """Operator G, fitted on ordinary text that has nothing to do with the prompts."""
-    corpus = load_text(config.data, "train")
-    windows = Windows.of(corpus, tokenizer, config.calibration_len).spread(config.calibration_windows)
-    operator = store.make(calibrate(model, windows), model, {"text": corpus.source.as_record()})
-    return from_repair("G", operator)
 
 
 def _write(

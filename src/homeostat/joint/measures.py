@@ -6,13 +6,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from homeostat import stats
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.records import Record, read_jsonl
-
-_RESAMPLES = 1000
 
 
 def compare(samples: Path, config: JointConfig) -> Record:
@@ -34,7 +30,7 @@ def _arm(arm: Arm, contracts: dict[str, list[Record]], seed: int) -> Record:
         "defence": arm.defence,
         "n": len(rows),
         "oracle_pass": stats.wilson(passed, len(rows)).as_record(),
-        "r_raw": r_raw([[row["signature_pre"] for row in group] for group in contracts.values()], seed),
+        "r_raw": r_raw([[row["signature_pre"] for row in group] for group in contracts.values()]),
         "r_anchor_pre": stats.wilson(anchored_before, len(rows)).as_record(),
         "r_anchor": stats.wilson(anchored, len(rows)).as_record(),
         "mu_pre": stats.bootstrap([row["d_pre"] for row in rows], seed=seed).as_record(),
@@ -42,24 +38,7 @@ def _arm(arm: Arm, contracts: dict[str, list[Record]], seed: int) -> Record:
     }
 
 
-def r_raw(signatures: list[list[str]], seed: int = 0) -> dict[str, Any]:
-    """Modal share of signatures, averaged over contracts; samples are resampled within each contract.
-
-    Resampling with replacement repeats signatures, which biases a modal share upwards, so the interval is the
-    basic (reflected) bootstrap one, cut to [0, 1].
-    """
-    estimate = float(np.mean([_modal(group) for group in signatures]))
-    rng = np.random.default_rng(seed)
-    draws = [
-        np.mean(
-            [_modal([group[i] for i in rng.integers(len(group), size=len(group))]) for group in signatures]
-        )
-        for _ in range(_RESAMPLES)
-    ]
-    low, high = np.percentile(draws, [2.5, 97.5])
-    reflected = (2 * estimate - high, 2 * estimate - low)
-    return stats.Interval(estimate, *(float(np.clip(x, 0.0, 1.0)) for x in reflected)).as_record()
-
-
-def _modal(signatures: list[str]) -> float:
-    return max(Counter(signatures).values()) / len(signatures)
+def r_raw(signatures: list[list[str]]) -> dict[str, Any]:
+    """Share of samples that are their contract's commonest output, with that output taken as given."""
+    modal = sum(max(Counter(group).values()) for group in signatures)
+    return stats.wilson(modal, sum(map(len, signatures))).as_record()

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import torch
-from transformers import LogitsProcessorList
+from torch import Tensor
+from transformers import LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
 from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.defences import Defence, Forks
 from cachemedicpp.state import KVState, stack
 from homeostat.joint.config import Arm, JointConfig
 from skyt.generators.local import GumbelSampling
+
+_CLOSED = re.compile(r"^```[^\n]*\n.*^```$", re.MULTILINE | re.DOTALL)
+
+
+class FenceClosed(StoppingCriteria):
+    """Ends a sample once it holds a whole fence of code: what a model adds is prose and usage examples."""
+
+    def __init__(self, tokenizer: Any, start: int) -> None:
+        self._tokenizer, self._start = tokenizer, start
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        texts = self._tokenizer.batch_decode(input_ids[:, self._start :])
+        closed = [_CLOSED.search(text) is not None for text in texts]
+        return torch.tensor(closed, device=input_ids.device)  # [B]
 
 
 class Writer:
@@ -64,9 +80,14 @@ class Writer:
                 max_new_tokens=self._config.max_new_tokens,
                 pad_token_id=self._tokenizer.pad_token_id,
                 logits_processor=LogitsProcessorList([noise]),
+                stopping_criteria=self._stopping(ids.shape[1]),
             )
         texts: list[str] = self._tokenizer.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
         return texts
+
+    def _stopping(self, start: int) -> StoppingCriteriaList:
+        wanted = self._config.stop_after_code
+        return StoppingCriteriaList([FenceClosed(self._tokenizer, start)] if wanted else [])
 
     def _seed(self, sample: int) -> int:
         digest = hashlib.sha256(f"{self._config.seed}:{self._key}:{sample}".encode()).digest()

@@ -16,7 +16,10 @@ function drawChart(block) {
   const variants = [...new Set(block.panels.flatMap((p) => p.series.map((s) => s.variant)))].filter((v) => v !== null);
   const groups = [...new Set(block.panels.map((p) => p.group))].filter((g) => g !== null);
   const state = { off: new Set(block.off), offVariant: new Set(), group: groups[0] ?? null, log: block.y.scale === "log" ? true : null };
-  const number = (s) => block.looks[s.name] ?? names.indexOf(s.name);
+  const taken = names.map((name) => block.looks[name]).filter((n) => n !== undefined);
+  const free = names.map((_, i) => i).concat([...Array(COLOURS).keys()]).filter((n, i, all) => !taken.includes(n) && all.indexOf(n) === i);
+  const others = names.filter((name) => block.looks[name] === undefined);
+  const number = (s) => block.looks[s.name] ?? free[others.indexOf(s.name) % free.length];
   const look = (s) => ({
     colour: number(s) % COLOURS,
     shape: SHAPES[number(s) % SHAPES.length],

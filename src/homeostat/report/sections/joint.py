@@ -33,19 +33,20 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if clean is None or not damaged:
         return
     worst = max(arm["epsilon"] for arm in damaged)
-    last = {_name(arm): arm for arm in damaged if arm["epsilon"] == worst}
-    if NONE in last:
+    there = {_name(arm): arm for arm in damaged if arm["epsilon"] == worst}
+    if NONE in there:
         yield (
             f"From a clean cache {_share(clean, 'oracle_pass')} of the programs pass the oracle and "
             f"{_share(clean, 'r_anchor')} reach the canon; damage at epsilon {worst:g} leaves "
-            f"{_share(last[NONE], 'oracle_pass')} and {_share(last[NONE], 'r_anchor')}."
+            f"{_share(there[NONE], 'oracle_pass')} and {_share(there[NONE], 'r_anchor')}."
         )
-    rivals = {name: arm for name, arm in last.items() if name != NONE}
+    rivals = {name: arm for name, arm in there.items() if name != NONE}
     if rivals:
-        order = sorted(rivals, key=lambda name: -rivals[name]["oracle_pass"]["estimate"])
-        best, least = order[0], order[-1]
-        text = f"Of the defences there, {best} keeps most: {_share(rivals[best], 'oracle_pass')} pass"
-        yield text + (f"; {least} least: {_share(rivals[least], 'oracle_pass')}." if best != least else ".")
+        passed = {name: arm["oracle_pass"]["estimate"] for name, arm in rivals.items()}
+        best, least = max(passed, key=passed.__getitem__), min(passed.values())
+        text = f"Of the defences there, {best} keeps most: {passed[best]:.0%} pass"
+        last = ", ".join(name for name in passed if passed[name] == least)
+        yield text + (f"; least: {last} ({least:.0%})." if least < passed[best] else ".")
 
 
 def key_figures(files: RunFiles) -> list[Block]:
