@@ -18,7 +18,7 @@ from cachemedicpp.gaussian.statistics import Statistics
 
 RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
-_KEPT = 96  # denoisers kept, the least recently used is dropped
+_KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Field:
             start = (layer - self.stats.window(layer)[0]) * F
             factor = torch.linalg.cholesky(C + torch.diag(noise + _FLOOR))
             self._denoisers[key] = torch.cholesky_solve(C[:, start : start + F].contiguous(), factor)
-            if len(self._denoisers) > _KEPT:
+            if sum(W.nbytes for W in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
         return self._denoisers[key]

@@ -89,28 +89,32 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
 
     A sequence in which nothing is lost and no residual is alarming is not touched, to the bit. Heads that are
     dense are set aside (imputed whole from the others) while the rest is judged, and come back as they were.
-    Where too many are dense, nothing is judged.
+    Where too many are dense, nothing is judged. Sequences are judged one by one: what is found in one does
+    not depend on its neighbours in the batch.
     """
     held = tokens.x.clone()
     layers = range(tokens.x.shape[1])
     known = found.lost.clone()
     aside = _aside(found.dense, field)
-    if not bool(aside.any()):
-        return
     alarm = _rows_with(found.lost, tokens)
+    active = _rows_with(aside[tokens.block], tokens)  # sequences that are still being judged
     for number in range(_ROUNDS):
-        hidden = (found.dense & aside.unsqueeze(-1))[tokens.block].unsqueeze(-1)  # [N, L, G, 1]
-        gaps = found.lost | hidden
+        at = active[tokens.row].nonzero().squeeze(1)
+        if not len(at):
+            break
+        part = tokens.take(at)
+        hidden = (found.dense & aside.unsqueeze(-1))[part.block].unsqueeze(-1)  # [n, L, G, 1]
+        gaps = found.lost[at] | hidden
         if bool(gaps.any()):
             for order in (layers, reversed(layers)) if number == 0 else (layers,):
-                sweep(field, tokens, gaps, order)
-        z = residuals(field, tokens).masked_fill(gaps, 0.0)
-        z.masked_fill_(~aside[tokens.block].unsqueeze(-1).unsqueeze(-1), 0.0)
-        alarm |= _rows_with(z > _ALARM, tokens)
-        new = _largest_in_window(z, field) & alarm[tokens.row][:, None, None, None]
-        if not bool(new.any()):
-            break
-        found.lost |= new
+                sweep(field, part, gaps, order)
+            tokens.x[at] = part.x
+        z = residuals(field, part).masked_fill(gaps, 0.0)
+        z.masked_fill_(~aside[part.block].unsqueeze(-1).unsqueeze(-1), 0.0)
+        alarm |= _rows_with(z > _ALARM, part, len(alarm))
+        new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
+        active = _rows_with(new, part, len(alarm))
+        found.lost[at] |= new
         share = tokens.block_mean((found.lost & ~known).float().mean(-1))  # [blocks, L, G]
         dense = share > SPARSE
         if bool((dense & ~found.dense).any()):
@@ -120,8 +124,11 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
             aside = _aside(found.dense, field)
             helpless = ~aside[tokens.block].unsqueeze(-1).unsqueeze(-1)
             found.lost = torch.where(helpless, known, found.lost)
-    else:
-        sweep(field, tokens, found.lost, layers)
+    at = active[tokens.row].nonzero().squeeze(1)
+    if len(at):
+        part = tokens.take(at)
+        sweep(field, part, found.lost[at], layers)
+        tokens.x[at] = part.x
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), held, tokens.x)
 
 
@@ -143,11 +150,12 @@ def _largest(z: Tensor, threshold: float) -> Tensor:
     return (z > threshold) & (z >= _NEAR * z.amax(-1, keepdim=True))
 
 
-def _rows_with(mask: Tensor, tokens: Tokens) -> Tensor:
-    """Which sequences have any token where `mask` `[N, …]` holds."""
-    rows = torch.zeros(int(tokens.row.max()) + 1 if len(tokens) else 0, dtype=torch.bool)
-    rows[tokens.row[mask.flatten(1).any(-1)]] = True
-    return rows
+def _rows_with(mask: Tensor, tokens: Tokens, rows: int | None = None) -> Tensor:
+    """Which of the sequences have any token where `mask` `[N, …]` holds."""
+    count = rows if rows is not None else int(tokens.row.max()) + 1 if len(tokens) else 0
+    found = torch.zeros(count, dtype=torch.bool)
+    found[tokens.row[mask.flatten(1).any(-1)]] = True
+    return found
 
 
 def _largest_in_window(z: Tensor, field: Field) -> Tensor:

@@ -37,6 +37,20 @@ class Tokens:
     def turn(self, layer: int, group: int) -> Turn:
         return self.turns[layer] if group < self.keys else self.flat
 
+    def take(self, index: Tensor) -> Tokens:
+        """Some of the tokens, copied; blocks keep their numbers."""
+        turned = {id(turn): turn.rows(index) for turn in self.turns}
+        return Tokens(
+            self.x[index],
+            self.row[index],
+            self.position[index],
+            self.column[index],
+            self.block[index],
+            self.blocks,
+            [turned[id(turn)] for turn in self.turns],
+            self.flat,
+        )
+
     def stored(self, x: Tensor) -> Tensor:
         """`x` `[N, L, G, d]` with keys turned back into the coordinates they are stored in."""
         out = x.clone()
