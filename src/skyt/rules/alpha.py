@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from skyt.rules.bindings import own_nodes
 from skyt.rules.context import Context
 from skyt.rules.registry import module
 from skyt.rules.scope import MODULES
 from skyt.rules.syntax import local_functions, read_names, stored_names
 from skyt.rules.trees import walk
+from skyt.rules.types import kind
 
 
 @module(
@@ -47,14 +49,15 @@ def rename_private(context: Context) -> bool:
     if any(isinstance(n, ast.Global | ast.Nonlocal | ast.Match) for n in walk(tree)):
         return False
     kept = _kept_names(tree, context)
+    private, foreign = _private_attributes(tree, context)
+    attributes = _Appearance(set(), private, foreign)
+    attributes.visit(tree)
+    fields = {name: f"a{i}" for i, name in enumerate(attributes.attributes)}
     shown: dict[str, str] = {}
     shown |= _rename_globals(tree, kept)
     for owner, function in local_functions(tree):
         shown |= {f"{function.name}:{k}": v for k, v in _rename_locals(tree, owner, function, kept).items()}
-    attributes = _Appearance(set(), _private_attributes(tree, context))
-    attributes.visit(tree)
-    fields = {name: f"a{i}" for i, name in enumerate(attributes.attributes)}
-    _Rename({}, fields).visit(tree)
+    _Rename({}, fields, foreign).visit(tree)
     shown |= {"." + k: v for k, v in fields.items()}
     if all(k.split(":")[-1].lstrip(".") == v for k, v in shown.items()):
         return False
@@ -64,7 +67,7 @@ def rename_private(context: Context) -> bool:
 
 def _kept_names(tree: ast.Module, context: Context) -> set[str]:
     """Names that callers use, and keywords of calls (a parameter may be meant)."""
-    kept = set(context.facts.public) | {"__name__"}
+    kept = {context.facts.name, "__name__"}  # the methods of a class are attributes, not variables
     kept |= {n.arg for n in walk(tree) if isinstance(n, ast.keyword) and n.arg}
     if not context.facts.positional:
         kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
@@ -120,15 +123,16 @@ def _numbered(
 _REFLECTION = {"getattr", "setattr", "hasattr", "vars", "locals", "globals", "eval", "exec", "dir", "delattr"}
 
 
-def _private_attributes(tree: ast.Module, context: Context) -> set[str]:
-    """Attributes that the program's own classes define and that no built-in type has."""
+def _private_attributes(tree: ast.Module, context: Context) -> tuple[set[str], set[int]]:
+    """Attributes that the program's own classes define; and places where a name like theirs (`items`) means
+    that of a built-in type."""
     if any(isinstance(n, ast.Name) and n.id == "__slots__" for n in walk(tree)):
-        return set()
+        return set(), set()
     defined = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):
             if owner.bases or owner.decorator_list or owner.keywords:
-                return set()
+                return set(), set()
             defined |= {m.name for m in owner.body if isinstance(m, ast.FunctionDef)}
             defined |= {
                 t.id
@@ -138,7 +142,33 @@ def _private_attributes(tree: ast.Module, context: Context) -> set[str]:
                 if isinstance(t, ast.Name)
             }
     defined = {a for a in defined if not (a.startswith("__") and a.endswith("__"))}
-    return defined - context.facts.public - _BUILTIN_ATTRIBUTES
+    defined -= context.facts.public
+    foreign: set[int] = set()
+    for name in sorted(defined & _BUILTIN_ATTRIBUTES):
+        elsewhere = _foreign(name, context)
+        if elsewhere is None:
+            defined.discard(name)
+        else:
+            foreign |= elsewhere
+    return defined, foreign
+
+
+def _foreign(name: str, context: Context) -> set[int] | None:
+    """The uses of an attribute that belong to built-in types; None if some use cannot be told."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    for info in context.program.functions.values():
+        for n in own_nodes(info.node):
+            if not (isinstance(n, ast.Attribute) and n.attr == name):
+                continue
+            seen.add(id(n))
+            t = kind(context.program.type_of(n.value, info))
+            if not t or t == "none":
+                return None
+            if not t.startswith("object:"):
+                found.add(id(n))
+    everywhere = {id(n) for n in walk(context.tree) if isinstance(n, ast.Attribute) and n.attr == name}
+    return found if seen == everywhere else None
 
 
 _BUILTIN_ATTRIBUTES = frozenset(
@@ -149,8 +179,8 @@ _BUILTIN_ATTRIBUTES = frozenset(
 class _Appearance(ast.NodeVisitor):
     """The order in which private names and attributes appear in the text."""
 
-    def __init__(self, names: set[str], attributes: set[str]) -> None:
-        self.names, self.private_attributes = names, attributes
+    def __init__(self, names: set[str], attributes: set[str], foreign: set[int] | None = None) -> None:
+        self.names, self.private_attributes, self.foreign = names, attributes, foreign or set()
         self.found: dict[str, None] = {}
         self.attributes: dict[str, None] = {}
 
@@ -180,13 +210,15 @@ class _Appearance(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.visit(node.value)
-        if node.attr in self.private_attributes:
+        if node.attr in self.private_attributes and id(node) not in self.foreign:
             self.attributes.setdefault(node.attr)
 
 
 class _Rename(ast.NodeTransformer):
-    def __init__(self, names: dict[str, str], attributes: dict[str, str]) -> None:
-        self.names, self.attributes = names, attributes
+    def __init__(
+        self, names: dict[str, str], attributes: dict[str, str], foreign: set[int] | None = None
+    ) -> None:
+        self.names, self.attributes, self.foreign = names, attributes, foreign or set()
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         node.id = self.names.get(node.id, node.id)
@@ -197,7 +229,8 @@ class _Rename(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        node.attr = self.attributes.get(node.attr, node.attr)
+        if id(node) not in self.foreign:
+            node.attr = self.attributes.get(node.attr, node.attr)
         return self.generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:

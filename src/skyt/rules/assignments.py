@@ -9,7 +9,8 @@ from itertools import pairwise
 from skyt.rules.branches import replaced
 from skyt.rules.effects import conflict, test_effects
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import blocks, count_reads
+from skyt.rules.scope import Scope
+from skyt.rules.syntax import blocks, count_reads, read_names
 from skyt.rules.trees import NESTED, clone
 from skyt.rules.types import IMMUTABLE, kind
 
@@ -27,15 +28,27 @@ def private(name: str, place: Place) -> bool:
     return info is not None and name not in place.context.liveness(info.node).always
 
 
-@block(needs="an immutable constant or a plain name", sound="every target gets the same value, left to right")
+@block(
+    needs="a constant; or locals and a pure value of immutable type that reads none of them",
+    sound="every target gets the same value, left to right, and evaluating it again gives it again",
+)
 def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`i = j = 0` is `i = 0; j = 0`."""
     for i, s in enumerate(body):
-        if isinstance(s, ast.Assign) and len(s.targets) > 1 and isinstance(s.value, ast.Constant):
+        if isinstance(s, ast.Assign) and len(s.targets) > 1 and _repeats(s, place.before(i)):
             return replaced(
                 body, i, *(ast.Assign(targets=[t], value=clone(s.value), lineno=0) for t in s.targets)
             )
     return None
+
+
+def _repeats(s: ast.Assign, scope: Scope) -> bool:
+    if isinstance(s.value, ast.Constant):
+        return True
+    names = {t.id for t in s.targets if isinstance(t, ast.Name)}
+    if len(names) != len(s.targets) or names & read_names(s.value):
+        return False
+    return scope.type_of(s.value) in IMMUTABLE and scope.effects(s.value).pure
 
 
 @block(
@@ -101,9 +114,9 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         if not isinstance(s, ast.AugAssign):
             continue
         target = s.target
-        if not isinstance(target, ast.Name | ast.Attribute):
-            continue
         if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name):
+            continue
+        if isinstance(target, ast.Subscript) and not _plain_element(target, s.value, place.before(i)):
             continue
         loaded = clone(target)
         loaded.ctx = ast.Load()
@@ -121,6 +134,16 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
             )
             return replaced(body, i, ast.Expr(value=call))
     return None
+
+
+def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool:
+    """Whether container and key are plain names (or constants) that evaluating the value cannot change."""
+    owner, key = target.value, target.slice
+    if isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return (
+        isinstance(owner, ast.Name) and isinstance(key, ast.Name | ast.Constant) and scope.effects(value).pure
+    )
 
 
 @block(needs="nothing", sound="assigning a variable to itself does nothing")
@@ -175,9 +198,10 @@ def drop_faint_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
         inside = sum(count_reads(x, name) for x in own)
         if not inside or inside != reads:
             continue
-        if len(own) != len(info.assigned.get(name, ())):
+        if len(own) != place.context.census(info.node).stores[name]:
             continue
-        if not all(place.scope.effects(x.value).total for x in own if isinstance(x, ast.Assign)):
+        anywhere = Scope(place.scope.program, info)
+        if not all(anywhere.effects(x.value).total for x in own if isinstance(x, ast.Assign)):
             continue
         kept = [x for x in body if simple_target(x) != name]
         return kept or [ast.Pass()]
@@ -208,7 +232,8 @@ def default_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             continue
         if not isinstance(s, ast.Assign):
             continue
-        value, test = place.scope.effects(s.value), test_effects(t.test, place.scope)
-        if value.total and not conflict(test, value, place.scope):
+        scope = place.before(i)
+        value, test = scope.effects(s.value), test_effects(t.test, scope)
+        if value.total and not conflict(test, value, scope):
             return [*body[:i], ast.If(test=t.test, body=t.body, orelse=[s]), *body[i + 2 :]]
     return None

@@ -9,10 +9,49 @@ from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
 from skyt.rules.context import Context
 from skyt.rules.registry import Place, block, module
+from skyt.rules.scope import BUILTINS
 from skyt.rules.syntax import local_functions, rename, stored_names
 from skyt.rules.trees import clone, walk
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@module(
+    phase=0,
+    needs="a name of a builtin that a function or the module binds; no `global`, no keyword of that name",
+    sound="a name means one thing within its scope, so it can be any name that is not taken",
+)
+def free_builtin_names(context: Context) -> bool:
+    """`sum = 0; … sum += x` hides a builtin that rules may want to use: the local gets another name."""
+    tree, facts = context.tree, context.facts
+    fixed = {k.arg for k in walk(tree) if isinstance(k, ast.keyword)} | set(facts.public)
+    fixed |= {(a.asname or a.name).split(".")[0] for a in walk(tree) if isinstance(a, ast.alias)}
+    if any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(tree)):
+        return False
+    fixed |= {n for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body for n in stored_names(s)}
+    changed = False
+    top = {n for s in tree.body if not isinstance(s, ast.Import | ast.ImportFrom) for n in stored_names(s)}
+    scopes: list[tuple[ast.ClassDef | None, ast.FunctionDef | None]] = [(None, None), *local_functions(tree)]
+    for owner, function in scopes:
+        if function is None:
+            names = top
+        else:
+            arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
+            public = owner is not None or function.name in facts.public
+            kept = arguments if public and not facts.positional else set()
+            names = ({n for s in function.body for n in stored_names(s)} | arguments) - kept
+        hidden = sorted((names & BUILTINS) - fixed)
+        if hidden:
+            fresh = {name: context.name(name) for name in hidden}
+            if function is None:
+                rename(tree, fresh)
+            else:
+                for a in (a for a in walk(function.args) if isinstance(a, ast.arg)):
+                    a.arg = fresh.get(a.arg, a.arg)
+                function.body = [rename(s, fresh) for s in function.body]
+            context.record("free-builtin-names", " ".join(hidden), " ".join(fresh.values()))
+            changed = True
+    return changed
 
 
 @module(

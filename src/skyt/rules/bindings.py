@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from skyt.rules.trees import children, in_order
 
@@ -31,6 +31,24 @@ def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             pending.extend(reversed(children(node)))
+
+
+def bound_anywhere(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that some scope of the program binds, methods included."""
+    for n in nodes:
+        if isinstance(n, ast.Name):
+            if not isinstance(n.ctx, ast.Load):
+                yield n.id
+        elif isinstance(n, ast.arg):
+            yield n.arg
+        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield n.name
+        elif isinstance(n, ast.ExceptHandler):
+            yield n.name or ""
+        elif isinstance(n, ast.alias):
+            yield (n.asname or n.name).split(".")[0]
+        elif isinstance(n, ast.MatchAs | ast.MatchStar):
+            yield n.name or ""
 
 
 def loaded(target: ast.expr) -> ast.expr:

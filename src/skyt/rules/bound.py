@@ -6,9 +6,11 @@ from __future__ import annotations
 import ast
 import builtins
 
+from skyt.rules.bindings import bound_anywhere
 from skyt.rules.liveness import Liveness
 from skyt.rules.syntax import local_functions, stored_names
 from skyt.rules.trees import walk
+from skyt.rules.vocabulary import PURE_BUILTINS
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
@@ -37,7 +39,15 @@ HOOKS = frozenset(
 def unsupported(tree: ast.Module) -> str | None:
     """What makes reading an attribute run code, so that the rules' idea of effects would be wrong; None if
     nothing."""
+    bound = set(bound_anywhere(n for n in walk(tree) if not isinstance(n, ast.FunctionDef)))
+    bound |= {s.name for s in tree.body if isinstance(s, ast.FunctionDef)}
     for node in walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in bound & PURE_BUILTINS
+        ):
+            return f"a program that calls its own {node.func.id}"
         if isinstance(node, ast.FunctionDef) and node.name in HOOKS:
             return node.name
         if isinstance(node, ast.FunctionDef) and any(_is_property(d) for d in node.decorator_list):

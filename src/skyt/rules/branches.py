@@ -200,20 +200,15 @@ def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(needs=ALWAYS, sound="a conditional expression that is the whole value is a conditional statement")
-def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+@block(needs=ALWAYS, sound="a branch that is taken under either of two conditions is taken under their `or`")
+def merge_alternatives(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if a: (if b: s)` `else: s` is `if not a or b: s`; `if a: s` `elif b: s` is `if a or b: s`."""
     for i, s in enumerate(body):
-        if isinstance(s, ast.Return) and isinstance(s.value, ast.IfExp):
-            e = s.value
-            return replaced(body, i, branch(e.test, [ast.Return(value=e.body)]), ast.Return(value=e.orelse))
-        if (
-            isinstance(s, ast.Assign)
-            and isinstance(s.value, ast.IfExp)
-            and len(s.targets) == 1
-            and isinstance(s.targets[0], ast.Name)
-        ):
-            e = s.value
-            then = ast.Assign(targets=[clone(s.targets[0])], value=e.body, lineno=0)
-            other = ast.Assign(targets=[clone(s.targets[0])], value=e.orelse, lineno=0)
-            return replaced(body, i, branch(e.test, [then], [other]))
+        if not (isinstance(s, ast.If) and s.orelse):
+            continue
+        for inner, other, test in ((s.body, s.orelse, negate(s.test)), (s.orelse, s.body, s.test)):
+            only = inner[0]
+            if len(inner) == 1 and isinstance(only, ast.If) and not only.orelse and same(only.body, other):
+                either = [*operands(test, ast.Or), *operands(only.test, ast.Or)]
+                return replaced(body, i, branch(ast.BoolOp(op=ast.Or(), values=either), other))
     return None

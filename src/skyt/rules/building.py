@@ -9,14 +9,15 @@ from skyt.rules.assignments import private, simple_target
 from skyt.rules.branches import replaced
 from skyt.rules.orientation import negation
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import call, count_reads, load, stored_names
+from skyt.rules.scope import Scope
+from skyt.rules.syntax import assign, call, count_reads, load, rename, stored_names
 from skyt.rules.trees import clone, same, walk
 from skyt.rules.types import is_str, kind
 
 FORBIDDEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
-def _built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
+def built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
     """(conditions, the one statement under them) of a loop that does one thing."""
     if s.orelse or any(isinstance(n, FORBIDDEN) for n in walk(s)):
         return None
@@ -28,11 +29,11 @@ def _built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
     return (conditions, body[0]) if len(body) == 1 else None
 
 
-def _generator(s: ast.For, conditions: list[ast.expr]) -> ast.comprehension:
+def generator_of(s: ast.For, conditions: list[ast.expr]) -> ast.comprehension:
     return ast.comprehension(target=s.target, iter=s.iter, ifs=conditions, is_async=0)
 
 
-def _start(body: list[ast.stmt], index: int, name: str, place: Place) -> int | None:
+def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
     """The index of `name = …` before a loop, with nothing about the name in between."""
     for k in range(index - 1, -1, -1):
         if simple_target(body[k]) == name:
@@ -51,15 +52,15 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
     for j, s in enumerate(body):
         if not isinstance(s, ast.For):
             continue
-        built = _built(s)
-        if built is None or stored_names(s.target) & place.live_at(s):
+        parts_of = built(s)
+        if parts_of is None or stored_names(s.target) & place.live_at(s):
             continue
-        conditions, last = built
-        found = _appended(last) or _added(last, place)
+        conditions, last = parts_of
+        found = appended(last) or _added(last, place)
         if found is None:
             continue
         name, item, text_like = found
-        start = _start(body, j, name, place)
+        start = start_of(body, j, name)
         if (
             start is None
             or not private(name, place)
@@ -70,9 +71,9 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
         if not isinstance(first, ast.Assign) or not _is_empty(first.value, text_like):
             continue
         parts = [item, s.iter, *conditions]
-        if any(count_reads(p, name) for p in parts):
+        if any(count_reads(p, name) for p in parts) or needs_loop(item, place.scope):
             continue
-        generators = [_generator(s, conditions)]
+        generators = [generator_of(s, conditions)]
         value: ast.expr = ast.ListComp(elt=item, generators=generators)
         if text_like:
             join = ast.Attribute(value=ast.Constant(value=""), attr="join", ctx=ast.Load())
@@ -82,7 +83,70 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
     return None
 
 
-def _appended(s: ast.stmt) -> tuple[str, ast.expr, bool] | None:
+def needs_loop(node: ast.expr, scope: Scope) -> bool:
+    """Whether an element is better made by statements: it is a choice, or a private function of several
+    statements is called."""
+    if isinstance(node, ast.IfExp):
+        return True
+    functions = scope.program.by_name
+    called = (n.func.id for n in walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+    return any(c in functions and not functions[c].public and len(functions[c].node.body) > 1 for c in called)
+
+
+@block(
+    needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
+    "several statements",
+    sound="a comprehension evaluates the same conditions and elements in the same order as a loop",
+)
+def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`return [helper(x) for x in e]` becomes a loop, in which the helper can be put where it is called."""
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
+            continue
+        found = _collected(s.value, place.scope)
+        if found is None or not needs_loop(found[0].elt, place.scope):
+            continue
+        made, start = found
+        g = made.generators[0]
+        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+            continue
+        bound = sorted(stored_names(g.target))
+        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+        element = rename(clone(made.elt), names)
+        result = place.context.name("r")
+        if isinstance(start, ast.List):
+            method = ast.Attribute(value=load(result), attr="append", ctx=ast.Load())
+            inner: list[ast.stmt] = [ast.Expr(value=call(method, element))]
+        else:
+            inner = [assign(result, ast.BinOp(left=load(result), op=ast.Add(), right=element))]
+        for condition in reversed(g.ifs):
+            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+        loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
+        last = clone(s)
+        last.value = load(result)
+        return replaced(body, i, assign(result, start), loop, last)
+    return None
+
+
+def _collected(value: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.GeneratorExp, ast.expr] | None:
+    """(comprehension, what an empty one gives) of a list, a join without separator, or a sum of integers."""
+    if isinstance(value, ast.ListComp):
+        return value, ast.List(elts=[], ctx=ast.Load())
+    if not (isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords):
+        return None
+    only = value.args[0]
+    if not isinstance(only, ast.GeneratorExp):
+        return None
+    t = scope.type_of(only.elt)
+    if scope.builtin(value.func) == "sum" and t == "int":
+        return only, ast.Constant(value=0)
+    function = value.func
+    empty = isinstance(function, ast.Attribute) and function.attr == "join"
+    empty = empty and same(function.value, ast.Constant(value=""))  # type: ignore[attr-defined]
+    return (only, ast.Constant(value="")) if empty and is_str(t) else None
+
+
+def appended(s: ast.stmt) -> tuple[str, ast.expr, bool] | None:
     if not (
         isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)
     ):
@@ -124,7 +188,7 @@ def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1 and not s.orelse
         ):
             continue
-        found = _appended(s.body[0])
+        found = appended(s.body[0])
         if found is None or s.target.id in place.live_at(s):
             continue
         name, item, _ = found
@@ -247,8 +311,6 @@ def expand_quantifier(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             for n in walk(g.target)
             if isinstance(n, ast.Name)
         }
-        from skyt.rules.syntax import rename
-
         target = rename(clone(g.target), names)
         element = rename(clone(generator.elt), names)
         test = negation(element, place) if is_all else element

@@ -259,17 +259,18 @@ def drop_unused_definitions(context: Context) -> bool:
     " raise",
 )
 def drop_prints(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    kept = [s for s in body if not _is_print(s, place)]
+    kept = [s for i, s in enumerate(body) if not _is_print(s, i, place)]
     return kept if len(kept) != len(body) else None
 
 
-def _is_print(s: ast.stmt, place: Place) -> bool:
+def _is_print(s: ast.stmt, index: int, place: Place) -> bool:
     if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name)):
         return False
     call = s.value
     if call.func.id != "print" or place.scope.is_local("print") or call.keywords:  # type: ignore[attr-defined]
         return False
-    return all(place.scope.type_of(a) in IMMUTABLE and place.scope.effects(a).total for a in call.args)
+    scope = place.before(index)
+    return all(scope.type_of(a) in IMMUTABLE and scope.effects(a).total for a in call.args)
 
 
 @block(
@@ -279,10 +280,10 @@ def _is_print(s: ast.stmt, place: Place) -> bool:
 def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [
         s
-        for s in body
+        for i, s in enumerate(body)
         if not (
             (isinstance(s, ast.Pass) and len(body) > 1)
-            or (isinstance(s, ast.Expr) and place.scope.effects(s.value).total)
+            or (isinstance(s, ast.Expr) and place.before(i).effects(s.value).total)
         )
     ]
     return kept if len(kept) != len(body) else None
@@ -297,7 +298,7 @@ def drop_messages(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if not isinstance(s, ast.Raise) or not isinstance(s.exc, ast.Call):
             continue
         builtin = isinstance(s.exc.func, ast.Name) and s.exc.func.id.endswith(("Error", "Exception"))
-        if builtin and not s.exc.keywords and all(place.scope.effects(a).total for a in s.exc.args):
+        if builtin and not s.exc.keywords and all(place.before(i).effects(a).total for a in s.exc.args):
             new = clone(s)
             new.exc, new.cause = s.exc.func, None
             return [*body[:i], new, *body[i + 1 :]]

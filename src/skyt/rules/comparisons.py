@@ -198,3 +198,31 @@ def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | No
         values.append(compare(clone(left), type(op), clone(right)))
         left = right
     return ast.BoolOp(op=ast.And(), values=values)
+
+
+@expression(
+    ast.Compare,
+    needs="operands of type int",
+    sound="adding the same constant to both sides keeps an order of integers",
+)
+def add_constant(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`i < n - 1` is `i + 1 < n`."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt):
+        return None
+    left, right = node.left, node.comparators[0]
+    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
+        return None
+    if (number_of := _subtracted(right)) is not None and int_value(left) is None:
+        whole, constant = number_of
+        return compare(ast.BinOp(left=left, op=ast.Add(), right=constant), ast.Lt, whole)
+    if (number_of := _subtracted(left)) is not None and int_value(right) is None:
+        whole, constant = number_of
+        return compare(whole, ast.Lt, ast.BinOp(left=right, op=ast.Add(), right=constant))
+    return None
+
+
+def _subtracted(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """(x, k) of `x - k` with a positive constant."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and (int_value(node.right) or 0) > 0:
+        return node.left, node.right
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
 from skyt.rules.effects import disturbs
 from skyt.rules.registry import Place, block
@@ -14,12 +15,13 @@ from skyt.rules.syntax import (
     int_value,
     load,
     mentions,
+    number,
     own_breaks,
     read_names,
     stored_names,
     substitute,
 )
-from skyt.rules.trees import clone, same
+from skyt.rules.trees import clone, same, walk
 from skyt.rules.types import is_int
 
 
@@ -103,6 +105,8 @@ def _limit(test: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return None
     left, op, right = test.left, test.ops[0], test.comparators[0]
+    if (offset := _offset(left, name)) and is_int(scope.type_of(right)):  # i + 1 < n
+        left, right = load(name), ast.BinOp(left=right, op=ast.Sub(), right=number(offset))
     if not same(left, load(name)) or not is_int(scope.type_of(right)):
         return _square_limit(test, name, scope)
     if isinstance(op, ast.Lt):
@@ -177,4 +181,49 @@ def skip_idle_round(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             new = clone(s)
             new.iter = call("range", ast.Constant(value=start + 1), made.args[1])
             return replaced(body, i, new)
+    return None
+
+
+@block(
+    needs="an int loop variable that is only used in indices, not assigned, dead after the loop; constants "
+    "for the start and for the offsets",
+    sound="counting from 1 and looking at i - 1 is counting from 0 and looking at i",
+)
+def shift_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i in range(1, n): … x[i - 1] … x[i]` is `for i in range(n - 1): … x[i] … x[i + 1]`."""
+    for k, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+            continue
+        name, args = s.target.id, s.iter.args
+        if place.scope.builtin(s.iter.func) != "range" or len(args) != 2 or s.iter.keywords:
+            continue
+        start = int_value(args[0])
+        if start is None or start <= 0 or name in place.live_at(s) or not private(name, place):
+            continue
+        if any(name in stored_names(x) for x in s.body) or not is_int(place.scope.type_of(args[1])):
+            continue
+        indices = [n.slice for n in walk(s.body) if isinstance(n, ast.Subscript)]
+        offsets = [o for o in (_offset(n, name) for n in indices) if o is not None]
+        if not offsets or len(offsets) != count_reads(s.body, name):
+            continue
+        by = min(start, -min(offsets))
+        if by <= 0:
+            continue
+        new, fresh = clone(s), place.context.name(name.rstrip("0123456789_") or "i")
+        stop = ast.BinOp(left=args[1], op=ast.Sub(), right=number(by))
+        new.target = ast.Name(id=fresh, ctx=ast.Store())
+        new.iter = call("range", *([number(start - by)] if start > by else []), stop)
+        moved = ast.BinOp(left=load(fresh), op=ast.Add(), right=number(by))
+        new.body = [substitute(x, {name: moved}) for x in new.body]
+        return replaced(body, k, new)
+    return None
+
+
+def _offset(node: ast.expr, name: str) -> int | None:
+    """k of `name + k`."""
+    if isinstance(node, ast.Name) and node.id == name:
+        return 0
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and same(node.left, load(name)):
+        value = int_value(node.right)
+        return None if value is None else value if isinstance(node.op, ast.Add) else -value
     return None

@@ -6,8 +6,10 @@ import ast
 
 from skyt.rules.context import Context
 from skyt.rules.registry import module
-from skyt.rules.syntax import read_names, rename, stored_names
-from skyt.rules.trees import in_order, walk
+from skyt.rules.syntax import count_reads, load, read_names, rename, stored_names
+from skyt.rules.trees import NESTED, in_order, walk
+
+NESTED_OR_REBINDING = (*NESTED, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom)
 
 
 @module(
@@ -37,6 +39,62 @@ def hoist_function(context: Context) -> bool:
             s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
             tree.body.append(inner)
             context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
+            return True
+    return False
+
+
+@module(
+    needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
+    "around it",
+    sound="what it reads when it is called is what is passed when it is called",
+)
+def lift_function(context: Context) -> bool:
+    """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
+    for outer in context.tree.body:
+        if not isinstance(outer, ast.FunctionDef):
+            continue
+        parameters = [a.arg for a in outer.args.args]
+        for inner in outer.body:
+            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+                continue
+            if any(isinstance(n, NESTED_OR_REBINDING) and n is not inner for n in walk(inner)):
+                continue
+            a = inner.args
+            if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+                continue
+            free = read_names(inner) - bound_names(inner)
+            wanted = [p for p in parameters if p in free]
+            if not wanted or (free & bound_names(outer)) - {*wanted, inner.name}:
+                continue
+            calls = [
+                n
+                for n in walk(outer)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner.name
+            ]
+            plain = all(len(c.args) == len(a.args) and not c.keywords for c in calls)
+            if not plain or count_reads(outer, inner.name) != len(calls) or _hidden(outer, inner, wanted):
+                continue
+            a.args += [ast.arg(arg=p) for p in wanted]
+            for c in calls:
+                c.args += [load(p) for p in wanted]
+            context.record("lift-function", f"def {inner.name}", f"def {inner.name}(…, {', '.join(wanted)})")
+            return True
+    return False
+
+
+def _hidden(outer: ast.FunctionDef, inner: ast.FunctionDef, wanted: list[str]) -> bool:
+    """Whether some other scope inside the outer function gives one of the names another meaning."""
+    for n in walk(outer):
+        if n is inner or n is outer:
+            continue
+        if isinstance(n, ast.FunctionDef | ast.Lambda):
+            if any(isinstance(x, ast.arg) and x.arg in wanted for x in walk(n)):
+                return True
+            if isinstance(n, ast.FunctionDef) and bound_names(n) & {*wanted, inner.name}:
+                return True
+        elif (isinstance(n, ast.comprehension) and stored_names(n.target) & {*wanted, inner.name}) or (
+            isinstance(n, ast.Name) and n.id == inner.name and not isinstance(n.ctx, ast.Load)
+        ):
             return True
     return False
 

@@ -174,7 +174,7 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
         divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
         found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
-        if kind(scope.type_of(node)) in {"list", "tuple"}:
+        if kind(scope.type_of(node)) in {"list", "tuple", "set"}:
             found.heap_reads |= {root(node.left), root(node.right)}
     elif isinstance(node, ast.Compare):
         _add_compare(node, scope, found)

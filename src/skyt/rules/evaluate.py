@@ -45,6 +45,16 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 TEXT_METHODS = frozenset({"lower", "upper", "strip", "isalnum", "isalpha", "isdigit", "replace"})
 
 
+class Opaque:
+    """An element of which nothing is known: it can be passed on, and nothing else."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise GiveUpError
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __hash__ = __len__ = __iter__ = __getitem__ = __add__ = __radd__ = __index__ = __str__ = _refuse
+
+
 class GiveUpError(Exception):
     """Something the interpreter does not know, or that would raise."""
 
@@ -86,6 +96,7 @@ class _Machine:
     def __init__(self, variables: dict[str, Any]) -> None:
         self.variables = variables
         self.fuel = FUEL
+        self.made: list[Any] = []  # containers that nobody outside can see
 
     def _burn(self) -> None:
         self.fuel -= 1
@@ -118,6 +129,8 @@ class _Machine:
                 self._store(s.target, item)
                 if self._round(s.body):
                     break
+        elif isinstance(s, ast.Expr) and isinstance(s.value, ast.Call):
+            self._change(s.value)
         elif isinstance(s, ast.Break):
             raise _BreakError
         elif isinstance(s, ast.Continue):
@@ -135,9 +148,34 @@ class _Machine:
             pass
         return False
 
+    def _change(self, node: ast.Call) -> None:
+        """`x.append(v)` or `x.add(v)` on a container that was made here."""
+        function = node.func
+        if not (isinstance(function, ast.Attribute) and len(node.args) == 1 and not node.keywords):
+            raise GiveUpError
+        whole, item = self.value(function.value), self.value(node.args[0])
+        if not any(whole is x for x in self.made) or isinstance(item, list | set | dict):
+            raise GiveUpError
+        if isinstance(whole, list) and function.attr == "append":
+            whole.append(item)
+        elif isinstance(whole, set) and function.attr == "add":
+            whole.add(item)
+        else:
+            raise GiveUpError
+
+    def _make(self, container: Any) -> Any:
+        self.made.append(container)
+        return container
+
     def _store(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
             self.variables[target.id] = value
+        elif isinstance(target, ast.Subscript):
+            whole, key = self.value(target.value), self.value(target.slice)
+            plain = type(key) in (int, str) and not isinstance(value, list | set | dict)
+            if not (isinstance(whole, dict) and plain and any(whole is x for x in self.made)):
+                raise GiveUpError
+            whole[key] = value
         elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
             for item, part in zip(target.elts, value, strict=True):
                 self._store(item, part)
@@ -180,17 +218,38 @@ class _Machine:
             return self.value(node.body if self.value(node.test) else node.orelse)
         if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
             return tuple(self.value(e) for e in node.elts)
-        if isinstance(node, ast.List) and not node.elts:
-            return []
+        if isinstance(node, ast.List) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            return self._make([self.value(e) for e in node.elts])
+        if isinstance(node, ast.Dict) and not node.keys:
+            return self._make({})
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
+            return self._make(self._comprehension(node))
         if isinstance(node, ast.Subscript):
             return self._subscript(node)
         if isinstance(node, ast.Call) and not node.keywords:
             return self._call(node)
         raise GiveUpError
 
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
+        g, found = node.generators[0], list[Any]()
+        items = self.value(g.iter)
+        if not isinstance(items, range | str | list | tuple) or g.is_async:
+            raise GiveUpError
+        outer = self.variables
+        self.variables = dict(outer)
+        for item in list(items):
+            self._burn()
+            self._store(g.target, item)
+            if all(self.value(c) for c in g.ifs):
+                found.append(self.value(node.elt))
+        self.variables = outer
+        return found
+
     def _binary(self, node: ast.BinOp) -> Any:
         a, b = self.value(node.left), self.value(node.right)
         texts = type(a) is str and type(b) is str and isinstance(node.op, ast.Add)
+        if type(a) is list and type(b) is list and isinstance(node.op, ast.Add):
+            return self._make(a + b)
         if not texts and not (type(a) is int and type(b) is int):
             raise GiveUpError
         return BINARY[type(node.op)](a, b)
@@ -224,6 +283,19 @@ class _Machine:
             name = node.func.id
             if name == "len" and isinstance(args[0], str | list | tuple | range):
                 return len(args[0])
+            if name in {"set", "dict", "list"} and not args:
+                return self._make({"set": set, "dict": dict, "list": list}[name]())
+            if (
+                name == "sum"
+                and len(args) == 1
+                and type(args[0]) is list
+                and all(type(a) is int for a in args[0])
+            ):
+                return sum(args[0])
+            if name == "enumerate" and len(args) == 1 and isinstance(args[0], str | list):
+                return list(enumerate(args[0]))
+            if name == "str" and len(args) == 1 and type(args[0]) in (int, str):
+                return str(args[0])
             if name == "range" and all(type(a) is int for a in args):
                 return range(*args)
             if name in {"abs", "min", "max", "int", "bool"} and all(type(a) is int for a in args):
@@ -232,6 +304,8 @@ class _Machine:
             if ast.unparse(node.func) == "math.isqrt" and type(args[0]) is int:
                 return math.isqrt(args[0])
             owner = self.value(node.func.value)
+            if type(owner) is str and node.func.attr == "join" and len(args) == 1:
+                return owner.join(args[0])
             if type(owner) is str and node.func.attr in TEXT_METHODS:
                 return getattr(owner, node.func.attr)(*args)
         raise GiveUpError

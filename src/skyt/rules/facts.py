@@ -24,6 +24,7 @@ class Parameter:
     min: int | None = None
     max: int | None = None
     ascii: bool = False
+    nonempty: bool = False  # a str or list that has at least one element
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,23 @@ class Facts:
         """The facts without bounds on the parameters of these methods (`__init__` is the constructor)."""
         if not names & {"__init__", *self.methods}:
             return self
-        free = {
-            n: tuple(replace(p, min=None, max=None) for p in ps)
-            for n, ps in self.methods.items()
-            if n in names
-        }
-        parameters = self.parameters
-        if "__init__" in names:
-            parameters = tuple(replace(p, min=None, max=None) for p in parameters)
-        return replace(self, parameters=parameters, methods={**self.methods, **free})
+        free = {n: tuple(map(_unbounded, ps)) for n, ps in self.methods.items() if n in names}
+        kept = self.unbounded() if "__init__" in names else self
+        return replace(kept, methods={**self.methods, **free})
+
+    def unbounded(self) -> Facts:
+        """The facts without bounds on the parameters of the function or constructor."""
+        return replace(self, parameters=tuple(map(_unbounded, self.parameters)))
 
     def of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a public function or method (`__init__` is the constructor)."""
         if self.kind == "class":
             return self.parameters if function == "__init__" else self.methods.get(function, ())
         return self.parameters if function == self.name else ()
+
+
+def _unbounded(parameter: Parameter) -> Parameter:
+    return replace(parameter, min=None, max=None, nonempty=False)
 
 
 def _parameters(facts: dict[str, ParameterFacts]) -> tuple[Parameter, ...]:
@@ -106,6 +109,7 @@ def _parameter(name: str, fact: ParameterFacts) -> Parameter:
         min=int(fact.min) if whole and fact.min is not None else None,
         max=int(fact.max) if whole and fact.max is not None else None,
         ascii=fact.alphabet is not None and fact.alphabet.isascii(),
+        nonempty=fact.type in {"str", "list"} and fact.min_length > 0,
     )
 
 

@@ -7,11 +7,11 @@ import ast
 from typing import Any
 
 from skyt.rules.branches import replaced
-from skyt.rules.evaluate import GiveUpError, returned
+from skyt.rules.evaluate import GiveUpError, Opaque, returned
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import compare, count_reads, int_value, load, number, stored_names, substitute
-from skyt.rules.trees import clone
+from skyt.rules.trees import clone, same
 from skyt.rules.types import is_int, is_str, kind
 
 FEW = 4
@@ -30,6 +30,9 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
         t = scope.type_of(test.operand)
         if is_str(t) or kind(t) == "list":
             return test.operand.id, ["" if is_str(t) else []]
+    short = _short_list(test, scope)
+    if short is not None:
+        return short
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)):
         return None
     name, op, right = test.left.id, test.ops[0], test.comparators[0]
@@ -46,6 +49,21 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
         if low is not None and limit - FEW <= low < limit:
             return name, list(range(low, limit))
     return None
+
+
+def _short_list(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
+    """`len(x) < 2`: no element, or one of which nothing is known."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Lt)):
+        return None
+    limit, length = int_value(test.comparators[0]), test.left
+    if limit is None or not 1 <= limit <= 2:
+        return None
+    if not (isinstance(length, ast.Call) and scope.builtin(length.func) == "len" and len(length.args) == 1):
+        return None
+    whole = length.args[0]
+    if not isinstance(whole, ast.Name) or kind(scope.type_of(whole)) != "list":
+        return None
+    return whole.id, [[Opaque() for _ in range(k)] for k in range(limit)]
 
 
 def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> bool:
@@ -69,7 +87,7 @@ def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
         found = _values(s.test, place.before(i))
         if found is None or not _parameter(found[0], body, i, place):
             continue
-        if all(_agree(value, body[i + 1 :], found[0], v) for v in found[1]):
+        if all(_agree(value, body[i + 1 :], found[0], v, place.scope) for v in found[1]):
             return replaced(body, i)
     return None
 
@@ -87,21 +105,58 @@ def drop_redundant_condition(body: list[ast.stmt], place: Place) -> list[ast.stm
         if not (is_str(t) or kind(t) == "list") or not _parameter(name, body, i, place):
             continue
         rest, empty = body[i + 1 :], "" if is_str(t) else list[Any]()
-        if _same_result([*s.body, *rest], rest, {name: empty}):
+        if _same_result([*s.body, *rest], rest, {name: empty}, place.scope):
             return [*body[:i], *s.body, *rest]
     return None
 
 
-def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]) -> bool:
+def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any], scope: Scope) -> bool:
     try:
         first, second = returned(a, variables), returned(b, variables)
     except GiveUpError:
         return False
-    return type(first) is type(second) and type(first) in (int, bool, str, type(None)) and first == second
+    if type(first) is not type(second):
+        return False
+    if type(first) in (list, dict):  # a new one each time, or the argument itself
+        return values_shared(scope) and repr(first) == repr(second)
+    return type(first) in (int, bool, str, type(None)) and bool(first == second)
 
 
-def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any) -> bool:
-    return _same_result([ast.Return(value=value)], rest, {name: argument})
+def values_shared(scope: Scope) -> bool:
+    """Whether nobody in the program changes what is not its own: two names for one list do no harm then."""
+    program = scope.program
+    return program.facts.kind != "class" and not set(program.by_name) - program.pure
+
+
+def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scope: Scope) -> bool:
+    return _same_result([ast.Return(value=value)], rest, {name: argument}, scope)
+
+
+@block(
+    needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
+    "own objects",
+    sound="an empty str or list has the value of the literal",
+)
+def return_empty(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if not s: return s` is `if not s: return ""`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
+            continue
+        scope, t = place.before(i), place.scope.type_of(s.value)
+        if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
+            continue
+        if is_str(t):
+            return replaced(body, i, ast.Return(value=ast.Constant(value="")))
+        if values_shared(scope):
+            return replaced(body, i, ast.Return(value=ast.List(elts=[], ctx=ast.Load())))
+    return None
+
+
+def _known_empty(node: ast.expr, scope: Scope) -> bool:
+    return any(
+        isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not) and same(c.operand, node)
+        for c in scope.known
+    )
 
 
 @block(

@@ -13,6 +13,7 @@ from skyt.rules.registry import module
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import assign, blocks, count_reads, load, read_names, rename, returns, substitute
 from skyt.rules.trees import NESTED, clone, text, walk
+from skyt.rules.types import SIZED, is_str, kind
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
 
@@ -27,14 +28,12 @@ def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
     its end."""
     program = context.program
-    if all(info.public for info in program.functions.values()):
-        return False
     for info in list(program.functions.values()):
-        if info.public or not _inlinable(info, context):
+        if not _inlinable(info, context):
             continue
         key = _key(info)
         calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
-        if not calls or _mentions(context.tree, info) != len(calls):
+        if not calls or (not info.public and _mentions(context.tree, info) != len(calls)):
             continue
         grown = sum(1 for _ in walk(info.node)) * (len(calls) - 1)
         if grown > MAX_INLINED:
@@ -45,7 +44,8 @@ def inline_function(context: Context) -> bool:
             before = text(owner.node.body)
             if _inline_call(owner, call, info, context):
                 context.record("inline-function", before, text(owner.node.body))
-                _drop_if_unused(context, info, key)
+                if not info.public:
+                    _drop_if_unused(context, info, key)
                 return True
     return False
 
@@ -56,9 +56,14 @@ def _key(info: FunctionInfo) -> str:
 
 def _inlinable(info: FunctionInfo, context: Context) -> bool:
     node = info.node
-    if info.public or not info.simple_arguments or node.decorator_list or node.args.defaults:
+    if not info.simple_arguments or node.decorator_list or node.args.defaults:
         return False
-    if info.owner is not None and (node.name.startswith("__") or node.name in context.facts.public):
+    if info.public or node.name in context.facts.public:  # stays, but a call may show what it returns
+        only = info.owner is not None and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
+        calls = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) for n in walk(node))
+        if not only or calls or node.name.startswith("__"):
+            return False
+    elif info.owner is not None and node.name.startswith("__"):
         return False
     if info.owner is None and node not in context.tree.body:
         return False
@@ -213,7 +218,7 @@ def _fit(
     last = body[-1]
     straight = not exits or (len(exits) == 1 and exits[0] is last)
     if not straight:
-        return None
+        return _fit_branches(statement, call, body, prologue, scope, context)
     result: ast.expr = ast.Constant(value=None)
     inner = body
     if isinstance(last, ast.Return):
@@ -221,8 +226,18 @@ def _fit(
     if isinstance(statement, ast.Expr) and statement.value is call:
         tail: list[ast.stmt] = [] if isinstance(result, ast.Constant | ast.Name) else [ast.Expr(value=result)]
         return [*prologue, *inner, *tail]
-    head = head_of(statement)
-    if head is None:
+    placed = _with_name(statement, call, scope, context)
+    if placed is None:
+        return None
+    name, new = placed
+    return [*prologue, *inner, assign(name, result), new]
+
+
+def _with_name(
+    statement: ast.stmt, call: ast.Call, scope: Scope, context: Context
+) -> tuple[str, ast.stmt] | None:
+    """(name, the statement with the name for the call) if the call can be made before the statement."""
+    if head_of(statement) is None:
         return None
     name = context.name("r")
     new = _ReplaceCall(call, load(name)).visit(clone(statement))
@@ -230,9 +245,60 @@ def _fit(
     before: list[ast.expr] = []
     if placed is None or find_use(placed, name, before) != "once":
         return None
-    if not all(scope.effects(b).total and not scope.effects(b).heap_reads for b in before):
+    if not all(_unaffected(b, scope) for b in before):
         return None
-    return [*prologue, *inner, assign(name, result), new]
+    return name, new
+
+
+def _unaffected(node: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating this before or after the helper is the same: it reads locals or finds a method."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        t = scope.type_of(node.value)
+        if is_str(t) or kind(t) in SIZED:
+            return True
+    seen = scope.effects(node)
+    return seen.total and not seen.heap_reads
+
+
+def _fit_branches(
+    statement: ast.stmt,
+    call: ast.Call,
+    body: list[ast.stmt],
+    prologue: list[ast.stmt],
+    scope: Scope,
+    context: Context,
+) -> list[ast.stmt] | None:
+    """A helper that returns at the ends of its branches: every return becomes an assignment."""
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        return None
+    placed = _with_name(statement, call, scope, context)
+    if placed is None:
+        return None
+    name, new = placed
+    inner = _assigning(body, name)
+    return None if inner is None else [*prologue, *inner, new]
+
+
+def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
+    """The block with `name = value` for `return value`; None if a return stands inside a loop or the like."""
+    for i, s in enumerate(body):
+        if isinstance(s, ast.Return):
+            return [*body[:i], assign(name, s.value or ast.Constant(value=None))]
+        if not _returns([s]):
+            continue
+        if not isinstance(s, ast.If):
+            return None
+        rest = body[i + 1 :]
+        if returns(s.body):
+            then, other = _assigning(s.body, name), _assigning([*s.orelse, *rest], name)
+        elif s.orelse and returns(s.orelse):
+            then, other = _assigning([*s.body, *rest], name), _assigning(s.orelse, name)
+        else:
+            return None
+        if then is None or other is None:
+            return None
+        return [*body[:i], ast.If(test=s.test, body=then, orelse=other)]
+    return [*body, assign(name, ast.Constant(value=None))]
 
 
 def _is_final(statement: ast.stmt, function: ast.FunctionDef) -> bool:

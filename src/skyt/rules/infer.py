@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from skyt.rules.types import ANY, Type, element, is_int, is_number, is_str, join, kind
 
 Env = Mapping[str, Type]
+SET_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 
 
 STR_TO_STR = frozenset(
@@ -172,6 +173,8 @@ class Inference:
                 return "str"
             if isinstance(a, tuple) and isinstance(b, tuple) and a[0] == b[0] and a[0] in {"list", "tuple"}:
                 return join(a, b)
+        if isinstance(op, SET_OPERATORS) and kind(a) == kind(b) == "set":
+            return join(a, b)
         if isinstance(op, ast.Mult):
             if is_str(a) and is_int(b):
                 return "str"
@@ -253,6 +256,11 @@ class Inference:
             return ("iter", ("pair", "int", element(first)))
         if name == "zip" and len(args) == 2:
             return ("iter", ("pair", element(first), element(self.of(args[1], env))))
+        if name == "divmod" and len(args) == 2:
+            second = self.of(args[1], env)
+            if first is None or second is None:
+                return None
+            return ("pair", "int", "int") if is_int(first) and is_int(second) else ANY
         if name == "abs":
             return first if first in {"int", "float", None} else ANY
         if name == "sum" and len(args) == 1:

@@ -129,6 +129,58 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
 
 
 @block(
+    needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
+    "is evaluated there before the use commutes with each value",
+    sound="the statement runs after whichever branch was taken, with that branch's value",
+)
+def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if c: t = a` `else: t = b` `f(t)` is `if c: f(a)` `else: f(b)`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if not (isinstance(s, ast.If) and s.orelse) or isinstance(t, (*LOOPS, *NESTED, ast.If)):
+            continue
+        leaves = _last_assignments(s)
+        if leaves is None or len(leaves) > 4 or size(t) * len(leaves) > 120:
+            continue
+        name = simple_target(leaves[0])
+        if name is None or not private(name, place) or any(simple_target(x) != name for x in leaves):
+            continue
+        if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
+            continue
+        anywhere = Scope(place.scope.program, place.scope.info)
+        if all(_fits(t, name, x.value, anywhere) for x in leaves):  # type: ignore[attr-defined]
+            new = clone(s)
+            _append_to_branches(new, t, name)
+            return [*body[:i], new, *body[i + 2 :]]
+    return None
+
+
+def _last_assignments(s: ast.If) -> list[ast.stmt] | None:
+    """The statements that end the branches, if there is always one."""
+    found: list[ast.stmt] = []
+    for inner in (s.body, s.orelse):
+        if not inner:
+            return None
+        last = inner[-1]
+        if isinstance(last, ast.If):
+            below = _last_assignments(last)
+            if below is None:
+                return None
+            found += below
+        else:
+            found.append(last)
+    return found
+
+
+def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
+    for inner in (s.body, s.orelse):
+        last = inner[-1]
+        if isinstance(last, ast.If):
+            _append_to_branches(last, t, name)
+        else:
+            inner[-1] = substitute(clone(t), {name: last.value})  # type: ignore[attr-defined]
+
+
+@block(
     needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
     "reads changes "
     "before the last use; for several uses: a small value of immutable type, or a plain name",
@@ -145,7 +197,7 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
         if not isinstance(s, ast.Assign):
             continue
         census = place.context.census(info.node)
-        if len(info.assigned.get(name, ())) != 1 and census.stores[name] != 1:
+        if census.stores[name] != 1:
             continue
         rest, value = body[i + 1 :], s.value
         uses = census.reads[name]
@@ -157,7 +209,7 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             continue
         if seen.raises and not (rest and _uses_first(rest[0], name, value, scope)):
             continue
-        if _undisturbed(rest, name, seen, scope):
+        if undisturbed(rest, name, seen, scope):
             new = [substitute(clone(t), {name: value}) for t in rest]
             return [*body[:i], *new]
     return None
@@ -200,7 +252,7 @@ def _uses_first(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     return found == "once" and all(scope.effects(b).total for b in before)
 
 
-def _undisturbed(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope) -> bool:
+def undisturbed(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope) -> bool:
     return _scan(rest, name, seen, scope, False) is not None
 
 

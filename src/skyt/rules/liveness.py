@@ -38,7 +38,7 @@ class Liveness:
 
     def _block(self, body: Sequence[ast.stmt], out: Names, on_break: Names, on_continue: Names) -> Names:
         for s in reversed(body):
-            self.after[id(s)] = out
+            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out
             out = self._statement(s, out, on_break, on_continue)
             self.before[id(s)] = out
         return out

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import ast
 
+from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
 from skyt.rules.effects import Effects, disturbs
 from skyt.rules.registry import Place, block
-from skyt.rules.syntax import LOOPS, blocks, count_reads, int_value, is_true, load, own_breaks, stored_names
+from skyt.rules.syntax import (
+    LOOPS,
+    blocks,
+    call,
+    count_reads,
+    int_value,
+    is_true,
+    load,
+    number,
+    own_breaks,
+    stored_names,
+    substitute,
+)
 from skyt.rules.trees import NESTED, clone, same, walk
 from skyt.rules.types import is_str, kind
 
@@ -81,11 +94,11 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     sound="the elements come in the order of their indices",
 )
 def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`."""
+    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from 1 on it is `for c in s[1:]`."""
     for k, s in enumerate(body):
         if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
             continue
-        index, source = s.target.id, _range_of_len(s.iter)
+        index, (source, start) = s.target.id, _range_of_len(s.iter)
         if source is None or index in place.live_at(s) or source.id in stored_names(s):
             continue
         t = place.scope.type_of(source)
@@ -104,27 +117,72 @@ def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
             continue
         new = clone(s)
         element = place.context.name("c")
-        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), clone(source)
+        whole: ast.expr = clone(source)
+        if start == BACKWARDS:
+            whole = backwards(whole)
+        elif start:
+            part = ast.Slice(lower=number(start), upper=None, step=None)
+            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
+        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
         new.body = [_Lookup(lookup, element).visit(x) for x in new.body]
         return replaced(body, k, new)
     return None
 
 
-def _range_of_len(node: ast.Call) -> ast.Name | None:
-    if not (isinstance(node.func, ast.Name) and node.func.id == "range"):
-        return None
-    args = node.args[1:] if len(node.args) == 2 and int_value(node.args[0]) == 0 else node.args
-    if len(args) != 1:
-        return None
-    inner = args[0]
+def _range_of_len(node: ast.Call) -> tuple[ast.Name | None, int]:
+    """(s, k) of `range(k, len(s))`; (s, BACKWARDS) of `range(len(s) - 1, -1, -1)`."""
+    if not (isinstance(node.func, ast.Name) and node.func.id == "range" and len(node.args) in (1, 2, 3)):
+        return None, 0
+    if len(node.args) == 3:
+        first = node.args[0]
+        if [int_value(a) for a in node.args[1:]] != [-1, -1] or not isinstance(first, ast.BinOp):
+            return None, 0
+        last = isinstance(first.op, ast.Sub) and int_value(first.right) == 1
+        return (_range_of_len(call("range", first.left))[0] if last else None), BACKWARDS
+    start, inner = int_value(node.args[0]) if len(node.args) == 2 else 0, node.args[-1]
     if (
-        isinstance(inner, ast.Call)
+        start is not None
+        and start >= 0
+        and isinstance(inner, ast.Call)
         and isinstance(inner.func, ast.Name)
         and inner.func.id == "len"
         and len(inner.args) == 1
         and isinstance(inner.args[0], ast.Name)
     ):
-        return inner.args[0]
+        return inner.args[0], start
+    return None, 0
+
+
+BACKWARDS = -1
+
+
+def backwards(node: ast.expr) -> ast.expr:
+    step = ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))
+    return ast.Subscript(value=node, slice=ast.Slice(lower=None, upper=None, step=step), ctx=ast.Load())
+
+
+@block(
+    needs="a str, or a list under a plain name that the body does not change",
+    sound="`reversed` gives the elements of the slice with step -1, in the same order",
+)
+def loop_over_reversed(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for c in reversed(s)` is `for c in s[::-1]`."""
+    scope = place.scope
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and len(s.iter.args) == 1):
+            continue
+        if scope.builtin(s.iter.func) != "reversed" or s.iter.keywords:
+            continue
+        source = s.iter.args[0]
+        t = scope.type_of(source)
+        if not is_str(t):
+            if kind(t) != "list" or not isinstance(source, ast.Name):
+                continue
+            if disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
+                continue
+        new = clone(s)
+        new.iter = backwards(source)
+        return replaced(body, i, new)
     return None
 
 
@@ -154,4 +212,42 @@ def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         new = clone(s)
         new.target, new.iter = second, made.args[0]
         return replaced(body, i, new)
+    return None
+
+
+@block(
+    needs="a str or list under a plain name that the body does not change; a variable for the element that "
+    "is neither assigned nor read after the loop",
+    sound="the element that comes with an index is the one at that index",
+)
+def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i, x in enumerate(s): … x …` is `for i in range(len(s)): … s[i] …`."""
+    scope = place.scope
+    for k, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
+            continue
+        index, element = s.target.elts
+        made = s.iter
+        if not (
+            isinstance(made, ast.Call) and scope.builtin(made.func) == "enumerate" and len(made.args) == 1
+        ):
+            continue
+        source = made.args[0]
+        if made.keywords or not all(isinstance(n, ast.Name) for n in (index, element, source)):
+            continue
+        i, x, whole = index.id, element.id, source.id  # type: ignore[attr-defined]
+        t = scope.type_of(source)
+        if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
+            continue
+        if not private(x, place) or {i, x, whole} & {n for inner in s.body for n in stored_names(inner)}:
+            continue
+        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={whole}), scope):
+            continue
+        if scope.builtin(load("range")) != "range" or scope.builtin(load("len")) != "len":
+            continue
+        lookup = ast.Subscript(value=load(whole), slice=load(i), ctx=ast.Load())
+        new = clone(s)
+        new.target, new.iter = clone(index), call("range", call("len", source))
+        new.body = [substitute(inner, {x: lookup}) for inner in new.body]
+        return replaced(body, k, new)
     return None

@@ -5,23 +5,40 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.rules.effects import conflict
+from skyt.rules.effects import conflict, mutates_receiver
 from skyt.rules.registry import Place, block
 from skyt.rules.trees import in_order
+from skyt.rules.vocabulary import MUTATORS
 
 
 @block(
-    needs="neighbouring assignments of pure values, neither of which reads or writes what the other "
-    "writes, and of "
-    "which not both may raise",
+    needs="neighbouring assignments of pure values, or changes to containers, neither of which reads or "
+    "writes what the other writes, and of which not both may raise",
     sound="two computations that do not touch each other's data can be done in either order",
 )
 def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """By the shape of the value, then by where the variable is first read."""
     for i, (s, t) in enumerate(pairwise(body)):
-        if _target(s) is None or _target(t) is None:
+        if _target(s) is None or _target(t) is None or type(s) is not type(t):
             continue
         if not _before(t, s, place):
+            continue
+        scope = place.before(i)
+        first, second = scope.effects(s), scope.effects(t)
+        if not (first.other or second.other) and not conflict(first, second, scope):
+            return [*body[:i], t, s, *body[i + 2 :]]
+    return None
+
+
+@block(
+    needs="an assignment, and a condition behind it, neither of which reads or writes what the other writes, "
+    "and of which not both may raise or leave",
+    sound="two computations that do not touch each other's data can be done in either order",
+)
+def conditions_first(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`k = k + 1; if c: x = y` is `if c: x = y; k = k + 1`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if _target(s) is None or not isinstance(s, ast.Assign) or not isinstance(t, ast.If):
             continue
         scope = place.before(i)
         first, second = scope.effects(s), scope.effects(t)
@@ -36,6 +53,10 @@ def _before(t: ast.stmt, s: ast.stmt, place: Place) -> bool:
 
 
 def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
+    """What a statement assigns, or the container that it changes."""
+    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call):
+        owner = mutates_receiver(s.value)
+        return owner if isinstance(owner, ast.Name | ast.Attribute) else None
     if isinstance(s, ast.Assign) and len(s.targets) == 1:
         target = s.targets[0]
         if isinstance(target, ast.Name):
@@ -47,7 +68,7 @@ def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
 
 def _shape(s: ast.stmt, place: Place) -> str:
     target = _target(s)
-    if target is None or not isinstance(s, ast.Assign):
+    if target is None or not isinstance(s, ast.Assign | ast.Expr):
         return ""
     info = place.scope.info
     arguments = info.arguments if info else []
@@ -58,7 +79,8 @@ def _shape(s: ast.stmt, place: Place) -> str:
         elif isinstance(n, ast.Constant):
             parts.append(repr(n.value))
         elif isinstance(n, ast.Attribute):
-            parts.append("." + (n.attr if n.attr in place.context.facts.public else ""))
+            known = n.attr in place.context.facts.public or n.attr in MUTATORS
+            parts.append("." + (n.attr if known else ""))
         else:
             parts.append(type(n).__name__)
     return " ".join(parts)

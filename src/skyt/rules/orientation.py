@@ -25,7 +25,7 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         return None
     answer = s.body[0].value
     if not (isinstance(answer, ast.Constant) and isinstance(answer.value, bool)):
-        return None
+        return _return_connective(body, s.test, answer, t.value, place)
     test, rest = s.test, t.value
     if is_quantifier(rest.values[-1] if isinstance(rest, ast.BoolOp) else rest):
         return None  # a loop in disguise: see expand-quantifier
@@ -42,6 +42,23 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         joined = ast.BoolOp(op=ast.Or(), values=[*operands(test, ast.Or), *operands(rest, ast.Or)])
         return [*body[:-2], ast.Return(value=joined)]
     return None
+
+
+def _return_connective(
+    body: list[ast.stmt], test: ast.expr, value: ast.expr | None, other: ast.expr, place: Place
+) -> list[ast.stmt] | None:
+    """`if a: return b` `return False` is `return a and b`; with True it is `return not a or b`."""
+    if value is None or not (isinstance(other, ast.Constant) and isinstance(other.value, bool)):
+        return None
+    if place.scope.type_of(test) != "bool" or place.scope.type_of(value) != "bool":
+        return None
+    if is_quantifier(value.values[-1] if isinstance(value, ast.BoolOp) else value):
+        return None
+    if other.value:
+        joined = ast.BoolOp(op=ast.Or(), values=[negate(test), *operands(value, ast.Or)])
+    else:
+        joined = ast.BoolOp(op=ast.And(), values=[*operands(test, ast.And), *operands(value, ast.And)])
+    return [*body[:-2], ast.Return(value=joined)]
 
 
 def is_quantifier(node: ast.expr) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from skyt.rules.trees import children, walk
+from skyt.rules.types import Type, kind
 from skyt.rules.vocabulary import OWNERS
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ def owned_names(info: FunctionInfo) -> Iterator[str]:
     made = [
         name
         for name, values in info.assigned.items()
-        if name not in info.arguments and all(v is not None and _is_fresh(v) for v in values)
+        if name not in info.arguments
+        and all(v is not None and (_is_fresh(v) or _new_list(v, info.env.get(name))) for v in values)
     ]
     if not made:
         return
@@ -40,6 +42,8 @@ def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:
     if isinstance(parent, ast.Subscript):
         return parent.value is node or True
     if isinstance(parent, ast.Call):
+        if isinstance(parent.func, ast.Attribute):  # text.join(pieces)
+            return parent.func.attr == "join" and isinstance(parent.func.value, ast.Constant)
         return isinstance(parent.func, ast.Name) and parent.func.id in OWNERS and node in parent.args
     if isinstance(parent, ast.For | ast.comprehension):
         return parent.iter is node
@@ -63,6 +67,17 @@ def _boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
     if isinstance(parent, ast.BoolOp):
         return _boolean_place(parent, parents)
     return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+
+
+def _new_list(value: ast.expr, t: Type) -> bool:
+    """Whether an expression of type list makes a new one: a slice, a sum, or a method that always does."""
+    if kind(t) != "list":
+        return False
+    if isinstance(value, ast.Subscript):
+        return isinstance(value.slice, ast.Slice)
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Attribute) and value.func.attr in {"split", "splitlines", "copy"}
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Mult)
 
 
 def _is_fresh(value: ast.expr) -> bool:

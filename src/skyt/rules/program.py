@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from skyt.rules.bindings import BINDING, assignments_of, loaded, own_nodes
+from skyt.rules.bindings import BINDING, assignments_of, bound_anywhere, loaded, own_nodes
 from skyt.rules.effects import mutates_receiver, pure_call
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.infer import Inference
@@ -80,7 +80,9 @@ class Program:
             for n in walk_shallow(s)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
-        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(tree))
+        nodes = walk(tree)
+        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes)
+        self.bound = frozenset(bound_anywhere(nodes))
         self._collect()
         self._infer()
         self._ownership()
@@ -241,6 +243,9 @@ class Program:
             self._widen(function.value, (k, last), env)
         elif function.attr in {"extend", "extendleft"}:
             self._widen(function.value, (k, element(last)), env)
+        elif function.attr == "setdefault" and k == "dict" and len(node.args) == 2:
+            key = self.inference.of(node.args[0], env)
+            self._widen(function.value, ("dict", key, last), env)
         elif function.attr in {"setdefault", "update"}:
             self._widen(function.value, ANY, env)
 

@@ -46,6 +46,10 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
         if is_str(owner):
             if function.attr == "join":
                 return not (len(types) == 1 and is_str(_element(types[0])))
+            if function.attr in {"split", "rsplit", "splitlines"}:
+                by = node.args[0] if len(node.args) == 1 else None
+                plain = isinstance(by, ast.Constant) and type(by.value) is str and by.value != ""
+                return bool(node.keywords) or (bool(node.args) and not plain)
             return function.attr not in TOTAL_STR_METHODS or not all(is_str(t) for t in types)
         if kind(owner) == "dict":
             return function.attr not in {"keys", "values", "items"} and not (
@@ -70,6 +74,8 @@ def _element(t: Type) -> Type:
 
 def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
     a, b = scope.type_of(node.left), scope.type_of(node.right)
+    if isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.Sub) and kind(a) == kind(b) == "set":
+        return False
     if isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
         if isinstance(node.op, ast.Add) and (
             (is_str(a) and is_str(b)) or (kind(a) == kind(b) and kind(a) in {"list", "tuple"})

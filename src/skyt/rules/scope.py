@@ -4,6 +4,7 @@ there."""
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 
 from skyt.rules.bounds import EVERYTHING, Interval, interval
@@ -27,6 +28,9 @@ MODULES = frozenset(
         "bisect",
     ]
 )
+
+
+BUILTINS = frozenset(dir(builtins))
 
 
 class Scope:
@@ -70,6 +74,12 @@ class Scope:
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
+
+    def builtin(self, node: ast.expr) -> str:
+        """The name of the builtin that a name means; empty where the program binds the name itself."""
+        if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:
+            return node.id
+        return ""
 
     def is_local(self, name: str) -> bool:
         return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
@@ -116,7 +126,9 @@ class Scope:
         """Whether this lookup surely finds its key."""
         container = node.value
         if kind(self.type_of(container)) in {"list", "deque"} or self.type_of(container) == "str":
-            return int_value(node.slice) in (0, -1) and self.nonempty(container)
+            if int_value(node.slice) in (0, -1):
+                return self.nonempty(container)
+            return self.known != [] and self._within(node.slice, container)
         for c in self.known:
             if not (isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], ast.In)):
                 continue
@@ -129,6 +141,23 @@ class Scope:
                 keys = [k for k in container.keys if k is not None]
                 return all(any(same(k, e) for k in keys) for e in right.elts)
         return False
+
+    def _within(self, index: ast.expr, container: ast.expr) -> bool:
+        """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
+        low = self.interval(index)[0]
+        length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[container], keywords=[])
+        return (
+            low is not None
+            and low >= 0
+            and any(
+                isinstance(c, ast.Compare)
+                and len(c.ops) == 1
+                and isinstance(c.ops[0], ast.Lt)
+                and same(c.left, index)
+                and same(c.comparators[0], length)
+                for c in self.known
+            )
+        )
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""

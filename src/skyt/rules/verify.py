@@ -30,7 +30,7 @@ def verified(context: Context) -> Facts:
         if weaker == facts:
             return facts
         facts = weaker
-    return replace(facts, parameters=tuple(replace(p, min=None, max=None) for p in facts.parameters))
+    return facts.unbounded()
 
 
 def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
@@ -72,5 +72,6 @@ def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:
             least = 0 if least > 0 else None
         if most is not None and (high is None or high > most):
             most = None
-        new.append(replace(parameter, min=least, max=most))
+        full = regular and parameter.nonempty and scope.nonempty(call.args[i])
+        new.append(replace(parameter, min=least, max=most, nonempty=full))
     return replace(facts, parameters=tuple(new))

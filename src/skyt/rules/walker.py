@@ -84,7 +84,8 @@ class Walker:
                 body = inner.with_known(conjuncts(s.test)).without(inner.effects(s.test))
             else:
                 s.iter = self.expr(s.iter, scope, False)
-                body = inner.with_known(_range_facts(s, inner))
+                facts = _range_facts(s, inner)
+                body = inner.with_known(facts).without(inner.effects(s.body)) if facts else inner
             self.block(s, "body", body, in_loop=True, tail=False, loop_tail=True)
             self.block(s, "orelse", inner, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
         elif isinstance(s, NESTED):
@@ -145,6 +146,8 @@ class Walker:
         elif isinstance(node, ast.Lambda):
             bound = Effects(writes={a.arg for a in node.args.args})
             node.body = self.expr(node.body, scope.without(bound), False)
+        elif isinstance(node, ast.FormattedValue):  # the format is not an expression of its own
+            node.value = self.expr(node.value, scope, False)
         elif not isinstance(node, ast.Constant | ast.Name):
             for name, value in ast.iter_fields(node):
                 if isinstance(value, ast.expr):
@@ -202,6 +205,8 @@ def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
         for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
             if bound is not None:
                 found.append(compare(load(argument), op, number(bound)))
+        if parameter.nonempty:
+            found.append(load(argument))
     return found
 
 

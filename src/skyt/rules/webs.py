@@ -7,9 +7,11 @@ import ast
 from skyt.rules.assignments import private, simple_target
 from skyt.rules.branches import replaced
 from skyt.rules.comparisons import binding_order
-from skyt.rules.registry import Place, block
-from skyt.rules.syntax import count_reads, load, read_names, rename, stored_names, substitute
-from skyt.rules.trees import NESTED, clone, walk, walk_shallow
+from skyt.rules.context import Context
+from skyt.rules.liveness import GUARDED
+from skyt.rules.registry import Place, block, module
+from skyt.rules.syntax import count_reads, load, own_breaks, read_names, rename, stored_names, substitute
+from skyt.rules.trees import NESTED, clone, text, walk
 
 
 @block(
@@ -45,29 +47,32 @@ def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
-    needs="a parameter that is assigned once more, at the top of the function",
+    needs="an assignment whose value is not read after its block, to a name that is bound elsewhere too",
     sound="the new value can live under a name of its own",
 )
 def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
     info = place.scope.info
-    if info is None or body is not info.node.body:
+    if info is None:
         return None
     for i, s in enumerate(body):
         name = simple_target(s)
-        if name is None or name not in info.arguments or not private(name, place):
+        if name is None or name in place.live_out or not private(name, place):
             continue
-        stores = sum(
+        here = sum(
             isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-            for n in walk_shallow(body)
+            for n in walk(body[i:])
         )
-        if stores != 1 or any(isinstance(n, NESTED) for n in walk(body)):
+        elsewhere = place.context.census(info.node).stores[name] - here
+        if not elsewhere and name not in info.arguments:
+            continue
+        rest = body[i + 1 :]
+        if own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
             continue
         fresh = place.context.name(name.rstrip("0123456789_") or "t")
         first = clone(s)
         first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
-        rest = [rename(clone(x), {name: fresh}) for x in body[i + 1 :]]
-        return [*body[:i], first, *rest]
+        return [*body[:i], first, *(rename(clone(x), {name: fresh}) for x in rest)]
     return None
 
 
@@ -151,3 +156,31 @@ def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         value = ast.Tuple(elts=[s.value.elts[k] for k in wanted], ctx=ast.Load())
         return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
     return None
+
+
+@module(
+    needs="a parameter or local that is not mentioned again after it was copied, at the top of a function; a "
+    "copy that has no value before",
+    sound="of two names of which only one is used at a time, one is enough",
+)
+def drop_copy(context: Context) -> bool:
+    """`current = n; … current …` is `… n …` when n is not used any more."""
+    for info in context.program.functions.values():
+        body = info.node.body
+        for i, s in enumerate(body):
+            name = simple_target(s)
+            if name is None or not isinstance(s, ast.Assign) or not isinstance(s.value, ast.Name):
+                continue
+            source, rest = s.value.id, body[i + 1 :]
+            if source == name or source not in {*info.arguments, *info.assigned} or name in info.arguments:
+                continue
+            if any(isinstance(n, NESTED) or n.__class__ in GUARDED for n in walk(body)):
+                continue
+            if any(isinstance(n, ast.Name) and n.id == source for n in walk(rest)):
+                continue
+            if any(isinstance(n, ast.Name) and n.id == name for n in walk(body[:i])):
+                continue
+            context.record("drop-copy", text([s, *rest]), "")
+            info.node.body = [*body[:i], *(rename(x, {name: source}) for x in rest)] or [ast.Pass()]
+            return True
+    return False

@@ -68,6 +68,12 @@ EXAMPLES = [
     ),
     # binders
     example(
+        "free-builtin-names",
+        "xs: list[int]",
+        "def f(xs):\n sum = 0\n for max in xs:\n  sum = sum + max * max\n return sum",
+        "def f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]",
+    ),
+    example(
         "own-comprehension-variables",
         "xs: list[int]",
         "def f(xs):\n x = 5\n return [x for x in xs] + [x]",
@@ -119,6 +125,13 @@ EXAMPLES = [
         "def f(n):\n return n < 1",
         "def f(n):\n return n < 1",
         "n: int",
+    ),
+    example(
+        "add-constant",
+        "n: int; m: int",
+        "def f(n, m):\n return n < m - 2",
+        "def f(n, m):\n return n < m - 2",
+        "n: float; m: float",
     ),
     example(
         "strict-when-different",
@@ -190,6 +203,28 @@ EXAMPLES = [
         "def f(n, d):\n return d.get(0, 7)",
         "n: int; d: any",
     ),
+    example(
+        "count-by-get",
+        "s: str",
+        "def f(s):\n d = {}\n e = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n  else:\n   d[c] = 1\n"
+        "  if c not in e:\n   e[c] = 5\n  e[c] += 2\n return [d, e]",
+        "def f(s):\n d = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + d[c]\n  else:\n   d[c] = 1\n"
+        " return d",
+    ),
+    example(
+        "counter-to-loop",
+        "s: str",
+        "import collections\ndef f(s):\n return dict(collections.Counter(s))",
+        "import collections\ndef f(s):\n return collections.Counter(s)['a']",
+    ),
+    example(
+        "default-to-get",
+        "s: str",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n for c in s:\n  d[c] += 2\n"
+        " return dict(d)",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n for c in s:\n"
+        "  d[c] += d['a'] + 1\n return dict(d)",
+    ),
     # arithmetic
     example(
         "linear-form", "n: int", "def f(n):\n return 1 + n + 2", "def f(n):\n return 1 + n + 2", "n: float"
@@ -250,6 +285,12 @@ EXAMPLES = [
         "xs: list[int]",
         "def f(xs):\n r = []\n for x in xs:\n  if x > 1:\n   r.append(x)\n return r",
         "def f(xs):\n r = []\n for x in xs:\n  r.append(len(r))\n return r",
+    ),
+    example(
+        "comprehension-to-loop",
+        "xs: list[int]",
+        "def f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n return 7 // k",
+        "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1",
     ),
     example(
         "generator-argument",
@@ -318,6 +359,12 @@ EXAMPLES = [
         "n: int >= 0",
         "def f(n):\n if n == 1:\n  return 1\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
         "def f(n):\n if n == 1:\n  return 5\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
+    ),
+    example(
+        "return-empty",
+        "xs: list[int]",
+        "def f(xs):\n if xs:\n  return [xs[0]]\n return xs",
+        "def f(xs):\n if len(xs) > 1:\n  return [xs[0]]\n return xs",
     ),
     example(
         "drop-redundant-condition",
@@ -398,8 +445,14 @@ EXAMPLES = [
     example(
         "expand-conditional",
         "n: int",
-        "def f(n):\n return 1 if n < 1 else 2",
-        "def f(n):\n return (1 if n < 1 else 2) + n",
+        "def f(n):\n r = []\n r.append(n + (1 if n < 1 else 2))\n return r[0] if r[0] > 3 else 2",
+        "def f(n):\n return [1][n] + (1 if 5 // (n - 1) < 1 else 2)",
+    ),
+    example(
+        "merge-alternatives",
+        "n: int; m: int",
+        "def f(n, m):\n r = [n]\n if n > 2:\n  if m > 2:\n   r.append(m)\n else:\n  r.append(m)\n return r",
+        "def f(n, m):\n r = [n]\n if n > 2:\n  if m > 2:\n   r.append(m)\n else:\n  r.append(n)\n return r",
     ),
     example(
         "return-condition",
@@ -452,6 +505,12 @@ EXAMPLES = [
         "def f(s):\n t = s.lower()\n if s:\n  t = t.strip()\n return t",
     ),
     example(
+        "drop-copy",
+        "n: int >= 0",
+        "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + k\n return t",
+        "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + n\n return t",
+    ),
+    example(
         "split-parameter",
         "s: str",
         "def f(s):\n s = s.lower()\n return s + s",
@@ -488,6 +547,12 @@ EXAMPLES = [
         "def f(xs):\n k = len(xs)\n return k * k",
         "def f(xs):\n k = len(xs)\n xs.append(1)\n return k * k",
     ),
+    example(
+        "sink-into-branches",
+        "n: int",
+        "def f(n):\n if n > 1:\n  t = n\n elif n < -1:\n  t = 7 // (n + 2)\n else:\n  t = 3\n return t + 1",
+        "def f(n):\n if n > 1:\n  t = n\n else:\n  t = 7 // n\n return [[8][n], t]",
+    ),
     # loops
     example(
         "break-to-return",
@@ -520,6 +585,19 @@ EXAMPLES = [
         "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + i\n return t",
     ),
     example(
+        "enumerate-to-index",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if x > i:\n   t = t * 2 + x\n return t",
+        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if xs.pop() > i:\n   t = t * 2 + x\n return t",
+    ),
+    example(
+        "loop-over-reversed",
+        "xs: list[int]",
+        "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n return t",
+        "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n  if xs[0] > 3:\n"
+        "   xs[0] = x - 1\n return t",
+    ),
+    example(
         "drop-enumerate",
         "s: str",
         "def f(s):\n for i, c in enumerate(s):\n  if c == 'a':\n   return 1\n return 2",
@@ -530,6 +608,12 @@ EXAMPLES = [
         "n: int >= 0 <= 50",
         "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * 2\n return t",
         "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * i\n return t",
+    ),
+    example(
+        "shift-index",
+        "xs: list[int]",
+        "def f(xs):\n t = 1\n for i in range(1, len(xs)):\n  t = 2 * t + xs[i] - xs[i - 1]\n return t",
+        "def f(xs):\n t = 1\n for i in range(1, len(xs)):\n  t = i * t + xs[i] - xs[i - 1]\n return t",
     ),
     example(
         "skip-idle-round",
@@ -578,12 +662,141 @@ EXAMPLES = [
     ),
     # ordering
     example(
+        "conditions-first",
+        "n: int; m: int",
+        "def f(n, m):\n k = m + 1\n if n > 2:\n  n = n - 2\n return [k, n]",
+        "def f(n, m):\n k = n + 1\n if n > 2:\n  n = n - 2\n return [k, n]",
+    ),
+    example(
         "order-assignments",
         "xs: list[int]",
         "def f(xs):\n a = len(xs)\n b = 0\n return [a, b, a, b]",
         "def f(xs):\n a = len(xs)\n b = a\n return [a, b, a, b]",
     ),
+    # literals
+    example("empty-literal", "n: int", "def f(n):\n return [dict(), list(), n]", "def f(n):\n return set()"),
+    example(
+        "fold-call", "n: int", "def f(n):\n return ord('a') + len('abc') + n", "def f(n):\n return ord('ab')"
+    ),
+    example(
+        "plain-range", "n: int", "def f(n):\n return list(range(0, n, 1))", "def f(n):\n return range(1, n)"
+    ),
+    example(
+        "drop-conversion", "s: str", "def f(s):\n return str(s)", "def f(s):\n return str(s)", "s: float"
+    ),
+    example(
+        "format-to-concatenation",
+        "s: str; n: int",
+        "def f(s, n):\n return f'{s}:{n}' + '<{}{}>'.format(n, s)",
+        "def f(s, n):\n return f'{s:>5}{n!r}' + '{0}{}'.format(n)",
+    ),
+    # iteration
+    example(
+        "map-to-generator",
+        "s: str",
+        "def f(s):\n return list(map(ord, s)) + [len(x) for x in filter(lambda c: c != 'a', s)] + "
+        "list(filter(lambda c: c != 'a', s))",
+        "def f(s):\n m = map(ord, s)\n return [next(m, 0), sum(m)]",
+    ),
+    example(
+        "reversed-to-slice",
+        "xs: list[int]",
+        "def f(xs):\n return list(reversed(xs))",
+        "def f(xs):\n return list(reversed(range(len(xs))))",
+    ),
+    example(
+        "change-in-place",
+        "xs: list[int]",
+        "def f(xs):\n r = list(xs)\n r.sort()\n r.reverse()\n return r",
+        "def f(xs):\n xs.sort()\n return xs",
+    ),
+    example(
+        "expand-divmod",
+        "n: int; m: int",
+        "def f(n, m):\n return divmod(n, m)",
+        "def f(n, m):\n return divmod(n, m)",
+        "n: float; m: int",
+    ),
+    example(
+        "set-operator",
+        "xs: list[int]; ys: list[int]",
+        "def f(xs, ys):\n return sorted(set(xs).intersection(set(ys)))",
+        "def f(xs, ys):\n return sorted(set(xs).intersection(ys))",
+    ),
+    example(
+        "consume-directly",
+        "xs: list[int]",
+        "def f(xs):\n return sorted(list(x % 3 for x in xs))",
+        "def f(xs):\n return any(list(3 // x for x in xs))",
+    ),
+    # joining
+    example(
+        "join-to-concatenation",
+        "s: str",
+        "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  else:\n   r.append('b')\n   "
+        "r.append(c)\n return ''.join(r)",
+        "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  elif r:\n   r.append('b')\n"
+        " return ''.join(r)",
+    ),
+    # totals
+    example(
+        "count-to-sum",
+        "xs: list[int]",
+        "def f(xs):\n return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
+        "def f(xs):\n return len([1 // x for x in xs]) + sum(x for x in xs)",
+    ),
+    example(
+        "loop-to-sum",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x > 1:\n   t = t + x\n return t",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x > t:\n   t = t + x\n return t",
+    ),
+    example(
+        "keep-extreme",
+        "n: int; m: int",
+        "def f(n, m):\n if n < m:\n  n = m\n if n > 7:\n  k = 7\n else:\n  k = n\n return [n, k]",
+        "def f(n, m):\n if n < m:\n  n = m\n return n",
+        "n: float; m: float",
+    ),
+    example(
+        "order-extremes",
+        "n: int; m: int",
+        "def f(n, m):\n return max(m, n)",
+        "def f(n, m):\n return max(m, n)",
+        "n: float; m: float",
+    ),
+    # objects
+    example(
+        "read-attribute-back",
+        "n: int",
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def add(self, k):\n  t = self.x + k\n"
+        "  self.x = t\n  return t * t\ndef f(n):\n b = Box(n)\n return [b.add(2), b.add(n)]",
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def add(self, k):\n  t = self.x + k\n"
+        "  self.x = t\n  self.x = 0\n  return t * t\ndef f(n):\n b = Box(n)\n return [b.add(2), b.add(n)]",
+    ),
+    example(
+        "drop-unused-methods",
+        "n: int",
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x",
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        "def f(n):\n return str(Box(n))",
+    ),
+    # arguments
+    example(
+        "explicit-arguments",
+        "n: int",
+        "def g(a, b=2, c=3):\n return a * b - c if a < 9 else g(a - 9, b, c)\n"
+        "def f(n=0):\n return g(n) + g(n, b=5)",
+        "def g(a, b=[]):\n b.append(a)\n return len(b) - len(b)\ndef f(n):\n return g(n) + g(n)",
+    ),
     # helpers
+    example(
+        "lift-function",
+        "n: int",
+        "def f(n):\n def g(k):\n  if k > 3:\n   return g(k - 3) + n\n  return k * n\n return g(n) + g(5)",
+        "def f(n):\n t = n\n def g(k):\n  return k * t\n t = 5\n return g(n)",
+    ),
     example(
         "hoist-function",
         "n: int",
