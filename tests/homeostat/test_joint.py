@@ -57,5 +57,7 @@ def test_a_very_small_joint_run_records_every_arm(tmp_path: Path, default_model:
     ]
     assert written[3] == written[0] != written[1]  # what the guard heals is what was never damaged
     assert (tmp_path / "run/paper/figures/joint.png").stat().st_size > 10_000
+    rows = (tmp_path / "run/paper/tables/joint.md").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 2 + 4 and rows[-1].startswith("| 1 | guard | 0.00 [0.00, ")
     with pytest.raises(UserError, match="unknown defence 'gard'; did you mean 'guard'"):
         build_defences(JointConfig(defences=("gard",)), *default_model)  # type: ignore[misc]

@@ -13,11 +13,13 @@ from cachemedicpp.defences import Defence, Guarded, from_repair, heuristics
 from cachemedicpp.gaussian.prepare import prepare
 from cachemedicpp.repair import load_repair
 from cachemedicpp.state import Geometry
+from homeostat import atomic
 from homeostat.errors import UserError, nearest
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.joint.figure import draw
 from homeostat.joint.measures import compare
 from homeostat.joint.sampling import Writer
+from homeostat.joint.table import markdown_table
 from homeostat.progress import progress
 from homeostat.records import Record
 from homeostat.rundir import RunDir, open_run
@@ -59,6 +61,7 @@ def joint_into(
     metrics = compare(run.path / "samples.jsonl", config)
     run.write_metrics(METRICS, metrics, {**settings, "model": config.model.name})
     draw(metrics, run.figures)
+    atomic.write_text(run.tables / "joint.md", markdown_table(metrics))
     return metrics
 
 

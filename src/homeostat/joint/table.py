@@ -1,4 +1,4 @@
-"""The joint experiment's table: for the terminal, and for a paper."""
+"""The joint experiment's table: for the terminal, and for a page."""
 
 from __future__ import annotations
 
@@ -26,5 +26,19 @@ def terminal_table(metrics: Record) -> Table:
     return table
 
 
+def markdown_table(metrics: Record) -> str:
+    """The same table for a page."""
+    lines = [f"| epsilon | defence | {' | '.join(COLUMNS.values())} |", "|---" * (2 + len(COLUMNS)) + "|"]
+    for arm in metrics["joint.arms"]:
+        defence = "clean" if arm["epsilon"] == 0 else Path(arm["defence"]).name
+        cells = [f"{arm['epsilon']:g}", defence, *(_plain(arm[key]) for key in COLUMNS)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _cell(interval: dict[str, Any]) -> str:
-    return f"{interval['estimate']:.2f} [{interval['low']:.2f}, {interval['high']:.2f}]".replace("[", r"\[")
+    return _plain(interval).replace("[", r"\[")
+
+
+def _plain(interval: dict[str, Any]) -> str:
+    return f"{interval['estimate']:.2f} [{interval['low']:.2f}, {interval['high']:.2f}]"
