@@ -1,6 +1,7 @@
 """Output: anchor a prompt to one canon, measure every generation's distance to it, and repair towards it.
 
-Names are imported when they are first used, so that `import skyt` costs nothing.
+Names are imported when they are first used, so `import skyt` costs nothing. A name that is also a module's
+(`skyt.signature`, `skyt.normalise`) cannot be among them: the module would take its place.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from skyt.canon import CanonImmutabilityError
     from skyt.distance import Distance, Measured, register
     from skyt.middleware import Anchored, Wrapped, wrap
-    from skyt.normalise import normalise
-    from skyt.signature import signature
 
 _WHERE = {
     "Anchored": "skyt.middleware",
@@ -21,9 +20,7 @@ _WHERE = {
     "Distance": "skyt.distance",
     "Measured": "skyt.distance",
     "Wrapped": "skyt.middleware",
-    "normalise": "skyt.normalise",
     "register": "skyt.distance",
-    "signature": "skyt.signature",
     "wrap": "skyt.middleware",
 }
 
@@ -33,9 +30,7 @@ __all__ = [
     "Distance",
     "Measured",
     "Wrapped",
-    "normalise",
     "register",
-    "signature",
     "wrap",
 ]
 

@@ -75,6 +75,8 @@ def serve(
     given: list[str] = []
     if upstream is not None:
         given += ["upstream.kind=http", f"upstream.base_url={json.dumps(upstream)}"]
+    elif config is None:
+        given += ["upstream.kind=local"]
     if model is not None:
         local = "upstream.model.name" if upstream is None and config is None else "upstream.model"
         given += [f"{local}={json.dumps(model)}"]
