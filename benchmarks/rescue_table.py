@@ -49,6 +49,7 @@ class Study:
     contracts: dict[str, Contract]
     pool: SandboxPool
     inputs: int
+    workers: int = 2
     oracle: Oracle = field(init=False)
     forms: dict[tuple[str, str], str] = field(default_factory=dict)
     accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -60,9 +61,8 @@ class Study:
 
     def prepare(self, programs: Iterable[tuple[str, str]]) -> None:
         new = [p for p in dict.fromkeys(programs) if p not in self.forms]
-        for program, outcome in zip(
-            new, run_tasks(timed_form, [(self.contracts[c], t) for c, t in new], workers=2), strict=True
-        ):
+        outcomes = run_tasks(timed_form, [(self.contracts[c], t) for c, t in new], workers=self.workers)
+        for program, outcome in zip(new, outcomes, strict=True):
             self.forms[program], seconds = outcome.unwrap()
             self.seconds.append(seconds)
         verdicts = self.oracle.check_many([(t, self.contracts[c]) for c, t in new])

@@ -40,7 +40,7 @@ from skyt.rules.engine import NormalForm, normal_form
 from skyt.rules.facts import Facts, Parameter
 from skyt.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (

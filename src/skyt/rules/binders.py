@@ -89,7 +89,7 @@ def own_loop_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
     if info is None:
         return None
     for i, s in enumerate(body):
-        if not isinstance(s, ast.For):
+        if not isinstance(s, ast.For) or s.orelse:
             continue
         for name in sorted(stored_names(s.target)):
             inside = sum(isinstance(n, ast.Name) and n.id == name for n in walk(s))
@@ -98,11 +98,9 @@ def own_loop_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
                 continue
             if not private(name, place) or name in place.live_at(s):
                 continue
-            if any(isinstance(n, ast.Name) and n.id == name for n in walk(s.iter)):
-                continue
             if any(name in stored_names(x) for x in s.body):
                 continue
-            return replaced(
-                body, i, rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")})
-            )
+            new = rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")})
+            new.iter = s.iter  # evaluated before the loop binds its variable
+            return replaced(body, i, new)
     return None
