@@ -110,11 +110,10 @@ class Workbench(AbstractContextManager["Workbench"]):
         )
 
     def _compare(self, contract: Contract, text: str, canon: str) -> dict[str, Any]:
-        from skyt.equivalence import compare
+        from skyt.equivalence.store import compare_once
 
         settings = self.settings
-        found = compare(text, canon, contract, inputs=settings.inputs, seed=settings.seed, pool=self.pool)
-        return found.as_record()
+        return compare_once([(text, canon, contract)], self.pool, settings.inputs, settings.seed)[0]
 
     def warm_prepared(self, raws: Iterable[str]) -> None:
         for raw in dict.fromkeys(raws):
@@ -152,7 +151,7 @@ class Workbench(AbstractContextManager["Workbench"]):
         """Compare with the canon, on all workers of the pool, what rewriting does not bring there."""
         if self.settings.evidence != "equivalent":
             return
-        from skyt.equivalence import compare_many
+        from skyt.equivalence.store import compare_once
 
         pairs = {
             (contract.id, text, canon): (text, canon, contract)
@@ -163,8 +162,8 @@ class Workbench(AbstractContextManager["Workbench"]):
             and self.normal_form(contract, text).text != self.normal_form(contract, canon).text
         }
         settings = self.settings
-        found = compare_many(list(pairs.values()), self.pool, inputs=settings.inputs, seed=settings.seed)
-        self._equivalences.update(zip(pairs, (one.as_record() for one in found), strict=True))
+        found = compare_once(list(pairs.values()), self.pool, settings.inputs, settings.seed)
+        self._equivalences.update(zip(pairs, found, strict=True))
 
 
 Rewritten = tuple[str, str, str, NormalForm, Approach | None]
