@@ -145,7 +145,9 @@ class Page:
             return
         for _, said, real in self._servers:
             command = command.replace(said, real)
-        words = shlex.split(command) + shlex.split(block.rules.get("append", ""))
+        replaced = dict(pair.split("=", 1) for pair in block.rules.get("with", "").split())
+        words = [replaced.get(word, word) for word in shlex.split(command)]
+        words += shlex.split(block.rules.get("append", ""))
         if words[0] not in ("homeostat", "python"):
             assert words[0] not in ("make", "pip", "git", "docker"), f"{block.where}: say `test: help`"
             self._bash(block, shlex.join(words))

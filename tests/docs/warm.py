@@ -15,6 +15,7 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 HEAVY = (
@@ -23,10 +24,16 @@ HEAVY = (
     "torch",
     "transformers.models.auto.tokenization_auto",
     "transformers.models.llama.modeling_llama",
-    "cachemedicpp.pipeline",
+    "alembic.command",
+    "openai",
     "cachemedicpp.evaluate",
+    "cachemedicpp.gaussian.calibrate",
+    "cachemedicpp.plots",
     "homeostat.cli.main",
-    "skyt.pipeline",
+    "homeostat.report",
+    "skyt.figures",
+    "skyt.serve.server",
+    "skyt.session",
 )
 
 
@@ -48,6 +55,15 @@ def main() -> None:
 def _import_everything() -> None:
     for name in HEAVY:
         import_module(name)
+    from matplotlib import pyplot
+
+    from homeostat.figures import save, style
+
+    with TemporaryDirectory() as folder, style():  # fonts and formulas are slow the first time
+        figure, axes = pyplot.subplots()
+        axes.set_title(r"$R_{anchor}$")
+        save(figure, Path(folder) / "warm")
+        pyplot.close(figure)
 
 
 def _run(asked: dict[str, Any]) -> int:
