@@ -8,6 +8,7 @@ estimate.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -98,6 +99,7 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
     aside = _aside(found.dense, field)
     alarm = _rows_with(found.lost, tokens)
     active = _rows_with(aside[tokens.block], tokens)  # sequences that are still being judged
+    judged = torch.empty_like(tokens.x)  # residuals as of each sequence's last round
     for number in range(_ROUNDS):
         at = active[tokens.row].nonzero().squeeze(1)
         if not len(at):
@@ -109,7 +111,9 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
             for order in (layers, reversed(layers)) if number == 0 else (layers,):
                 sweep(field, part, gaps, order)
             tokens.x[at] = part.x
-        z = residuals(field, part).masked_fill(gaps, 0.0)
+        stale = layers if number == 0 else _near(gaps.any(0).flatten(1).any(-1), field)
+        judged[at] = z = residuals(field, part, stale, judged[at])
+        z = z.masked_fill(gaps, 0.0)
         z.masked_fill_(~aside[part.block].unsqueeze(-1).unsqueeze(-1), 0.0)
         alarm |= _rows_with(z > _ALARM, part, len(alarm))
         new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
@@ -132,11 +136,10 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), held, tokens.x)
 
 
-def residuals(field: Field, tokens: Tokens) -> Tensor:
-    """|Leave-one-out residuals| in stored coordinates, standardised, `[N, L, G, d]`."""
-    out = torch.empty_like(tokens.x)
+def residuals(field: Field, tokens: Tokens, layers: Iterable[int], out: Tensor) -> Tensor:
+    """Standardised |leave-one-out residuals| in stored coordinates: `out` `[N, L, G, d]`, `layers` renewed."""
     d = out.shape[-1]
-    for layer in range(out.shape[1]):
+    for layer in layers:
         gradient = field.gradient(tokens.x, layer).view(len(out), -1, d)
         precision = field.precision(layer)
         for group in range(out.shape[2]):
@@ -165,6 +168,16 @@ def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     if reach:
         top = torch.nn.functional.max_pool1d(top.unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(1)
     return (z > _SUSPECT) & (z >= _NEAR * top[:, :, None, None])
+
+
+def _near(changed: Tensor, field: Field) -> list[int]:
+    """Layers in whose window some layer changed, of `changed` `[L]`."""
+    reach = field.stats.reach
+    spread = changed.float()[None, None]
+    if reach:
+        spread = torch.nn.functional.max_pool1d(spread, 2 * reach + 1, 1, reach)
+    found: list[int] = spread[0, 0].nonzero().squeeze(1).tolist()
+    return found
 
 
 def _aside(dense: Tensor, field: Field) -> Tensor:
