@@ -137,7 +137,7 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
 
 
 def residuals(field: Field, tokens: Tokens, layers: Iterable[int], out: Tensor) -> Tensor:
-    """Standardised |leave-one-out residuals| in stored coordinates: `out` `[N, L, G, d]`, `layers` renewed."""
+    """Standardised |leave-one-out residuals| in stored coordinates: `out` `[N, L, G, d]`, `layers` new."""
     d = out.shape[-1]
     for layer in layers:
         gradient = field.gradient(tokens.x, layer).view(len(out), -1, d)
