@@ -35,7 +35,7 @@ def resource(relative: str) -> Path:
 
 
 def find(path: str | Path, kind: str = "") -> Path:
-    """The user's file if it exists, else the one that comes with the program.
+    """The user's file (or, without a `kind`, folder) if it exists, else the one that comes with the program.
 
     `configs/smoke.yaml` therefore works from any directory, and so does `smoke` or `smoke.yaml` with
     `kind="configs"`.
@@ -48,7 +48,7 @@ def find(path: str | Path, kind: str = "") -> Path:
     if kind:
         candidates += [root / kind / given, root / kind / f"{given}.yaml"]
     for candidate in candidates:
-        if not given.is_absolute() and candidate.is_file():
+        if not given.is_absolute() and (candidate.is_file() or (not kind and candidate.is_dir())):
             return candidate
     folder = root / kind if kind else root
     shipped = (

@@ -40,6 +40,16 @@ _SMALL: dict[str, Any] = {
     },
     "stability": {"num_prompts": 2, "prompt_len": 48, "num_directions": 2, "delta_norms": [0.0, 1.0]},
 }
+_SMALL_JOINT = {
+    "model": {"name": "tiny"},
+    "contracts": ["is_even"],
+    "samples": 2,
+    "max_new_tokens": 4,
+    "epsilons": [0.5],
+    "defences": ["none", "guard"],
+    "calibration_windows": 16,
+    "calibration_len": 32,
+}
 _PROGRAMS = [
     GCD,
     "def gcd(x, y):\n    while y != 0:\n        x, y = y, x % y\n    return x",
@@ -64,9 +74,8 @@ class Givens:
             "op": self._operator,
             "runs/gcd": self._code_run,
             "runs/smoke": self._cache_run,
-            "smoke": self._config,
-            "configs/smoke.yaml": self._config,
-            "distil": self._config,
+            **dict.fromkeys(("smoke", "cpu", "distil", "configs/smoke.yaml", "configs/cpu.yaml"), _small_run),
+            **dict.fromkeys(("joint", "joint-small", "configs/joint.yaml"), _small_joint),
         }
 
     def place(self, name: str, folder: Path) -> None:
@@ -83,9 +92,6 @@ class Givens:
         else:
             shutil.copy(made, target)
 
-    def _config(self, path: Path) -> None:
-        path.write_text(json.dumps({"base": str(ROOT / "configs" / "smoke.yaml"), **_SMALL}))  # JSON is YAML
-
     def _operator(self, path: Path) -> None:
         self.place("tiny", self._base)
         words = ["homeostat", "cache", "calibrate", "tiny", "--text", "offline", "--out", str(path)]
@@ -100,6 +106,14 @@ class Givens:
         for name in ("tiny", "smoke"):
             self.place(name, self._base)
         self._run(["homeostat", "cache", "run", "smoke", "--out", str(path)], self._base)
+
+
+def _small_run(path: Path) -> None:
+    path.write_text(json.dumps({"base": str(ROOT / "configs" / "smoke.yaml"), **_SMALL}))  # JSON is YAML
+
+
+def _small_joint(path: Path) -> None:
+    path.write_text(json.dumps(_SMALL_JOINT))
 
 
 def _generations() -> str:
