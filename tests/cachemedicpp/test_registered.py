@@ -38,7 +38,7 @@ def test_a_registered_repair_is_a_defence_and_an_unknown_one_is_refused() -> Non
 
     check_defence_names(configured(defences=["mine"]))
     assert heuristics.heuristic("mine", [1]).layers == (1,)
-    with pytest.raises(UserError, match="unknown defence 'mien'.*mine"):
+    with pytest.raises(UserError, match=r"unknown defence 'mien'.*mine"):
         check_defence_names(configured(defences=["mien"]))
 
 
