@@ -47,14 +47,15 @@ class Field:
         self.stats = stats
         self._precision: dict[int, Precision] = {}
         self._denoisers: OrderedDict[tuple[int, bytes], Tensor] = OrderedDict()
-        self._seen: set[tuple[int, bytes]] = set()
 
     def precision(self, layer: int) -> Precision:
         if layer not in self._precision:
-            C, where, own = self.stats.window_covariance(layer), self.stats.window(layer), self._own(layer)
+            C = self.stats.window_covariance(layer)
             J = torch.linalg.inv(C + RIDGE * torch.eye(len(C)))
-            window = slice(where[0], where[-1] + 1)
-            self._precision[layer] = Precision(window, J[own].contiguous(), own.start)
+            where, F = self.stats.window(layer), C.shape[0] // len(self.stats.window(layer))
+            start = (layer - where[0]) * F
+            rows = J[start : start + F].contiguous()
+            self._precision[layer] = Precision(slice(where[0], where[-1] + 1), rows, start)
         return self._precision[layer]
 
     def gradient(self, x: Tensor, layer: int) -> Tensor:
@@ -80,29 +81,17 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def posterior(self, layer: int, x: Tensor, levels: Tensor) -> Tensor:
-        """`C (C + D)⁻¹` times tokens `x` `[n, W, G, d]`, in one layer's rows: `[n, F]`.
-
-        `D` is the noise of `levels` `[W, G]`, relative to each RMS. A pattern of levels that comes back is
-        worth a denoiser of its own; for one that does not, solving for its few tokens is cheaper.
-        """
+    def denoiser(self, layer: int, levels: Tensor) -> Tensor:
+        """`C (C + D)⁻¹` towards one layer, `[W F, F]`, for noise `levels` `[W, G]` (relative to each RMS)."""
         key = (layer, levels.numpy().tobytes())
         if key not in self._denoisers:
             C = self.stats.window_covariance(layer)
+            F = C.shape[0] // levels.shape[0]
             noise = levels.flatten().square().repeat_interleave(self.stats.head_dim)
+            start = (layer - self.stats.window(layer)[0]) * F
             factor = torch.linalg.cholesky(C + torch.diag(noise + _FLOOR))
-            towards = C[:, self._own(layer)].contiguous()  # [W F, F]
-            if key not in self._seen and len(x) < towards.shape[1]:
-                self._seen.add(key)
-                return torch.cholesky_solve(x.flatten(1).T, factor).T @ towards
-            self._denoisers[key] = torch.cholesky_solve(towards, factor)
+            self._denoisers[key] = torch.cholesky_solve(C[:, start : start + F].contiguous(), factor)
             if sum(W.nbytes for W in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
-        return x.flatten(1) @ self._denoisers[key]
-
-    def _own(self, layer: int) -> slice:
-        """Where a layer's own features are in its window."""
-        F = self.stats.groups * self.stats.head_dim
-        start = (layer - self.stats.window(layer)[0]) * F
-        return slice(start, start + F)
+        return self._denoisers[key]

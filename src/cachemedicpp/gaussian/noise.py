@@ -64,8 +64,8 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             rows = (of_token == k).nonzero().squeeze(1)
             if not len(rows):
                 continue
-            seen = tokens.x[rows, window[0] : window[-1] + 1]  # [n, W, G, d]
-            mended = field.posterior(layer, seen, pattern.view(len(window), -1)).view(len(rows), -1, d)
+            W = field.denoiser(layer, pattern.view(len(window), -1))
+            mended = (tokens.x[rows, window[0] : window[-1] + 1].flatten(1) @ W).view(len(rows), -1, d)
             take = noise.found[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out
