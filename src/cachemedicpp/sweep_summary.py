@@ -27,6 +27,8 @@ def run_figures(run_dir: Path) -> dict[str, float]:
         "auc_gain": row["gain"]["value"],
         "clean_loss": row["clean_loss"],
     }
+    if not (run_dir / "metrics" / "stability_metrics.json").exists():  # switched off
+        return figures
     points = read_metrics(run_dir, "stability_metrics")["stability.logit_sensitivity"]
     small = [p for p in points if 0 < p["delta_norm"] <= 2 and p["value"]["baseline"] > 0]
     if small:

@@ -31,6 +31,7 @@ _SMALL: dict[str, Any] = {
     "eval": {
         "max_seq_len": 48,
         "corruption_eval": {"eps": [0.0, 0.3], "types": ["gaussian", "bitflipish_sparse"]},
+        "measure_overhead": False,
         "overhead_context": 48,
         "overhead_tokens": 2,
         "overhead_repeats": 1,
@@ -38,8 +39,15 @@ _SMALL: dict[str, Any] = {
         "calibration_windows": 16,
         "calibration_len": 32,
     },
-    "stability": {"num_prompts": 2, "prompt_len": 48, "num_directions": 2, "delta_norms": [0.0, 1.0]},
+    "stability": {
+        "enabled": False,
+        "num_prompts": 2,
+        "prompt_len": 48,
+        "num_directions": 2,
+        "delta_norms": [0.0, 1.0],
+    },
 }
+_EVERYTHING = ["--set", "stability.enabled=true", "--set", "eval.measure_overhead=true"]
 _SMALL_JOINT = {
     "model": {"name": "tiny"},
     "contracts": ["is_even"],
@@ -105,7 +113,7 @@ class Givens:
     def _cache_run(self, path: Path) -> None:
         for name in ("tiny", "smoke"):
             self.place(name, self._base)
-        self._run(["homeostat", "cache", "run", "smoke", "--out", str(path)], self._base)
+        self._run(["homeostat", "cache", "run", "smoke", "--out", str(path), *_EVERYTHING], self._base)
 
 
 def _small_run(path: Path) -> None:

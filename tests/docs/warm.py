@@ -13,6 +13,7 @@ import runpy
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,7 +55,8 @@ def main() -> None:
 
 def _import_everything() -> None:
     for name in HEAVY:
-        import_module(name)
+        with suppress(ImportError):  # an extra that is not installed: the commands that need it will say so
+            import_module(name)
     from matplotlib import pyplot
 
     from homeostat.figures import save, style
