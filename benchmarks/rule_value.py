@@ -1,10 +1,10 @@
-"""What each rule is worth: in how many contracts it helps a program to another one's normal form.
+"""What each rule is worth: the contracts in which programs lose each other without it.
 
-Counted over the recordings (rows that reach the peer's canon) and over programs of our own in other styles
-(`benchmarks.styles`). With `--ablate` also how many recorded rows are lost when the rule is left out, which
-takes minutes. Prints a Markdown table (the one in docs/rules.md).
+For every contract, over the recordings, our programs in other styles and the held-out tasks: pairs of
+programs that have the same normal form with all rules and not without the one. A rule helps a contract if
+there is such a pair. Prints the Markdown table of docs/rules.md.
 
-    python -m benchmarks.rule_value [--ablate] [--data ../shared/data/skyt_generations]
+    python -m benchmarks.rule_value [--data ../shared/data/skyt_generations] [--workers 2]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from benchmarks.held_out import HALVES, tasks
 from benchmarks.rescue_table import DATA, read_rows
 from benchmarks.styles import STYLES
 
@@ -22,9 +23,9 @@ from skyt.contract import Contract, load_contracts
 from skyt.normalise import normalise
 from skyt.rules import RULES, Facts, normal_form
 
+Program = tuple[str, str]  # contract id, text
 Item = tuple[Contract, str, str]  # contract, program, rule left out (or empty)
 Form = tuple[str, tuple[str, ...]]
-Program = tuple[str, str]
 
 
 def forms_without(items: list[Item]) -> list[Form]:
@@ -37,38 +38,37 @@ def forms_without(items: list[Item]) -> list[Form]:
     return found
 
 
-def compute(items: list[Item]) -> list[Form]:
+def compute(items: list[Item], workers: int) -> list[Form]:
     batches = [items[at : at + 20] for at in range(0, len(items), 20)]
-    outcomes = run_tasks(forms_without, batches, workers=2, label="normal forms")
+    outcomes = run_tasks(forms_without, batches, workers=workers, label="normal forms")
     return [form for outcome in outcomes for form in outcome.unwrap()]
 
 
-def helped(whole: dict[Program, Form], targets: dict[str, str]) -> dict[str, set[str]]:
-    """By rule, the contracts in which it is on a program's way to the target's normal form."""
+def agreeing(forms: list[str]) -> int:
+    """Pairs with the same form."""
+    return sum(n * (n - 1) // 2 for n in Counter(forms).values())
+
+
+def helped(
+    programs: dict[str, list[str]], whole: dict[Program, Form], without: dict[tuple[Program, str], str]
+) -> dict[str, set[str]]:
+    """By rule, the contracts in which pairs of these programs lose each other without it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for (contract, text), (form, rules) in whole.items():
-        target_form, target_rules = whole[contract, targets[contract]]
-        if text != targets[contract] and form == target_form:
-            for rule in {*rules, *target_rules}:
+    for contract, texts in programs.items():
+        forms = [whole[contract, t][0] for t in texts]
+        for rule in {r for t in texts for r in whole[contract, t][1]}:
+            left = [without.get(((contract, t), rule), whole[contract, t][0]) for t in texts]
+            if _lost(forms, left):
                 found[rule].add(contract)
     return found
 
 
-def ablation(
-    whole: dict[Program, Form], rows: Counter[Program], canons: dict[str, str], contracts: dict[str, Contract]
-) -> Counter[str]:
-    """By rule, the recorded rows that miss the canon without it."""
-    hits = [p for p in rows if whole[p][0] == whole[p[0], canons[p[0]]][0]]
-    pairs = [(p, (p[0], canons[p[0]])) for p in hits]
-    needed = sorted({(q, r) for p, k in pairs for q in (p, k) for r in {*whole[p][1], *whole[k][1]}})
-    found = compute([(contracts[c], t, rule) for (c, t), rule in needed])
-    without = {key: text for key, (text, _) in zip(needed, found, strict=True)}
-    lost: Counter[str] = Counter()
-    for rule in RULES:
-        for p, k in pairs:
-            if without.get((p, rule.name), whole[p][0]) != without.get((k, rule.name), whole[k][0]):
-                lost[rule.name] += rows[p]
-    return lost
+def _lost(forms: list[str], left: list[str]) -> bool:
+    """Whether some pair that agrees with the rule does not without it."""
+    groups: dict[str, set[str]] = defaultdict(set)
+    for form, other in zip(forms, left, strict=True):
+        groups[form].add(other)
+    return any(len(others) > 1 for others in groups.values())
 
 
 def main() -> None:
@@ -76,31 +76,43 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--ablate", action="store_true")
+    parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     contracts = load_contracts()
     given = json.loads((options.data / "dev_contracts.json").read_text(encoding="utf-8"))
-    canons = {c["contract_id"]: normalise(c["canonical_code"]).text for c in given}
-    rows = Counter((r.contract, r.text) for r in read_rows(options.data / "dev.jsonl.gz"))
-    recorded: list[Program] = list(dict.fromkeys([*rows, *canons.items()]))
-    styled: list[Program] = [(c, normalise(t).text) for c, texts in STYLES.items() for t in texts]
-    programs = list(dict.fromkeys([*recorded, *styled]))
-    whole = dict(zip(programs, compute([(contracts[c], t, "") for c, t in programs]), strict=True))
-    first = {c: normalise(texts[0]).text for c, texts in STYLES.items()}
-    in_rows = helped({p: whole[p] for p in recorded}, canons)
-    in_styles = helped({p: whole[p] for p in styled}, first)
-    lost = ablation(whole, rows, canons, contracts) if options.ablate else None
-    print(
-        "| rule | needs | why it keeps behaviour | contracts: recorded, styled |"
-        + (" rows |" if lost else "")
+    recorded: dict[str, list[str]] = defaultdict(list)
+    for r in read_rows(options.data / "dev.jsonl.gz"):
+        recorded[r.contract].append(r.text)
+    for c in given:
+        recorded[c["contract_id"]].append(normalise(c["canonical_code"]).text)
+    corpora = {
+        "recorded": {c: list(dict.fromkeys(texts)) for c, texts in recorded.items()},
+        "styled": {c: [normalise(t).text for t in texts] for c, texts in STYLES.items()},
+        "held out": {},
+    }
+    for half in HALVES:
+        for contract, texts in tasks(half):
+            contracts[contract.id] = contract
+            corpora["held out"][contract.id] = texts
+    programs = list(dict.fromkeys((c, t) for part in corpora.values() for c, ts in part.items() for t in ts))
+    whole = dict(
+        zip(programs, compute([(contracts[c], t, "") for c, t in programs], options.workers), strict=True)
     )
-    print("|---|---|---|---|" + ("---:|" if lost else ""))
+    needed = [(p, rule) for p in programs for rule in sorted(set(whole[p][1]))]
+    found = compute([(contracts[c], t, rule) for (c, t), rule in needed], options.workers)
+    without = {key: form for key, (form, _) in zip(needed, found, strict=True)}
+    columns = {name: helped(part, whole, without) for name, part in corpora.items()}
+    print("| rule | needs | why it keeps behaviour | contracts helped: " + ", ".join(corpora) + " |")
+    print("|---|---|---|---|")
+    tally: Counter[str] = Counter()
     for rule in RULES:
-        both = in_rows[rule.name] | in_styles[rule.name]
-        mark = "" if len(both) > 1 else f" ({next(iter(both))} only)" if both else " (none)"
-        counts = f"{len(in_rows[rule.name])}, {len(in_styles[rule.name])}{mark}"
-        extra = f" {lost[rule.name]} |" if lost else ""
-        print(f"| {rule.name} | {rule.needs} | {rule.sound} | {counts} |{extra}")
+        sets = [columns[name][rule.name] for name in corpora]
+        every = set().union(*sets)
+        mark = "" if len(every) > 1 else f" (**one contract**: {next(iter(every))})" if every else " (none)"
+        tally["several" if len(every) > 1 else "one" if every else "none"] += 1
+        counts = ", ".join(str(len(s)) for s in sets) + mark
+        print(f"| {rule.name} | {rule.needs} | {rule.sound} | {counts} |")
+    print(f"\n{len(RULES)} rules: {dict(tally)}; {agreeing([f for f, _ in whole.values()])} pairs agree")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,11 @@ from skyt.rules.trees import clone, walk
 )
 def explicit_arguments(context: Context) -> bool:
     """`def f(a, k=0)` with `f(x)` and `f(x, k=2)` becomes `def f(a, k)` with `f(x, 0)` and `f(x, 2)`."""
+    keywords = any(isinstance(n, ast.Call) and n.keywords for n in walk(context.tree))
     for info in context.program.functions.values():
         defaults = info.node.args.defaults
+        if not defaults and not keywords:
+            continue
         if not info.simple_arguments or info.node.decorator_list:
             continue
         passed = context.facts.out_of_domain_free and len(info.parameters) == len(info.value_arguments)

@@ -29,6 +29,7 @@ def private(name: str, place: Place) -> bool:
 
 
 @block(
+    ast.Assign,
     needs="a constant; or locals and a pure value of immutable type that reads none of them",
     sound="every target gets the same value, left to right, and evaluating it again gives it again",
 )
@@ -52,6 +53,7 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
 
 
 @block(
+    ast.Assign,
     needs="an order of the parts in which no part reads what an earlier one stored",
     sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
 )
@@ -106,6 +108,7 @@ def _sequence(
 
 
 @block(
+    ast.AugAssign,
     needs="the variable's type: int, str, float, bool (immutable), or list",
     sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
 )
@@ -146,7 +149,7 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     )
 
 
-@block(needs="nothing", sound="assigning a variable to itself does nothing")
+@block(ast.Assign, needs="nothing", sound="assigning a variable to itself does nothing")
 def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         name = simple_target(s)
@@ -161,6 +164,7 @@ def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
 
 
 @block(
+    ast.Assign,
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
     "evaluation stays",
     sound="a value nobody can read need not be stored",
@@ -180,6 +184,7 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 
 @block(
+    ast.Assign,
     needs="a local that is read only to compute its own next value, by operations that cannot raise",
     sound="such a value never reaches anything that can be observed",
 )
@@ -219,6 +224,7 @@ def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 @block(
+    ast.If,
     needs="a default value that cannot raise and that the condition and the other value do not read",
     sound="the default is seen exactly when the condition fails",
 )

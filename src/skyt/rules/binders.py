@@ -81,6 +81,7 @@ def own_comprehension_variables(context: Context) -> bool:
 
 
 @block(
+    ast.For,
     needs="a loop variable that is not read outside its loop",
     sound="a variable whose values never leave its loop can have any free name",
 )

@@ -23,6 +23,14 @@ BINDING = (
 )
 
 
+BINDERS = frozenset(
+    [
+        *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.withitem),
+        *(ast.ExceptHandler, ast.Delete, ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.arg),
+    ]
+)
+
+
 def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """Nodes of a function in source order, without the insides of functions nested in it."""
     pending: list[ast.AST] = list(reversed(function.body))
@@ -62,6 +70,8 @@ def loaded(target: ast.expr) -> ast.expr:
 def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
     """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
     for node in in_order(function):
+        if node.__class__ not in BINDERS:
+            continue
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target, node.value)

@@ -29,7 +29,7 @@ def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     return None
 
 
-@block(needs=ALWAYS, sound="a condition that is a constant chooses its branch for good")
+@block(ast.If, ast.While, needs=ALWAYS, sound="a condition that is a constant chooses its branch for good")
 def decide_constant(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, ast.If) and is_true(s.test):
@@ -63,7 +63,9 @@ def drop_empty_branch(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
 
 
 @block(
-    needs=ALWAYS, sound="behind a branch that always leaves, `else` and the code after it are the same place"
+    ast.If,
+    needs=ALWAYS,
+    sound="behind a branch that always leaves, `else` and the code after it are the same place",
 )
 def flatten_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -90,6 +92,7 @@ def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 
 @block(
+    ast.If,
     needs=ALWAYS,
     sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
@@ -111,6 +114,7 @@ def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.If,
     needs=ALWAYS,
     sound="two nested conditions without `else` hold together exactly when their conjunction does",
 )
@@ -135,7 +139,7 @@ def operands(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
     return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
 
 
-@block(needs=ALWAYS, sound="two guards in a row that leave in the same way are one guard with `or`")
+@block(ast.If, needs=ALWAYS, sound="two guards in a row that leave in the same way are one guard with `or`")
 def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, (s, t) in enumerate(pairwise(body)):
         if (
@@ -151,7 +155,11 @@ def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(needs=ALWAYS, sound="a branch that ends in the statement that follows it anyway need not say so")
+@block(
+    ast.If,
+    needs=ALWAYS,
+    sound="a branch that ends in the statement that follows it anyway need not say so",
+)
 def share_exit(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, (s, t) in enumerate(pairwise(body)):
         if isinstance(s, ast.If) and isinstance(t, ast.Return | ast.Raise | ast.Continue | ast.Break):
@@ -175,7 +183,11 @@ def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
     return changed
 
 
-@block(needs=ALWAYS, sound="code at the end of both branches runs after either, so it can stand behind them")
+@block(
+    ast.If,
+    needs=ALWAYS,
+    sound="code at the end of both branches runs after either, so it can stand behind them",
+)
 def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, ast.If) and s.orelse and same(s.body[-1], s.orelse[-1]) and not leaves(s.body):
@@ -185,6 +197,7 @@ def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.If,
     needs="a condition without effects that the shared statement does not change",
     sound="code at the start of both branches runs either way, so it can stand before them if the test "
     "does not notice",
@@ -200,7 +213,11 @@ def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(needs=ALWAYS, sound="a branch that is taken under either of two conditions is taken under their `or`")
+@block(
+    ast.If,
+    needs=ALWAYS,
+    sound="a branch that is taken under either of two conditions is taken under their `or`",
+)
 def merge_alternatives(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if a: (if b: s)` `else: s` is `if not a or b: s`; `if a: s` `elif b: s` is `if a or b: s`."""
     for i, s in enumerate(body):

@@ -44,6 +44,7 @@ def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
 
 
 @block(
+    ast.For,
     needs="a new empty list (or string) that only this loop fills; loop variables dead after the loop",
     sound="a comprehension evaluates the same conditions and elements in the same order",
 )
@@ -94,6 +95,8 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
 
 
 @block(
+    ast.Return,
+    ast.Assign,
     needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
     "several statements",
     sound="a comprehension evaluates the same conditions and elements in the same order as a loop",
@@ -177,6 +180,7 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
 
 
 @block(
+    ast.For,
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
 )
@@ -232,6 +236,7 @@ def _tail(s: ast.For, item: ast.expr, place: Place) -> ast.expr | None:
 
 
 @block(
+    ast.Return,
     needs="a list that the function made and hands out only here; list operands",
     sound="nobody else holds the list, so a new list with the same elements cannot be told apart",
 )
@@ -281,6 +286,7 @@ def _replace_leftmost(node: ast.expr, new: ast.expr) -> ast.expr:
 
 
 @block(
+    ast.Return,
     needs="a generator with one `for`; conditions in front of it of type bool",
     sound="`any` and `all` evaluate one element after the other and stop at the first that decides",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.rules.context import Context
+from skyt.rules.effects import mutates_receiver
 from skyt.rules.registry import Place, block, module
 from skyt.rules.scope import MODULES
 from skyt.rules.syntax import load, read_names, rename, stored_names
@@ -254,6 +255,7 @@ def drop_unused_definitions(context: Context) -> bool:
 
 
 @block(
+    ast.Expr,
     needs="the printed values have built-in types",
     sound="standard output is not part of the contract's observation, and printing built-in values cannot"
     " raise",
@@ -273,7 +275,13 @@ def _is_print(s: ast.stmt, index: int, place: Place) -> bool:
     return all(scope.type_of(a) in IMMUTABLE and scope.effects(a).total for a in call.args)
 
 
+def _changes(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and mutates_receiver(node) is not None
+
+
 @block(
+    ast.Expr,
+    ast.Pass,
     needs="nothing",
     sound="`pass`, constants and other pure, total expressions as statements do nothing",
 )
@@ -283,13 +291,14 @@ def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
         for i, s in enumerate(body)
         if not (
             (isinstance(s, ast.Pass) and len(body) > 1)
-            or (isinstance(s, ast.Expr) and place.before(i).effects(s.value).total)
+            or (isinstance(s, ast.Expr) and not _changes(s.value) and place.before(i).effects(s.value).total)
         )
     ]
     return kept if len(kept) != len(body) else None
 
 
 @block(
+    ast.Raise,
     needs="nothing",
     sound="exceptions are observed by their type; the message, when evaluating it cannot fail, is not",
 )

@@ -9,12 +9,15 @@ from skyt.rules.effects import conflict
 from skyt.rules.inline import find_use, head_of
 from skyt.rules.registry import Place, block
 from skyt.rules.syntax import load
-from skyt.rules.trees import clone, size, walk
+from skyt.rules.trees import clone, walk
 
 LARGEST = 60
 
 
 @block(
+    ast.Return,
+    ast.Assign,
+    ast.Expr,
     needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
     "commutes with its test",
     sound="the test decides which of the two values the statement is executed with",
@@ -22,9 +25,12 @@ LARGEST = 60
 def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
     for i, s in enumerate(body):
-        if not isinstance(s, ast.Return | ast.Assign | ast.Expr) or size(s) > LARGEST:
+        if not isinstance(s, ast.Return | ast.Assign | ast.Expr):
             continue
-        for choice in [n for n in walk(s) if isinstance(n, ast.IfExp)]:
+        nodes = walk(s)
+        if len(nodes) > LARGEST:
+            continue
+        for choice in [n for n in nodes if isinstance(n, ast.IfExp)]:
             whole = isinstance(s, ast.Return | ast.Assign) and s.value is choice
             if not whole and not _first(s, choice, place, i):
                 continue

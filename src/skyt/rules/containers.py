@@ -161,6 +161,7 @@ def keys_are_the_dict(node: ast.Compare, scope: Scope, boolean: bool) -> ast.exp
 
 
 @block(
+    ast.Return,
     needs="a dict whose values are never None, by its inferred type; a key without effects",
     sound="`get` gives the value exactly when the key is there, and None (or the default) otherwise",
 )

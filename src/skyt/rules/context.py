@@ -56,7 +56,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.expressions: dict[type, list[Rule]] = {}
-        for rule in self.rules:
+        for rule in (r for r in self.rules if r.shape == "expression"):
             for node in rule.nodes:
                 self.expressions.setdefault(node, []).append(rule)
         self.blocks = [r for r in self.rules if r.shape == "block"]

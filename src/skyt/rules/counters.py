@@ -15,6 +15,8 @@ from skyt.rules.types import IMMUTABLE, is_str, kind
 
 
 @block(
+    ast.If,
+    ast.Expr,
     needs="a dict; a key without effects; integer constants",
     sound="`get` gives the value under the key, or the default that would have been stored there first",
 )
@@ -87,6 +89,8 @@ def _increment(body: list[ast.stmt], entry: ast.expr) -> int | None:
 
 
 @block(
+    ast.Return,
+    ast.Assign,
     needs="`dict` of a `collections.Counter` over a str or list, as the whole value",
     sound="a counter adds one for each element in turn, starting from nothing",
 )
@@ -132,6 +136,7 @@ def _add_one(name: str, key: ast.expr, added: int) -> ast.stmt:
 
 
 @block(
+    ast.Assign,
     needs="a local `defaultdict(int)` whose entries are only increased by constants, and which is only "
     "returned, as a `dict`",
     sound="an entry that is not there counts as 0; nobody sees the dict before it is returned",

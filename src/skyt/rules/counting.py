@@ -26,6 +26,7 @@ from skyt.rules.types import is_int
 
 
 @block(
+    ast.While,
     needs="an int counter, changed only by the step at the end, dead after the loop; a limit the body "
     "does not change; "
     "no `continue`",
@@ -130,7 +131,11 @@ def _square_limit(test: ast.Compare, name: str, scope: Scope) -> ast.expr | None
     return ast.BinOp(left=root, op=ast.Add(), right=ast.Constant(value=1))
 
 
-@block(needs="a loop variable that is never read", sound="only the number of rounds of such a loop matters")
+@block(
+    ast.For,
+    needs="a loop variable that is never read",
+    sound="only the number of rounds of such a loop matters",
+)
 def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for i in range(2, n + 1)` with i unused becomes `for i in range(n - 1)`."""
     from skyt.rules.arithmetic import difference
@@ -155,6 +160,7 @@ def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
 
 
 @block(
+    ast.For,
     needs="a body that does nothing for the first value of the range, an int loop variable dead after the"
     " loop",
     sound="a round without effect can be left out",
@@ -185,6 +191,7 @@ def skip_idle_round(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 
 @block(
+    ast.For,
     needs="an int loop variable that is only used in indices, not assigned, dead after the loop; constants "
     "for the start and for the offsets",
     sound="counting from 1 and looking at i - 1 is counting from 0 and looking at i",

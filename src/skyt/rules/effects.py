@@ -10,13 +10,13 @@ may be.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyt.rules.raising import binop_raises, call_raises
 from skyt.rules.syntax import int_value
-from skyt.rules.trees import children, walk
+from skyt.rules.trees import NESTED, children, walk
 from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, is_number, is_str, kind, ordered
 from skyt.rules.vocabulary import MAKERS, MUTATORS, PURE_BUILTINS, PURE_METHODS, PURE_MODULES, UNKNOWN
 
@@ -157,82 +157,82 @@ def root(node: ast.expr) -> str:
 
 
 def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
-    if isinstance(node, ast.Name):
-        (found.reads if isinstance(node.ctx, ast.Load) else found.writes).add(node.id)
+    kind_of_node = node.__class__
+    if kind_of_node is ast.Constant or kind_of_node in SILENT:
         return
-    if isinstance(node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+    if isinstance(node, ast.Name):
+        (found.reads if node.ctx.__class__ is ast.Load else found.writes).add(node.id)
+        return
+    if kind_of_node in NESTED:
         found.reads |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-        found.other = found.other or not isinstance(node, ast.Lambda)
+        found.other = found.other or kind_of_node is not ast.Lambda
         return
     for child in children(node):
         _add(child, scope, found)
-    if isinstance(node, ast.Attribute | ast.Subscript):
-        _add_access(node, scope, found)
-    elif isinstance(node, ast.Call):
-        _add_call(node, scope, found)
-    elif isinstance(node, ast.BinOp):
-        whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
-        divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
-        found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
-        if kind(scope.type_of(node)) in {"list", "tuple", "set"}:
-            found.heap_reads |= {root(node.left), root(node.right)}
-    elif isinstance(node, ast.Compare):
-        _add_compare(node, scope, found)
-    elif isinstance(node, ast.AugAssign):
-        found.fails()
-        if isinstance(node.target, ast.Name):
-            found.reads.add(node.target.id)
-            if scope.type_of(_loaded(node.target)) not in IMMUTABLE:
-                found.heap_writes.add(node.target.id)
-    elif isinstance(node, ast.For | ast.comprehension):
-        if kind(scope.type_of(node.iter)) not in {
-            "list",
-            "str",
-            "char",
-            "iter",
-            "tuple",
-            "set",
-            "dict",
-            "deque",
-        }:
-            found.fails()
-        if scope.type_of(node.iter) not in IMMUTABLE:
-            found.heap_reads.add(root(node.iter))
-        for condition in getattr(node, "ifs", ()):
-            if scope.type_of(condition) not in IMMUTABLE:
-                found.heap_reads.add(root(condition))
-    elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
-        found.writes -= own
-        found.reads -= own
-    elif isinstance(node, ast.UnaryOp | ast.BoolOp | ast.If | ast.IfExp):
-        _add_truth(node, scope, found)
-    elif isinstance(node, ast.While):
-        _add_truth(node, scope, found)
+    special = SPECIAL.get(kind_of_node)
+    if special is not None:
+        special(node, scope, found)
+
+
+def _add_arithmetic(node: ast.BinOp, scope: Scope, found: Effects) -> None:
+    whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
+    divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
+    found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
+    if kind(scope.type_of(node)) in {"list", "tuple", "set"}:
+        found.heap_reads |= {root(node.left), root(node.right)}
+
+
+def _add_augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
+    found.fails()
+    if isinstance(node.target, ast.Name):
+        found.reads.add(node.target.id)
+        if scope.type_of(_loaded(node.target)) not in IMMUTABLE:
+            found.heap_writes.add(node.target.id)
+
+
+def _add_iteration(node: ast.For | ast.comprehension, scope: Scope, found: Effects) -> None:
+    t = scope.type_of(node.iter)
+    found.fails(kind(t) not in ITERABLE)
+    if t not in IMMUTABLE:
+        found.heap_reads.add(root(node.iter))
+    for condition in getattr(node, "ifs", ()):
+        if scope.type_of(condition) not in IMMUTABLE:
+            found.heap_reads.add(root(condition))
+
+
+def _add_comprehension(node: Any, scope: Scope, found: Effects) -> None:
+    own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
+    found.writes -= own
+    found.reads -= own
+
+
+def _add_loop(node: ast.While, scope: Scope, found: Effects) -> None:
+    _add_truth(node, scope, found)
+    found.jumps = True
+
+
+def _add_jump(node: ast.stmt, scope: Scope, found: Effects) -> None:
+    found.jumps = True
+    found.fails(isinstance(node, ast.Raise | ast.Assert))
+
+
+def _add_unknown(node: ast.AST, scope: Scope, found: Effects) -> None:
+    found.other = True
+    if isinstance(node, ast.stmt):
         found.jumps = True
-    elif isinstance(node, ast.Return | ast.Break | ast.Continue):
-        found.jumps = True
-    elif isinstance(node, ast.Raise | ast.Assert):
-        found.jumps = True
+    else:
         found.fails()
-    elif isinstance(
-        node, ast.Try | ast.With | ast.Match | ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom
-    ):
-        found.other = found.jumps = True
-    elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.NamedExpr | ast.Starred):
-        found.fails()
-        found.other = True
-    elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Tuple | ast.List) for t in node.targets):
+
+
+def _add_unpacking(node: ast.Assign, scope: Scope, found: Effects) -> None:
+    if any(isinstance(t, ast.Tuple | ast.List) for t in node.targets):
         parts = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
         found.fails(len(parts) == 0)
-    elif isinstance(node, ast.JoinedStr):
-        found.fails(
-            any(
-                scope.type_of(v.value) not in IMMUTABLE
-                for v in node.values
-                if isinstance(v, ast.FormattedValue)
-            )
-        )
+
+
+def _add_text(node: ast.JoinedStr, scope: Scope, found: Effects) -> None:
+    values = (v.value for v in node.values if isinstance(v, ast.FormattedValue))
+    found.fails(any(scope.type_of(v) not in IMMUTABLE for v in values))
 
 
 def _loaded(node: ast.Name) -> ast.Name:
@@ -333,3 +333,28 @@ def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
             found.fails(not (inside or (is_str(a) and is_str(b))))
         else:
             found.fails(not (ordered(a, b) or (is_number(a) and is_number(b))))
+
+
+ITERABLE = frozenset({"list", "str", "char", "iter", "tuple", "set", "dict", "deque"})
+SILENT = frozenset(
+    cls
+    for cls in vars(ast).values()
+    if isinstance(cls, type) and issubclass(cls, ast.operator | ast.cmpop | ast.unaryop | ast.boolop)
+)
+SPECIAL: dict[type, Callable[[Any, Scope, Effects], None]] = {
+    **dict.fromkeys((ast.Attribute, ast.Subscript), _add_access),
+    ast.Call: _add_call,
+    ast.BinOp: _add_arithmetic,
+    ast.Compare: _add_compare,
+    ast.AugAssign: _add_augmented,
+    **dict.fromkeys((ast.For, ast.comprehension), _add_iteration),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _add_comprehension),
+    **dict.fromkeys((ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp), _add_truth),
+    ast.While: _add_loop,
+    **dict.fromkeys((ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Assert), _add_jump),
+    **dict.fromkeys((ast.Try, ast.TryStar, ast.With, ast.Match, ast.Global, ast.Nonlocal), _add_unknown),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), _add_unknown),
+    **dict.fromkeys((ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr, ast.Starred), _add_unknown),
+    ast.Assign: _add_unpacking,
+    ast.JoinedStr: _add_text,
+}

@@ -75,6 +75,7 @@ def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> boo
 
 
 @block(
+    ast.If,
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
     sound="the rest of the function, evaluated for each of these values, returns the same",
 )
@@ -93,6 +94,7 @@ def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
 
 
 @block(
+    ast.If,
     needs="a str or list parameter",
     sound="for the one value that skips the branch, running through it returns the same",
 )
@@ -133,6 +135,7 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
 
 
 @block(
+    ast.Return,
     needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
     "own objects",
     sound="an empty str or list has the value of the literal",
@@ -160,6 +163,7 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
 
 
 @block(
+    ast.If,
     needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
     "on it",
     sound="a case for each value, in which the parameter is that value",

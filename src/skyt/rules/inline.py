@@ -21,6 +21,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @block(
+    ast.Assign,
     needs="one use, in the next statement; what is evaluated there before the use commutes with the value",
     sound="the value is computed at the same point of the computation as before",
 )
@@ -129,6 +130,7 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
 
 
 @block(
+    ast.If,
     needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
     "is evaluated there before the use commutes with each value",
     sound="the statement runs after whichever branch was taken, with that branch's value",
@@ -181,6 +183,7 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
 
 
 @block(
+    ast.Assign,
     needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
     "reads changes "
     "before the last use; for several uses: a small value of immutable type, or a plain name",
@@ -204,8 +207,10 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
         if not uses or uses != count_reads(rest, name):
             continue
         scope = place.before(i)
+        if not _repeatable(value, uses, rest, name, scope):
+            continue
         seen = scope.effects(value)
-        if not seen.pure or not _repeatable(value, uses, rest, name, scope):
+        if not seen.pure:
             continue
         if seen.raises and not (rest and _uses_first(rest[0], name, value, scope)):
             continue
@@ -218,14 +223,13 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
 def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
     if isinstance(value, ast.Name | ast.Constant):
         return True
-    looped = any(_inside_loop(t, name) for t in rest)
-    if uses == 1 and not looped:
-        return True
-    cheap = size(value) <= SMALL and not any(
-        isinstance(n, COMPREHENSIONS) or (isinstance(n, ast.Call) and not _is_len(n)) for n in walk(value)
-    )
-    fresh = scope.type_of(value) not in IMMUTABLE
-    return cheap and not fresh
+    if scope.type_of(value) in IMMUTABLE:
+        nodes = walk(value)
+        if len(nodes) <= SMALL and not any(
+            isinstance(n, COMPREHENSIONS) or (isinstance(n, ast.Call) and not _is_len(n)) for n in nodes
+        ):
+            return True
+    return uses == 1 and not any(_inside_loop(t, name) for t in rest)
 
 
 def _is_len(node: ast.Call) -> bool:

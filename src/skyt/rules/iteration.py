@@ -94,6 +94,7 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
 
 
 @block(
+    ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
 )

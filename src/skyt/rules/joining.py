@@ -13,6 +13,7 @@ from skyt.rules.types import is_str, kind
 
 
 @block(
+    ast.Assign,
     needs="a new list of strings that the function owns, to which it only appends and which it only joins "
     "without a separator",
     sound="the join of the pieces so far is their concatenation so far",

@@ -25,7 +25,12 @@ from skyt.rules.trees import NESTED, clone, same, walk
 from skyt.rules.types import is_str, kind
 
 
-@block(needs="nothing", sound="leaving a loop right before `return E` is returning E from inside it")
+@block(
+    ast.For,
+    ast.While,
+    needs="nothing",
+    sound="leaving a loop right before `return E` is returning E from inside it",
+)
 def break_to_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not isinstance(s, LOOPS) or not own_breaks(s.body):
@@ -55,7 +60,7 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
                 _replace_breaks(inner, new)
 
 
-@block(needs="nothing", sound="without `break`, a loop's `else` always runs after it")
+@block(ast.For, ast.While, needs="nothing", sound="without `break`, a loop's `else` always runs after it")
 def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, LOOPS) and s.orelse and not own_breaks(s.body):
@@ -66,6 +71,7 @@ def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.While,
     needs="nothing",
     sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
 )
@@ -90,6 +96,7 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.For,
     needs="a str, or a list the body does not change; an index used only to read the element",
     sound="the elements come in the order of their indices",
 )
@@ -162,6 +169,7 @@ def backwards(node: ast.expr) -> ast.expr:
 
 
 @block(
+    ast.For,
     needs="a str, or a list under a plain name that the body does not change",
     sound="`reversed` gives the elements of the slice with step -1, in the same order",
 )
@@ -194,7 +202,7 @@ class _Lookup(ast.NodeTransformer):
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
-@block(needs="an index that is never read", sound="numbers that nobody reads need not be made")
+@block(ast.For, needs="an index that is never read", sound="numbers that nobody reads need not be made")
 def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
@@ -216,6 +224,7 @@ def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.For,
     needs="a str or list under a plain name that the body does not change; a variable for the element that "
     "is neither assigned nor read after the loop",
     sound="the element that comes with an index is the one at that index",

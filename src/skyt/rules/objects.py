@@ -16,6 +16,7 @@ SHOWN = frozenset({"__str__", "__repr__"})
 
 
 @block(
+    ast.Assign,
     needs="a local that is stored in an attribute at once; nothing changes that attribute before the local's "
     "last use",
     sound="reading the attribute gives the value that was stored in it",

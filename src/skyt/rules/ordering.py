@@ -31,6 +31,7 @@ def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
 
 
 @block(
+    ast.If,
     needs="an assignment, and a condition behind it, neither of which reads or writes what the other writes, "
     "and of which not both may raise or leave",
     sound="two computations that do not touch each other's data can be done in either order",

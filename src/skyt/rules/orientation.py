@@ -10,6 +10,7 @@ from skyt.rules.syntax import int_value, leaves, load, negate
 
 
 @block(
+    ast.If,
     needs="the condition's type is bool",
     sound="returning True or False by a boolean condition is returning the condition (or its negation)",
 )
@@ -87,7 +88,7 @@ def negative(test: ast.expr) -> bool:
     return False
 
 
-@block(needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
+@block(ast.If, needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
 def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not isinstance(s, ast.If) or not negative(s.test):

@@ -85,9 +85,13 @@ def expression(
     return register
 
 
-def block(*, needs: str, sound: str, name: str | None = None) -> Callable[[BlockRule], BlockRule]:
+def block(
+    *statements: type, needs: str, sound: str, name: str | None = None
+) -> Callable[[BlockRule], BlockRule]:
+    """`statements` are kinds of which a block must have one for the rule to have something to do."""
+
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(Rule(name or _named(f), "block", needs, sound, f))
+        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements))
         return f
 
     return register

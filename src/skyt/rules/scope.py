@@ -8,10 +8,10 @@ import builtins
 from collections.abc import Sequence
 
 from skyt.rules.bounds import EVERYTHING, Interval, interval
-from skyt.rules.effects import Effects, disturbs, effects, test_effects
+from skyt.rules.effects import SILENT, Effects, disturbs, effects, test_effects
 from skyt.rules.program import FunctionInfo, Program
 from skyt.rules.syntax import int_value, is_none, read_names
-from skyt.rules.trees import same
+from skyt.rules.trees import same, walk
 from skyt.rules.types import ANY, IMMUTABLE, Type, is_int, kind
 
 MODULES = frozenset(
@@ -48,7 +48,7 @@ class Scope:
         return self.program.type_of(node, self.info)
 
     def with_known(self, conditions: Sequence[ast.expr]) -> Scope:
-        stable = [c for c in conditions if self.effects(c).pure]
+        stable = [c for c in conditions if plain(c) or self.effects(c).pure]
         if not stable:
             return self
         scope = Scope(self.program, self.info, self.known)
@@ -173,6 +173,16 @@ class Scope:
 
     def result_ignored(self, node: ast.expr | None) -> bool:
         return is_none(node)
+
+
+PLAIN = frozenset(
+    [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
+)
+
+
+def plain(node: ast.expr) -> bool:
+    """Whether an expression only reads: without a call nothing in it can have an effect."""
+    return all(n.__class__ in PLAIN or n.__class__ in SILENT for n in walk(node))
 
 
 def unknown_type(t: Type) -> bool:

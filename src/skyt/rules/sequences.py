@@ -117,6 +117,7 @@ def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
 
 
 @block(
+    ast.Return,
     needs="a list; a program none of whose functions changes an object that is not its own",
     sound="results are observed by value, and nobody in the program could change what two names share",
 )

@@ -68,6 +68,7 @@ def _exits(body: list[ast.stmt]) -> bool:
 
 
 @block(
+    ast.If,
     needs="two operands of type int or str, without effects",
     sound="of `<`, `==` and `>` exactly one holds, so the three cases can be asked in any order",
 )

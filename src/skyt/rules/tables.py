@@ -9,7 +9,7 @@ from skyt.rules.context import Context
 from skyt.rules.registry import Place, block, expression, module
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import count_reads, int_value, substitute
-from skyt.rules.trees import clone, text, walk
+from skyt.rules.trees import children, clone, text, walk
 
 READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
 
@@ -42,8 +42,9 @@ def _table_or_text(node: ast.expr) -> bool:
 
 def _only_looked_up(where: ast.AST, name: str) -> bool:
     """Whether every use of a name reads its container in a way that neither changes it nor hands it on."""
-    parents = {id(c): p for p in walk(where) for c in ast.iter_child_nodes(p)}
-    for n in walk(where):
+    nodes = walk(where)
+    parents = {id(c): p for p in nodes for c in children(p)}
+    for n in nodes:
         if not (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)):
             continue
         parent = parents.get(id(n))
@@ -80,6 +81,7 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
 
 
 @block(
+    ast.Assign,
     needs="a constant table, assigned once, never changed and never handed on",
     sound="a table that is only looked up is the same wherever it is written down",
 )

@@ -45,6 +45,7 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
 
 
 @block(
+    ast.For,
     needs="a local that starts at 0 and to which only this loop adds; integers; loop variables dead after "
     "the loop",
     sound="`sum` adds the same integers in the same order, starting from 0",
@@ -100,6 +101,7 @@ def _added(value: ast.expr, name: str, scope: Scope) -> ast.expr | None:
 
 
 @block(
+    ast.If,
     needs="integers; both sides pure",
     sound="the larger of two integers is what is left after replacing the smaller by the larger",
 )

@@ -78,20 +78,24 @@ def walk(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
         if item is None:
             continue
         found.append(item)
-        for name in CHILDREN[item.__class__]:
-            value = getattr(item, name, None)
-            if value.__class__ is list:
-                pending.extend(value)
-            elif value is not None:
-                pending.append(value)
+        names = CHILDREN[item.__class__]
+        if names:
+            fields = item.__dict__
+            for name in names:
+                value = fields.get(name)
+                if value.__class__ is list:
+                    pending.extend(value)
+                elif value is not None:
+                    pending.append(value)
     return found
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes directly inside, contexts aside, in order."""
     found: list[Any] = []
+    fields = node.__dict__
     for name in CHILDREN[node.__class__]:
-        value = getattr(node, name, None)
+        value = fields.get(name)
         if value.__class__ is list:
             found.extend(value)
         elif value is not None:
@@ -115,7 +119,8 @@ def in_order(node: ast.AST) -> list[ast.AST]:
     while pending:
         item = pending.pop()
         found.append(item)
-        pending.extend(reversed(children(item)))
+        if CHILDREN[item.__class__]:
+            pending.extend(reversed(children(item)))
     return found
 
 

@@ -63,7 +63,10 @@ class Walker:
         live = liveness.live_after
         scopes = [scope]
         place = Place(scope, self.context, out, in_loop, tail, live, loop_tail, scopes, after_statement, body)
+        kinds = {s.__class__ for s in body}
         for rule in self.context.blocks:
+            if rule.nodes and kinds.isdisjoint(rule.nodes):
+                continue
             new: list[ast.stmt] | None = rule.apply(body, place)
             if new is not None:
                 self.context.record(rule.name, *_changes(body, new))
@@ -212,7 +215,7 @@ def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
 
 def loop_scope(s: ast.For | ast.While, scope: Scope) -> Scope:
     """What holds at the start of every round: nothing that any round may change."""
-    return scope.without(scope.effects(s))
+    return scope.without(scope.effects(s)) if scope.known else scope
 
 
 def _range_facts(s: ast.For, scope: Scope) -> list[ast.expr]:

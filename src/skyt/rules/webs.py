@@ -10,11 +10,21 @@ from skyt.rules.comparisons import binding_order
 from skyt.rules.context import Context
 from skyt.rules.liveness import GUARDED
 from skyt.rules.registry import Place, block, module
-from skyt.rules.syntax import count_reads, load, own_breaks, read_names, rename, stored_names, substitute
+from skyt.rules.syntax import (
+    count_reads,
+    load,
+    local_functions,
+    own_breaks,
+    read_names,
+    rename,
+    stored_names,
+    substitute,
+)
 from skyt.rules.trees import NESTED, clone, text, walk
 
 
 @block(
+    ast.Assign,
     needs="an assignment to a name, and a later one in the same block that replaces it on every path",
     sound="two values that never meet can live under two names",
 )
@@ -47,6 +57,7 @@ def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 
 @block(
+    ast.Assign,
     needs="an assignment whose value is not read after its block, to a name that is bound elsewhere too",
     sound="the new value can live under a name of its own",
 )
@@ -59,13 +70,16 @@ def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         name = simple_target(s)
         if name is None or name in place.live_out or not private(name, place):
             continue
-        here = sum(
-            isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-            for n in walk(body[i:])
-        )
-        elsewhere = place.context.census(info.node).stores[name] - here
-        if not elsewhere and name not in info.arguments:
-            continue
+        stores = place.context.census(info.node).stores[name]
+        if name not in info.arguments:
+            if stores == 1:
+                continue
+            here = sum(
+                isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
+                for n in walk(body[i:])
+            )
+            if here == stores:
+                continue
         rest = body[i + 1 :]
         if own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
             continue
@@ -77,6 +91,7 @@ def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 
 @block(
+    ast.Assign,
     needs="a run of assignments of pure values to locals, one of which is only a way to remember an old "
     "value",
     sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
@@ -134,6 +149,7 @@ def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | N
 
 
 @block(
+    ast.Assign,
     needs="a simultaneous assignment of pure values, of which at most one may raise",
     sound="the order of the parts of a simultaneous assignment to different locals does not matter",
 )
@@ -165,6 +181,9 @@ def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
 )
 def drop_copy(context: Context) -> bool:
     """`current = n; … current …` is `… n …` when n is not used any more."""
+    tops = [f for _, f in local_functions(context.tree)]
+    if not any(isinstance(s, ast.Assign) and isinstance(s.value, ast.Name) for f in tops for s in f.body):
+        return False
     for info in context.program.functions.values():
         body = info.node.body
         for i, s in enumerate(body):
