@@ -72,7 +72,7 @@ class Givens:
     def __init__(self, base: Path, run: Run) -> None:
         self._base, self._run = base, run
         self._makers: dict[str, Callable[[Path], None]] = {
-            "tiny": _tiny_model,
+            **dict.fromkeys(("tiny", "my-model"), _tiny_model),
             "generations.jsonl": lambda path: path.write_text(_generations()),
             "generations.jsonl.gz": lambda path: path.write_bytes(gzip.compress(_generations().encode())),
             "canons.json": lambda path: path.write_text(
