@@ -217,7 +217,8 @@ def _commands(command: Any, path: str) -> Iterator[str]:
     rows = [f"| `{_argument(p)}` | {_cell(getattr(p, 'help', None) or '')} |" for p in arguments]
     rows += [f"| {_option(p)} | {_cell(p.help or '')}{_shown(p)} |" for p in options]
     table = "\n".join(["| | |", "|---|---|", *rows]) + "\n" if rows else ""
-    yield f"### `{path}`\n\n{_safe(inspect.cleandoc(command.help or ''))}\n\n```text\nusage: {usage}\n```\n\n{table}"
+    about = _safe(inspect.cleandoc(command.help or ""))
+    yield f"### `{path}`\n\n{about}\n\n```text\nusage: {usage}\n```\n\n{table}"
 
 
 def _argument(parameter: Any) -> str:
