@@ -1,8 +1,8 @@
 """What each rule is worth: the contracts in which programs lose each other without it.
 
-For every contract, over the recordings, our programs in other styles and the held-out tasks: pairs of
-programs that have the same normal form with all rules and not without the one. A rule helps a contract if
-there is such a pair. Prints the Markdown table of docs/rules.md.
+For every contract, over the recordings, our programs in other styles, the held-out tasks, and variations of
+these that were written for the rules' sake: pairs of programs that have the same normal form with all rules
+and not without the one. A rule helps a contract if there is such a pair. Prints the table of docs/rules.md.
 
     python -m benchmarks.rule_value [--data ../shared/data/skyt_generations] [--workers 2]
 """
@@ -14,6 +14,7 @@ import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import yaml
 from benchmarks.held_out import HALVES, tasks
 from benchmarks.rescue_table import DATA, read_rows
 from benchmarks.styles import STYLES
@@ -23,6 +24,7 @@ from skyt.contract import Contract, load_contracts
 from skyt.normalise import normalise
 from skyt.rules import RULES, Facts, normal_form
 
+VARIATIONS = Path(__file__).parent / "variations.yaml"
 Program = tuple[str, str]  # contract id, text
 Item = tuple[Contract, str, str]  # contract, program, rule left out (or empty)
 Form = tuple[str, tuple[str, ...]]
@@ -94,6 +96,10 @@ def main() -> None:
         for contract, texts in tasks(half):
             contracts[contract.id] = contract
             corpora["held out"][contract.id] = texts
+    corpora["variations"] = {
+        c: [*(corpora["styled"].get(c) or corpora["held out"][c]), *(normalise(t).text for t in texts)]
+        for c, texts in yaml.safe_load(VARIATIONS.read_text(encoding="utf-8")).items()
+    }
     programs = list(dict.fromkeys((c, t) for part in corpora.values() for c, ts in part.items() for t in ts))
     whole = dict(
         zip(programs, compute([(contracts[c], t, "") for c, t in programs], options.workers), strict=True)
