@@ -16,7 +16,7 @@ RULES = frozenset({"append", "exit", "given", "help", "needs", "starts", "with"}
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _COMMENT = re.compile(r"^<!--\s*(test|file):\s*(.*?)\s*-->\s*$")
 _COMMAND = re.compile(r"^\s*(?:\$ )?(homeostat|python|pip|make|git|docker|curl)\s")
-_INLINE = re.compile(r"`((?:homeostat|python -m|make) [^`]+)`")
+_INLINE = re.compile(r"`((?:homeostat|python\s-m|make)\s[^`]+)`")
 
 
 @dataclass(frozen=True)
