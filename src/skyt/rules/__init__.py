@@ -28,6 +28,7 @@ from skyt.rules import (
     objects,
     ordering,
     orientation,
+    quantifiers,
     regex,
     sequences,
     stacks,
@@ -61,6 +62,7 @@ FAMILIES = (
         loops,
         joining,
         building,
+        quantifiers,
         totals,
     ),
     *(

@@ -8,7 +8,7 @@ from skyt.rules.bindings import own_nodes
 from skyt.rules.context import Context
 from skyt.rules.registry import module
 from skyt.rules.scope import MODULES
-from skyt.rules.syntax import local_functions, read_names, stored_names
+from skyt.rules.syntax import Renaming, local_functions, read_names, stored_names
 from skyt.rules.trees import walk
 from skyt.rules.types import kind
 
@@ -214,37 +214,22 @@ class _Appearance(ast.NodeVisitor):
             self.attributes.setdefault(node.attr)
 
 
-class _Rename(ast.NodeTransformer):
+class _Rename(Renaming):
+    """Renames variables and private attributes."""
+
     def __init__(
         self, names: dict[str, str], attributes: dict[str, str], foreign: set[int] | None = None
     ) -> None:
-        self.names, self.attributes, self.foreign = names, attributes, foreign or set()
+        super().__init__(names)
+        self.attributes, self.foreign = attributes, foreign or set()
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self.names.get(node.id, node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg = self.names.get(node.arg, node.arg)
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - the name says what it visits
         if id(node) not in self.foreign:
             node.attr = self.attributes.get(node.attr, node.attr)
         return self.generic_visit(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self.names.get(node.name, node.name)
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:  # noqa: N802 - the name says what it visits
         for item in node.body:
             if isinstance(item, ast.FunctionDef):
                 item.name = self.attributes.get(item.name, item.name)
-        return self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        if node.name:
-            node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
+        return super().visit_ClassDef(node)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from skyt.rules.commuting import Effects, conflict, disturbs
 from skyt.rules.raising import binop_raises, call_raises
 from skyt.rules.syntax import int_value
 from skyt.rules.trees import NESTED, children, walk
@@ -22,6 +22,18 @@ from skyt.rules.vocabulary import MAKERS, MUTATORS, PURE_BUILTINS, PURE_METHODS,
 
 if TYPE_CHECKING:
     from skyt.rules.scope import Scope
+
+
+__all__ = [
+    "Effects",
+    "conflict",
+    "disturbs",
+    "effects",
+    "mutates_receiver",
+    "pure_call",
+    "root",
+    "test_effects",
+]
 
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:
@@ -59,36 +71,6 @@ def _pure_lambda(node: ast.Lambda, pure: Container[str]) -> bool:
     )
 
 
-@dataclass
-class Effects:
-    """Names read and written, heap roots read and written, and whether it may raise or do anything else."""
-
-    reads: set[str] = field(default_factory=set)
-    writes: set[str] = field(default_factory=set)
-    heap_reads: set[str] = field(default_factory=set)
-    heap_writes: set[str] = field(default_factory=set)
-    errors: set[str] = field(default_factory=set)  # kinds of exception it may raise; UNKNOWN for any kind
-    jumps: bool = False  # may not run on to what follows: return, break, an endless loop
-    other: bool = False  # calls something unknown
-
-    def fails(self, condition: bool = True, kind: str = UNKNOWN) -> None:
-        if condition:
-            self.errors.add(kind)
-
-    @property
-    def raises(self) -> bool:
-        return bool(self.errors)
-
-    @property
-    def pure(self) -> bool:
-        return not (self.writes or self.heap_writes or self.other or self.jumps)
-
-    @property
-    def total(self) -> bool:
-        """Pure and never raising: may be evaluated any number of times, or not at all."""
-        return self.pure and not self.raises
-
-
 def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
     """The effects of an expression, a statement or a list of them, insides included."""
     found = Effects()
@@ -103,50 +85,6 @@ def test_effects(node: ast.expr, scope: Scope) -> Effects:
     if scope.type_of(node) not in IMMUTABLE:
         found.heap_reads.add(root(node))
     return found
-
-
-def conflict(first: Effects, second: Effects, scope: Scope) -> bool:
-    """Whether swapping two adjacent computations could be seen."""
-    if first.jumps or second.jumps:
-        return True
-    if first.other or second.other:
-        return not (first.total and not first.heap_reads) and not (second.total and not second.heap_reads)
-    if first.writes & (second.reads | second.writes) or second.writes & first.reads:
-        return True
-    if _meet(first.heap_writes, second.heap_reads | second.heap_writes, scope):
-        return True
-    if _meet(second.heap_writes, first.heap_reads, scope):
-        return True
-    if (
-        first.raises
-        and second.raises
-        and (first.errors != second.errors or len(first.errors) > 1 or UNKNOWN in first.errors)
-    ):
-        return True
-    return (first.raises and _outlives(second, scope)) or (second.raises and _outlives(first, scope))
-
-
-def disturbs(changed: Effects, seen: Effects, scope: Scope) -> bool:
-    """Whether running the first may change the value of the second."""
-    if changed.writes & seen.reads or _meet(changed.heap_writes, seen.heap_reads, scope):
-        return True
-    return changed.other and any(r not in scope.owned for r in seen.heap_reads)
-
-
-def _outlives(e: Effects, scope: Scope) -> bool:
-    """Whether an effect can still be seen after an exception has left the function."""
-    return e.other or any(root not in scope.owned for root in e.heap_writes)
-
-
-def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
-    owned = scope.owned
-    for w in writes:
-        for t in touched:
-            if w == t:
-                return True
-            if w[0] != "." and t[0] != "." and w not in owned and t not in owned:
-                return True
-    return False
 
 
 def root(node: ast.expr) -> str:

@@ -9,11 +9,11 @@ functions.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 from skyt.rules.bindings import BINDING, assignments_of, bound_anywhere, loaded, own_nodes
 from skyt.rules.effects import mutates_receiver, pure_call
-from skyt.rules.facts import Facts, Parameter
+from skyt.rules.facts import Facts
+from skyt.rules.functions import FunctionInfo
 from skyt.rules.infer import Inference
 from skyt.rules.ownership import owned_names
 from skyt.rules.syntax import local_functions, returns
@@ -23,44 +23,7 @@ from skyt.rules.types import ANY, Type, element, join, kind
 MAX_ROUNDS = 8
 
 
-@dataclass
-class FunctionInfo:
-    """One function of the program with the types of its variables."""
-
-    node: ast.FunctionDef
-    owner: ast.ClassDef | None
-    public: bool
-    env: dict[str, Type] = field(default_factory=dict)
-    parameters: tuple[Parameter, ...] = ()
-    assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
-    binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
-    owned: frozenset[str] = frozenset()
-    captured: frozenset[str] = frozenset()
-    nonnegative: frozenset[str] = frozenset()
-
-    @property
-    def arguments(self) -> list[str]:
-        a = self.node.args
-        return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-
-    @property
-    def simple_arguments(self) -> bool:
-        a = self.node.args
-        return not (a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
-
-    def bounds_of(self, name: str) -> tuple[int | None, int | None]:
-        """Bounds of a parameter that is never assigned, from the contract; of a variable proven
-        non-negative."""
-        if name not in self.assigned:
-            for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
-                if argument == name:
-                    return parameter.min, parameter.max
-        return (0 if name in self.nonnegative else None), None
-
-    @property
-    def value_arguments(self) -> list[str]:
-        """Arguments without `self`."""
-        return self.arguments[1:] if self.owner is not None else self.arguments
+__all__ = ["FunctionInfo", "Program"]
 
 
 class Program:
