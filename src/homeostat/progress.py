@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
@@ -22,11 +23,11 @@ T = TypeVar("T")
 _LOG_EVERY_S = 30.0
 
 
-class Bar:
+class Bar(ABC):
     """A running count. `advance(note=…)` moves it on and may show a figure or two beside it."""
 
-    def advance(self, steps: int = 1, note: str | None = None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def advance(self, steps: int = 1, note: str | None = None) -> None: ...
 
 
 class _TerminalBar(Bar):

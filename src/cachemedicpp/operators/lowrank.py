@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -21,9 +22,9 @@ class LowRankRepair(nn.Module, QueryRepair):
         self.name, self.layers, self.geometry = name, layers, geometry
         self.model_id: dict[str, str | None] | None = None  # of the model it was trained for, if stored
 
+    @abstractmethod
     def form(self, layer: int, tensor: str) -> Form | None:
         """The form that repairs `tensor` ("K" or "V") of a layer; None: it is left alone."""
-        raise NotImplementedError
 
     def shift(self, layer: int, tensor: str) -> Tensor | None:
         """What conditions the gate beside the query: `[H_kv or 1, 1, r]`."""
