@@ -7,8 +7,7 @@ calls outside the domain must do.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +18,7 @@ import yaml
 from homeostat.config import ConfigModel, config_hash, parse_config
 from homeostat.errors import UserError, nearest
 from homeostat.resources import resource_root
+from skyt.parsing import parse, parse_expression
 from skyt.specs import (
     BoolSpec,
     Domain,
@@ -164,9 +164,9 @@ class Property(ConfigModel):
             raise ValueError("`then` needs `holds`")
         sources = [self.reference, *(self.readings or {}).values(), self.setup]
         for source in filter(None, sources):
-            _parse(source, "exec", "is not Python")
+            _check_syntax(parse, source, "is not Python")
         for expression in filter(None, (self.holds, self.then, self.when)):
-            _parse(expression.strip(), "eval", "is not an expression")
+            _check_syntax(parse_expression, expression.strip(), "is not an expression")
         return self
 
 
@@ -283,9 +283,9 @@ def read_contract(path: Path) -> Contract:
     return parse_config(Contract, raw, source=str(path))
 
 
-def _parse(text: str, mode: str, complaint: str) -> None:
+def _check_syntax(parser: Callable[[str], object], text: str, complaint: str) -> None:
     try:
-        compile(text, "<contract>", mode, ast.PyCF_ONLY_AST)
+        parser(text)
     except SyntaxError as error:
         raise ValueError(f"{text.strip().splitlines()[0]!r} {complaint}: {error.msg}") from None
 

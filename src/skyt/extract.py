@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from skyt.parsing import parse
+
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _PYTHON_TAGS = {"", "python", "python3", "py", "py3", "python-repl", "{python}", "{.python}"}
 _CODE_START = re.compile(
@@ -113,7 +115,7 @@ def _dedent(code: str) -> str:
 
 def _tree(code: str) -> ast.Module | None:
     try:
-        return ast.parse(code)
+        return parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

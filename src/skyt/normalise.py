@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import warnings
 from dataclasses import dataclass
+
+from skyt.parsing import parse
 
 NORMALIZATION_VERSION = f"1-py{sys.version_info.major}.{sys.version_info.minor}"
 MAX_PARSED_CHARS = 100_000
@@ -38,14 +39,12 @@ def normalise(code: str) -> Normalised:
     """
     if len(code) <= MAX_PARSED_CHARS:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(_encodable(code))
-                _check_depth(tree)
-                _drop_docstrings(tree)
-                text = ast.unparse(tree)
-                # Unparse is not always a fixed point (f-strings, nested quotes): one more round settles it.
-                again = ast.unparse(ast.parse(text))
+            tree = parse(_encodable(code))
+            _check_depth(tree)
+            _drop_docstrings(tree)
+            text = ast.unparse(tree)
+            # Unparse is not always a fixed point (f-strings, nested quotes): one more round settles it.
+            again = ast.unparse(parse(text))
             if len(again) <= MAX_PARSED_CHARS:
                 return Normalised(again, parsed=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):

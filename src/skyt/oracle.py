@@ -8,7 +8,6 @@ normalised text, the contract and the versions, and are remembered as such.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import sys
 import threading
@@ -22,6 +21,7 @@ from skyt import codec, static
 from skyt.contract import Case, Contract
 from skyt.domain import Call, Operation, generate_inputs
 from skyt.normalise import normalise
+from skyt.parsing import parse
 from skyt.properties import Properties
 from skyt.sandbox.job import EncodedCalls, encode_calls
 from skyt.sandbox.pool import SandboxPool
@@ -134,7 +134,7 @@ class _Exam:
             checks[check] = False
             return Verdict(False, failures, example, checks)
 
-        if broken := static.violations(ast.parse(text), entry, self.contract.constraints):
+        if broken := static.violations(parse(text), entry, self.contract.constraints):
             return fail("constraints", broken)
         checks["constraints"] = True
         results = self.pool.run(text, entry, self.encoded)

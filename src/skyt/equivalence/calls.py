@@ -16,6 +16,7 @@ from typing import Any
 
 from skyt.contract import Case, Contract
 from skyt.domain import Call, Operation, affordable, generate_inputs, generate_outside, in_domain
+from skyt.parsing import parse
 
 MAX_HARVESTED = 200
 OUTSIDE = 60
@@ -76,7 +77,7 @@ def harvested(contract: Contract, programs: tuple[str, str], seed: int) -> list[
 
 def _constants(program: str) -> Iterator[Any]:
     try:
-        tree = ast.parse(program)
+        tree = parse(program)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

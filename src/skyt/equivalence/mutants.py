@@ -11,6 +11,8 @@ import ast
 import random
 from collections.abc import Callable, Iterator
 
+from skyt.parsing import parse
+
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 Change = Callable[[], None]
@@ -20,21 +22,21 @@ def mutants(code: str, n: int, seed: int) -> list[str]:
     """Up to `n` different mutants of a program, none equal to it; the same for the same seed."""
     rng = random.Random(f"mutants:{seed}:{code}")
     try:
-        original = ast.unparse(ast.parse(code))
+        original = ast.unparse(parse(code))
     except (SyntaxError, ValueError, RecursionError):
         return []
     found: dict[str, None] = {}
     for _ in range(12 * n):
         if len(found) >= n:
             break
-        tree = ast.parse(code)
+        tree = parse(code)
         changes = list(_changes(tree, rng))
         if not changes:
             break
         rng.choice(changes)()
         try:
             text = ast.unparse(ast.fix_missing_locations(tree))
-            ast.parse(text)
+            parse(text)
         except (SyntaxError, ValueError):
             continue
         if text != original:

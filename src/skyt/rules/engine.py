@@ -8,11 +8,11 @@ changes.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyt.normalise import normalise
+from skyt.parsing import parse
 from skyt.rules.bound import unbound_name, unsupported
 from skyt.rules.context import Context
 from skyt.rules.facts import Facts
@@ -56,17 +56,15 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     plain = normalise(code)
     if not plain.parsed:
         return NormalForm(plain.text, complete=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = bare(ast.parse(plain.text))
-            if sum(1 for _ in walk(tree)) > MAX_NODES:
-                return NormalForm(plain.text, complete=False)
-            return _run(tree, facts, RULES if rules is None else rules)
-        except Exception as error:
-            # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
-            # failure is on the record, and the tests hold that no program of the development data gets here.
-            return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
+    try:
+        tree = bare(parse(plain.text))
+        if sum(1 for _ in walk(tree)) > MAX_NODES:
+            return NormalForm(plain.text, complete=False)
+        return _run(tree, facts, RULES if rules is None else rules)
+    except Exception as error:
+        # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
+        # failure is on the record, and the tests hold that no program of the development data gets here.
+        return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
 
 
 def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:

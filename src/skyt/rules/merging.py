@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.parsing import parse
 from skyt.rules.registry import Place, block
 from skyt.rules.syntax import compare
 from skyt.rules.trees import clone, same
@@ -29,7 +30,7 @@ def FUNCTION(X):
 """
 
 
-_PATTERN: list[ast.stmt] = ast.parse(TEMPLATE).body[0].body  # type: ignore[attr-defined]
+_PATTERN: list[ast.stmt] = parse(TEMPLATE).body[0].body  # type: ignore[attr-defined]
 
 
 @block(

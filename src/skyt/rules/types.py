@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 
+from skyt.parsing import parse_expression
+
 Type = str | tuple[object, ...] | None
 
 
@@ -26,7 +28,7 @@ def parse_type(annotation: str | None) -> Type:
     if annotation is None:
         return ANY
     try:
-        return _parsed(ast.parse(annotation, mode="eval").body)
+        return _parsed(parse_expression(annotation))
     except SyntaxError:
         return ANY
 

@@ -1,0 +1,29 @@
+"""Python text to trees, from any thread."""
+
+from __future__ import annotations
+
+import ast
+import os
+import threading
+import warnings
+
+_one_at_a_time = threading.Lock()
+os.register_at_fork(after_in_child=_one_at_a_time._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+def parse(code: str) -> ast.Module:
+    """`ast.parse` for one thread at a time, without the warnings that the program's text would cause.
+
+    CPython 3.11 keeps the depth of the tree under construction in one place for all threads and, when two
+    meet, answers a sound program with SystemError (python/cpython#106905). Warning filters are shared too.
+    """
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
+
+
+def parse_expression(code: str) -> ast.expr:
+    """The same for a single expression."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code, mode="eval").body
