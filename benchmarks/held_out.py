@@ -28,7 +28,7 @@ from skyt.rules import Facts, normal_form
 from skyt.sandbox.pool import SandboxPool
 
 FOLDER = Path(__file__).parent / "held_out"
-HALVES = ("open", "opened", "sealed")
+HALVES = ("open", "opened", "sealed", "blind_opened", "blind_sealed")
 Pair = tuple[str, str]
 Same = Callable[[str, str], bool]
 

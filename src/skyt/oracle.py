@@ -27,7 +27,7 @@ from skyt.sandbox.job import EncodedCalls, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 
-ORACLE_VERSION = f"1-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"2-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _CHECKS = (
     "parses",

@@ -17,7 +17,8 @@ def violations(tree: ast.Module, entry: EntryPoint, constraints: Constraints) ->
     """What in the program breaks the contract's constraints, in words."""
     allowed = _FREE_IMPORTS | {name.split(".")[0] for name in constraints.imports}
     own = {name for name, _ in _functions(tree)}  # a helper that is called `sort` is the program's own
-    calls = (set(_called(tree)) - own) & ({*constraints.forbidden_calls} | _DYNAMIC)
+    named, methods = _called(tree)
+    calls = ((named | methods) - own) & {*constraints.forbidden_calls} | (named - own) & _DYNAMIC
     found = [
         *(
             f"imports {name}, which the contract does not allow"
@@ -140,10 +141,10 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").split(".")[0] if not node.level else "a relative module"
 
 
-def _called(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name):
-                yield node.func.id
-            elif isinstance(node.func, ast.Attribute):
-                yield node.func.attr
+def _called(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """What is called by its name, and as an attribute: `re.compile` is not the builtin `compile`."""
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return (
+        {function.id for function in called if isinstance(function, ast.Name)},
+        {function.attr for function in called if isinstance(function, ast.Attribute)},
+    )

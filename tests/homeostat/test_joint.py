@@ -36,8 +36,9 @@ def test_shipped_joint_configurations_are_valid(name: str) -> None:
 
 
 @pytest.mark.model
-def test_a_very_small_joint_run_records_every_arm(tmp_path: Path, default_model: object) -> None:
-    from homeostat.joint.experiment import build_defences, run_joint
+@pytest.mark.usefixtures("default_model")
+def test_a_very_small_joint_run_records_every_arm(tmp_path: Path) -> None:
+    from homeostat.joint.experiment import run_joint
 
     config = JointConfig(
         contracts=("is_even",),
@@ -59,5 +60,11 @@ def test_a_very_small_joint_run_records_every_arm(tmp_path: Path, default_model:
     assert (tmp_path / "run/paper/figures/joint.png").stat().st_size > 10_000
     rows = (tmp_path / "run/paper/tables/joint.md").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 2 + 4 and rows[-1].startswith("| 1 | guard | 0.00 [0.00, ")
+
+
+def test_an_unknown_defence_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    from homeostat.joint.experiment import run_joint
+
     with pytest.raises(UserError, match="unknown defence 'gard'; did you mean 'guard'"):
-        build_defences(JointConfig(defences=("gard",)), *default_model)  # type: ignore[misc]
+        run_joint(JointConfig(defences=("gard",)), tmp_path / "run", None, workers=1)
+    assert not (tmp_path / "run").exists()

@@ -95,3 +95,8 @@ def test_recursion_required_and_forbidden() -> None:
         "is recursive, which the contract forbids"
     ]
     assert violations(loop, F, Constraints()) == violations(recursive, F, Constraints()) == []
+
+
+def test_a_compiled_pattern_is_not_dynamic_code() -> None:
+    tree = ast.parse("import re\nWORD = re.compile('a+')\ndef f(n):\n    return WORD.findall(n)")
+    assert violations(tree, F, Constraints(imports=("re",))) == []

@@ -13,13 +13,11 @@ from homeostat.demo.cache import CacheDemonstration
 from homeostat.demo.config import DemoConfig
 from homeostat.demo.tables import cache_table, code_table
 from homeostat.joint.config import CLEAN
-from homeostat.joint.experiment import build_defences, joint_into
+from homeostat.joint.experiment import OPERATOR, build_defences, joint_into
 from homeostat.joint.table import terminal_table
 from homeostat.progress import progress
 from homeostat.report import write_report
 from homeostat.rundir import open_run
-
-OPERATOR = "operators/G"
 
 
 def run_demo(config: DemoConfig, out: Path) -> None:
@@ -40,7 +38,7 @@ def run_demo(config: DemoConfig, out: Path) -> None:
             rows = demonstration.run(run, bar)
         told = [{key: value for key, value in row.items() if key != "tokens"} for row in rows]
         run.write_metrics("demo_metrics", {"demo.cache": told}, _settings(config))
-        defences = build_defences(config.joint, model, tokenizer, {"G": gaussian})
+        defences = build_defences(config.joint, model, lambda: operator)
         metrics = joint_into(run, config.joint, model, tokenizer, defences)
         run.finish()
     console.print(cache_table(rows))

@@ -10,8 +10,9 @@ from typing import Any
 
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.defences import Defence, Guarded, from_repair, heuristics
-from cachemedicpp.gaussian.prepare import prepare
-from cachemedicpp.repair import load_repair
+from cachemedicpp.gaussian.prepare import prepare_once
+from cachemedicpp.heuristics import HEURISTICS
+from cachemedicpp.repair import Repair, load_repair
 from cachemedicpp.state import Geometry
 from homeostat import atomic
 from homeostat.errors import UserError, nearest
@@ -30,14 +31,20 @@ from skyt.summary import summarise
 from skyt.workbench import Workbench
 
 METRICS = "joint_metrics"
+OPERATOR = "operators/G"
 
 
 def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
     """Run the experiment into `out`, or go on with the one that is there. Returns the metrics."""
     config.load_contracts()
+    check_defences(config)
     model, tokenizer = config.model.load()
-    defences = build_defences(config, model, tokenizer)
     with open_run(out, command="homeostat joint", config=config, config_path=config_path) as run:
+        windows, length = config.calibration_windows, config.calibration_len
+        calibrated = partial(
+            prepare_once, run.path / OPERATOR, model, tokenizer, config.data, windows, length
+        )
+        defences = build_defences(config, model, calibrated)
         metrics = joint_into(run, config, model, tokenizer, defences, workers)
         run.finish()
     return metrics
@@ -65,28 +72,28 @@ def joint_into(
     return metrics
 
 
-def build_defences(
-    config: JointConfig, model: Any, tokenizer: Any, ready: Mapping[str, Defence] | None = None
-) -> dict[str, Defence]:
-    """Defences by name: those that are `ready`, those that need no preparation, G, and saved operators."""
+def check_defences(config: JointConfig) -> None:
+    """Refuse a name that is neither a defence nor a folder, before anything is loaded or written."""
+    known = ["none", *HEURISTICS, "G", "guard"]
+    for name in config.defences:
+        if name not in known and not Path(name).is_dir():
+            raise UserError(
+                f"unknown defence {name!r}; {nearest(name, known)} (or the folder of an operator)"
+            )
+
+
+def build_defences(config: JointConfig, model: Any, calibrated: Callable[[], Repair]) -> dict[str, Defence]:
+    """Defences by name: those that need no preparation, G (from `calibrated`), and saved operators."""
     layers = tuple(range(Geometry.of(model).layers))
     simple = {defence.name: defence for defence in (Defence(), Guarded(), *heuristics(layers, oracle=False))}
-    simple |= ready or {}
     chosen: dict[str, Defence] = {}
     for name in config.defences:
         if name in simple:
             chosen[name] = simple[name]
         elif name == "G":
-            windows, length = config.calibration_windows, config.calibration_len
-            operator = prepare(model, tokenizer, config.data, windows, length)
-            chosen[name] = from_repair(name, operator)
-        elif Path(name).is_dir():
-            chosen[name] = from_repair(Path(name).name, load_repair(name, model))
+            chosen[name] = from_repair(name, calibrated())
         else:
-            known = [*simple, "G"]
-            raise UserError(
-                f"unknown defence {name!r}; {nearest(name, known)} (or the folder of an operator)"
-            )
+            chosen[name] = from_repair(Path(name).name, load_repair(name, model))
     return chosen
 
 
