@@ -27,7 +27,7 @@ FREE_MODULES = MODULES | {
 
 @module(
     phase=0,
-    needs="nothing",
+    needs="for annotations in the body of a class: neither decorators nor bases, which may read them",
     sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
     "in the "
     "contract's observation (result, exception, arguments)",
@@ -42,6 +42,8 @@ def drop_annotations(context: Context) -> bool:
             for argument in walk(node.args):
                 if isinstance(argument, ast.arg) and argument.annotation is not None:
                     changed, argument.annotation = True, None
+        if isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
+            continue  # a dataclass or a named tuple makes its fields of them
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
             if isinstance(body, list) and any(isinstance(s, ast.AnnAssign) for s in body):

@@ -59,7 +59,9 @@ class Liveness:
         if isinstance(s, ast.For):
             inner = self._loop(s, EMPTY, frozenset(stored_names(s.target)), out, on_break, on_continue)
             return inner | read_names(s.iter)
-        if isinstance(s, ast.Try | ast.With | ast.Match):
+        if isinstance(s, ast.Try):
+            return self._try(s, out, on_break, on_continue)
+        if isinstance(s, ast.With | ast.Match):
             for inner_block in blocks(s):
                 out = out | self._block(inner_block, out, on_break, on_continue)
             return out | read_names(s)
@@ -72,6 +74,17 @@ class Liveness:
         if isinstance(s, ast.Delete):
             return out | {n.id for n in walk(s) if isinstance(n, ast.Name)}
         return (out - stored_names(s)) | self._reads(s)
+
+    def _try(self, s: ast.Try, out: Names, on_break: Names, on_continue: Names) -> Names:
+        """An exception may come before the body has assigned anything: what handlers read is live there."""
+        leaving = self._block(s.finalbody, EMPTY, on_break, on_continue)
+        after = self._block(s.finalbody, out, on_break, on_continue)
+        caught = leaving
+        for handler in s.handlers:
+            inside = self._block(handler.body, after, on_break, on_continue)
+            caught |= (inside - {handler.name}) | (self._reads(handler.type) if handler.type else EMPTY)
+        normal = self._block(s.orelse, after, on_break, on_continue)
+        return caught | self._block(s.body, normal, on_break, on_continue)
 
     def _reads(self, node: ast.AST) -> Names:
         """Names read inside, remembered: the body of a loop is looked at more than once."""

@@ -46,8 +46,32 @@ def same(a: object, b: object) -> bool:
 def text(node: ast.AST | Sequence[ast.AST]) -> str:
     """Source text, for traces and keys."""
     if isinstance(node, ast.AST):
+        return _unparse(node)
+    return "\n".join(map(_unparse, node))
+
+
+def _unparse(node: ast.AST) -> str:
+    try:
         return ast.unparse(node)
-    return "\n".join(ast.unparse(x) for x in node)
+    except ValueError:  # up to Python 3.11 a backslash cannot stand inside the braces of an f-string
+        return ast.unparse(_Spelled().visit(clone(node)))
+
+
+class _Spelled(ast.NodeTransformer):
+    """f-strings as the sums of `format` calls that they stand for."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        whole: ast.expr = ast.Constant("")
+        for part in map(self.visit, node.values):
+            whole = ast.BinOp(whole, ast.Add(), part)
+        return whole
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        value = self.visit(node.value)
+        if converter := {ord("s"): "str", ord("r"): "repr", ord("a"): "ascii"}.get(node.conversion):
+            value = ast.Call(ast.Name(converter, ast.Load()), [value], [])
+        spec = [self.visit(node.format_spec)] if node.format_spec else []
+        return ast.Call(ast.Name("format", ast.Load()), [value, *spec], [])
 
 
 def size(node: ast.AST) -> int:

@@ -206,3 +206,29 @@ def test_most_recorded_rows_reach_the_peers_canon(shared_data: Path) -> None:
         for r in rows
     )
     assert hits / len(rows) >= 0.80
+
+
+def test_the_fields_of_a_dataclass_are_not_annotations_to_drop() -> None:
+    code = (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n x: int\n def f(self) -> int:\n  return self.x"
+    )
+    known = Facts(
+        kind="class", name="P", parameters=(Parameter("x", "int"),), public=frozenset({"P", "f", "x"})
+    )
+    assert "x: int" in normal_form(code, known).text or "__init__" in normal_form(code, known).text
+
+
+def test_a_name_that_every_path_out_of_a_try_binds_is_bound() -> None:
+    tried = "def f(n):\n try:\n  x = 1 // n\n except ZeroDivisionError:\n  return 0\n return x"
+    assert normal_form(tried, INT).complete
+    unbound = tried.replace("return 0", "pass")
+    assert normal_form(unbound, INT).failure == "x may be read before it has a value"
+
+
+def test_a_backslash_may_meet_an_f_string() -> None:
+    """Before Python 3.12 no f-string can be written that has one inside its braces."""
+    found = normal_form("SEP = '\\n'\ndef f(n):\n    return f'{n}{SEP}{n:>{len(SEP)}}'", INT)
+    assert not found.failure
+    scope: dict[str, object] = {}
+    exec(found.text, scope)  # noqa: S102
+    assert scope["f"](7) == "7\n7"  # type: ignore[operator]
