@@ -10,6 +10,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 FUEL = 3000
@@ -72,13 +73,21 @@ class _ContinueError(Exception):
     pass
 
 
-def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
+@dataclass(frozen=True)
+class Returned:
+    """A result, and whether it is a container that was made on the way: nobody else can hold it."""
+
+    value: Any
+    new: bool = False
+
+
+def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Returned:
     """What these statements return from a function whose variables start like this. Raises GiveUpError."""
     machine = _Machine(dict(variables))
     try:
         machine.run(body)
     except _ReturnError as result:
-        return result.value
+        return Returned(result.value, any(result.value is made for made in machine.made))
     except (
         ArithmeticError,
         LookupError,
@@ -89,7 +98,7 @@ def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
         _ContinueError,
     ) as error:
         raise GiveUpError from error
-    return None
+    return Returned(None)
 
 
 class _Machine:
@@ -250,6 +259,10 @@ class _Machine:
         texts = type(a) is str and type(b) is str and isinstance(node.op, ast.Add)
         if type(a) is list and type(b) is list and isinstance(node.op, ast.Add):
             return self._make(a + b)
+        if type(a) in (list, str) and type(b) is int and isinstance(node.op, ast.Mult):
+            if len(a) * b > LONGEST or any(isinstance(x, list | set | dict) for x in a):
+                raise GiveUpError
+            return self._make(a * b) if type(a) is list else a * b
         if not texts and not (type(a) is int and type(b) is int):
             raise GiveUpError
         return BINARY[type(node.op)](a, b)

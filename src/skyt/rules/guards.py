@@ -117,11 +117,12 @@ def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]
         first, second = returned(a, variables), returned(b, variables)
     except GiveUpError:
         return False
-    if type(first) is not type(second):
+    one, other = first.value, second.value
+    if type(one) is not type(other):
         return False
-    if type(first) in (list, dict):  # a new one each time, or the argument itself
-        return values_shared(scope) and repr(first) == repr(second)
-    return type(first) in (int, bool, str, type(None)) and bool(first == second)
+    if type(one) in (list, dict):
+        return ((first.new and second.new) or values_shared(scope)) and repr(one) == repr(other)
+    return type(one) in (int, bool, str, type(None)) and bool(one == other)
 
 
 def values_shared(scope: Scope) -> bool:
