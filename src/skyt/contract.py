@@ -21,6 +21,7 @@ from homeostat.resources import resource_root
 from skyt.parsing import parse, parse_expression
 from skyt.specs import (
     BoolSpec,
+    DictSpec,
     Domain,
     Facts,
     FloatSpec,
@@ -38,6 +39,7 @@ __all__ = [
     "Case",
     "Constraints",
     "Contract",
+    "DictSpec",
     "Domain",
     "EntryPoint",
     "Facts",

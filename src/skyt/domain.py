@@ -8,7 +8,7 @@ from typing import Any
 
 from skyt import codec, shapes
 from skyt.contract import Contract
-from skyt.specs import FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.specs import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,12 @@ def fits(spec: Spec, value: Any) -> bool:
             and all(fits(spec.elements, item) for item in value)
             and (not spec.sorted or value == sorted(value))
             and (not spec.distinct or len(set(value)) == len(value))
+        )
+    if isinstance(spec, DictSpec):
+        return (
+            type(value) is dict
+            and _between(spec.min_length, len(value), spec.max_length)
+            and all(fits(spec.keys, key) and fits(spec.values, item) for key, item in value.items())
         )
     return type(value) is bool
 

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from skyt import texts
-from skyt.specs import BoolSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.specs import BoolSpec, DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 
 
 def boundary(spec: Spec) -> list[Any]:
@@ -36,6 +36,13 @@ def boundary(spec: Spec) -> list[Any]:
             edge[:2] * 3,
         ]
         return [_shaped(spec, values) for values in lists]
+    if isinstance(spec, DictSpec):
+        keys, values = boundary(spec.keys), boundary(spec.values)
+        pairs = [(key, values[i % len(values)]) for i, key in enumerate(keys)]
+        same = [(key, values[-1]) for key in keys[:3]]
+        return [
+            dict(some[: spec.max_length]) for some in ([], pairs[:1], pairs[:2], pairs[:2][::-1], same, pairs)
+        ]
     short = ["", "a", "A", " ", "aa", "ab", "0", "-", "_", "aba", "Ab", "a b", "é", *texts.special(spec)]
     return [text for text in short if spec.alphabet is None or set(text) <= set(spec.alphabet)]
 
@@ -51,6 +58,8 @@ def draw(spec: Spec, rng: random.Random, *, widen: bool = False) -> Any:
         return rng.random() < 0.5
     if isinstance(spec, ListSpec):
         return _list(spec, rng, widen)
+    if isinstance(spec, DictSpec):
+        return _dict(spec, rng)
     return texts.string(spec, rng)
 
 
@@ -67,9 +76,11 @@ def affordable(spec: Spec, value: Any) -> bool:
     if isinstance(spec, IntSpec):
         low, high = spec.sample_range
         return low <= value <= high or value in spec.interesting
-    if isinstance(spec, ListSpec | StrSpec):
-        return len(value) <= 2 * spec.sample_length
-    return True
+    if isinstance(spec, ListSpec | DictSpec | StrSpec) and len(value) > 2 * spec.sample_length:
+        return False
+    if isinstance(spec, ListSpec) and isinstance(spec.elements, ListSpec | DictSpec):
+        return all(affordable(spec.elements, item) for item in value)
+    return not isinstance(spec, DictSpec) or all(affordable(spec.values, item) for item in value.values())
 
 
 def mutate_value(value: Any, rng: random.Random) -> Any:
@@ -85,8 +96,28 @@ def mutate_value(value: Any, rng: random.Random) -> Any:
     if type(value) is list:
         fresh = (lambda: mutate_value(rng.choice(value), rng)) if value else (lambda: 0)
         items = texts.mutate_items(value, rng, fresh)
-        return sorted(items) if value == sorted(value) and rng.random() < 0.7 else items
+        plain = not any(isinstance(item, list | dict) for item in items)
+        return sorted(items) if plain and value == sorted(value) and rng.random() < 0.7 else items
+    if type(value) is dict and value:
+        return _mutate_dict(value, rng)
     return value
+
+
+def _mutate_dict(value: dict[Any, Any], rng: random.Random) -> dict[Any, Any]:
+    """Another value under a key, another key for a value, a pair less, or the pairs in another order."""
+    items = list(value.items())
+    at = rng.randrange(len(items))
+    key, item = items[at]
+    match rng.randrange(4):
+        case 0:
+            items[at] = (key, mutate_value(item, rng))
+        case 1:
+            items[at] = (mutate_value(key, rng), item)
+        case 2:
+            del items[at]
+        case _:
+            rng.shuffle(items)
+    return dict(items)
 
 
 def _within(spec: FloatSpec, value: float) -> bool:
@@ -119,11 +150,19 @@ def _list(spec: ListSpec, rng: random.Random, widen: bool) -> list[Any]:
     else:
         values = [draw(spec.elements, rng) for _ in range(length)]
     order = rng.random()
-    if order < 0.15:
-        values.sort()
-    elif order < 0.3:
-        values.sort(reverse=True)
+    if order < 0.3 and not isinstance(spec.elements, ListSpec | DictSpec):
+        values.sort(reverse=order >= 0.15)
     return values if widen else _shaped(spec, values)
+
+
+def _dict(spec: DictSpec, rng: random.Random) -> dict[Any, Any]:
+    longest = spec.sample_length if spec.max_length is None else min(spec.sample_length, spec.max_length)
+    length = max(min(rng.choice((rng.randint(0, 4), rng.randint(0, longest))), longest), spec.min_length)
+    few = [draw(spec.values, rng) for _ in range(2)] if rng.random() < 0.35 else None
+    return {
+        draw(spec.keys, rng): draw(spec.values, rng) if few is None else rng.choice(few)
+        for _ in range(length)
+    }
 
 
 def _shaped(spec: ListSpec, values: list[Any]) -> list[Any]:

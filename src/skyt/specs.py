@@ -74,18 +74,42 @@ class StrSpec(ConfigModel):
 
 
 class ListSpec(ConfigModel):
-    """Lists of one kind of element, in ascending order when `sorted`, without repeats when `distinct`."""
+    """Lists of one kind of element, in ascending order when `sorted`, without repeats when `distinct`.
+
+    Elements may be lists or dicts themselves; those have neither an order nor a test for repeats.
+    """
 
     type: Literal["list"] = "list"
-    elements: IntSpec | FloatSpec | BoolSpec | StrSpec
+    elements: Spec
     min_length: int = 0
     max_length: int | None = None
     sample_length: int = 40
     sorted: bool = False
     distinct: bool = False
 
+    @pydantic.model_validator(mode="after")
+    def _comparable(self) -> ListSpec:
+        if isinstance(self.elements, ListSpec | DictSpec) and (self.sorted or self.distinct):
+            raise ValueError(f"a list of {self.elements.type}s can be neither sorted nor distinct")
+        return self
 
-Spec = Annotated[IntSpec | FloatSpec | BoolSpec | StrSpec | ListSpec, pydantic.Field(discriminator="type")]
+
+class DictSpec(ConfigModel):
+    """Dicts with one kind of key and one kind of value."""
+
+    type: Literal["dict"] = "dict"
+    keys: Annotated[IntSpec | StrSpec, pydantic.Field(discriminator="type")]
+    values: Spec
+    min_length: int = 0
+    max_length: int | None = None
+    sample_length: int = 12
+
+
+Spec = Annotated[
+    IntSpec | FloatSpec | BoolSpec | StrSpec | ListSpec | DictSpec, pydantic.Field(discriminator="type")
+]
+ListSpec.model_rebuild()
+DictSpec.model_rebuild()
 
 
 class Domain(ConfigModel):
@@ -107,11 +131,26 @@ class Facts(ConfigModel):
     alphabet: str | None = None
     sorted: bool = False
     distinct: bool = False
-    elements: Facts | None = None
+    keys: Facts | None = None
+    elements: Facts | None = None  # of a list its items, of a dict its values
+
+    @property
+    def annotation(self) -> str:
+        """The type as it is written in Python: `dict[str, list[int]]`."""
+        inside = [facts.annotation for facts in (self.keys, self.elements) if facts is not None]
+        return f"{self.type}[{', '.join(inside)}]" if inside else self.type
 
 
 def facts_of(spec: Spec) -> Facts:
     """The facts that a spec guarantees."""
+    if isinstance(spec, DictSpec):
+        return Facts(
+            type="dict",
+            min_length=spec.min_length,
+            max_length=spec.max_length,
+            keys=facts_of(spec.keys),
+            elements=facts_of(spec.values),
+        )
     if isinstance(spec, ListSpec):
         return Facts(
             type="list",
@@ -140,7 +179,12 @@ def conditions(name: str, facts: Facts) -> list[str]:
     lines += [f"set({name}) <= set({facts.alphabet!r})"] * (facts.alphabet is not None)
     lines += [f"{name} == sorted({name})"] * facts.sorted
     lines += [f"len(set({name})) == len({name})"] * facts.distinct
+    if facts.keys is not None:
+        lines.append(_each(facts.keys, name))
     if facts.elements is not None:
-        inner = " and ".join(conditions("x", facts.elements))
-        lines.append(f"all({inner} for x in {name})")
+        lines.append(_each(facts.elements, name if facts.keys is None else f"{name}.values()"))
     return lines
+
+
+def _each(facts: Facts, source: str) -> str:
+    return f"all({' and '.join(conditions('x', facts))} for x in {source})"

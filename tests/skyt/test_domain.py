@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skyt import codec
-from skyt.contract import load_contracts
+from skyt.contract import Contract, load_contracts
 from skyt.domain import Call, Operation, generate_inputs, generate_outside, in_domain, mutate
+from skyt.rules import Facts as RuleFacts
+from skyt.specs import ListSpec, conditions
 
 CONTRACTS = load_contracts()
 
@@ -178,3 +181,56 @@ def _sorted_sets(value: object) -> object:
     if isinstance(value, dict):
         return {key: _sorted_sets(item) for key, item in value.items()}
     return value
+
+
+NESTED: dict[str, dict[str, Any]] = {
+    "grid": {"type": "list", "elements": {"type": "list", "elements": {"type": "int"}, "max_length": 4}},
+    "table": {
+        "type": "dict",
+        "keys": {"type": "str", "alphabet": "abc"},
+        "values": {"type": "int", "min": 0},
+    },
+    "groups": {
+        "type": "dict",
+        "keys": {"type": "int"},
+        "values": {"type": "list", "elements": {"type": "str", "max_length": 3}},
+        "min_length": 1,
+    },
+}
+
+
+def nested(name: str) -> Contract:
+    parameter = {"name": name, "type": NESTED[name]["type"]}
+    return Contract.model_validate(
+        {
+            "id": "nested",
+            "prompt": "size of a container",
+            "entry_point": {"kind": "function", "name": "size", "parameters": [parameter], "returns": "int"},
+            "domain": {"parameters": {name: NESTED[name]}},
+            "oracle": {"cases": [{"args": [[] if name == "grid" else {}], "returns": 0}]},
+        }
+    )
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_containers_of_containers_are_generated_inside_their_domain(name: str) -> None:
+    contract = nested(name)
+    calls = generate_inputs(contract, 300, seed=5)
+    assert len({repr(call) for call in calls}) == 300
+    assert all(in_domain(contract, call) for call in calls)
+    assert generate_inputs(contract, 300, seed=5) == calls
+    assert all(Call.from_json(json.loads(json.dumps(call.to_json()))) == call for call in calls)
+    holds = " and ".join(conditions(name, contract.facts()[name]))
+    assert all(eval(holds, {name: call.args[0]}) for call in calls)  # noqa: S307
+    wrong: Any = [[[1, "a"]], {"a": -1}, {}][list(NESTED).index(name)]
+    assert not in_domain(contract, Call((wrong,)))
+
+
+def test_types_of_containers_reach_the_rules() -> None:
+    types = [RuleFacts.from_contract(nested(name)).parameters[0].type for name in NESTED]
+    assert types == [("list", ("list", "int")), ("dict", "str", "int"), ("dict", "int", ("list", "str"))]
+
+
+def test_a_list_of_lists_has_no_order_to_ask_for() -> None:
+    with pytest.raises(ValueError, match="a list of lists can be neither sorted nor distinct"):
+        ListSpec.model_validate({**NESTED["grid"], "sorted": True})

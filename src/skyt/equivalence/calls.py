@@ -105,22 +105,34 @@ def _with_constant(call: Call, constant: Any, rng: random.Random) -> Call | None
 def _mixed(args: tuple[Any, ...], constant: Any, rng: random.Random) -> tuple[Any, ...] | None:
     if not args:
         return None
-    new, at = list(args), rng.randrange(len(args))
-    value = new[at]
+    at = rng.randrange(len(args))
+    mixed = _mix(args[at], constant, rng)
+    return None if mixed is None else (*args[:at], mixed, *args[at + 1 :])
+
+
+def _mix(value: Any, constant: Any, rng: random.Random) -> Any:
+    """A value with the constant in it; None where it does not fit. Inside a container, at one place."""
     if isinstance(value, str) and isinstance(constant, str):
         cut = rng.randrange(len(value) + 1)
-        new[at] = rng.choice(
+        return rng.choice(
             [constant, value[:cut] + constant + value[cut:], constant + value, value + constant]
         )
-    elif type(value) is int and type(constant) is int:
-        new[at] = constant
-    elif isinstance(value, list) and type(constant) is int:
+    if type(value) is int and type(constant) is int:
+        return constant
+    if isinstance(value, dict) and value:
+        key = rng.choice(list(value))
+        other = _mix(key, constant, rng) if rng.random() < 0.5 else None
+        mixed = _mix(value[key], constant, rng) if other is None else value[key]
+        return None if mixed is None else value | {key if other is None else other: mixed}
+    if isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        at = rng.randrange(len(value))
+        mixed = _mix(value[at], constant, rng)
+        return None if mixed is None else [*value[:at], mixed, *value[at + 1 :]]
+    if isinstance(value, list) and type(constant) is int:
         cut = rng.randrange(len(value) + 1)
         grown = [*value[:cut], constant, *value[cut:]]
-        new[at] = sorted(grown) if value == sorted(value) and rng.random() < 0.5 else grown
-    else:
-        return None
-    return tuple(new)
+        return sorted(grown) if value == sorted(value) and rng.random() < 0.5 else grown
+    return None
 
 
 def _call(case: Case) -> Call:

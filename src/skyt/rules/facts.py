@@ -101,11 +101,10 @@ def _without_domain(parameter: Parameter, seen: list[Any]) -> Parameter:
 
 
 def _parameter(name: str, fact: ParameterFacts) -> Parameter:
-    element = f"[{fact.elements.type}]" if fact.elements is not None else ""
     whole = fact.type == "int"
     return Parameter(
         name=name,
-        type=parse_type(fact.type + element),
+        type=parse_type(fact.annotation),
         min=int(fact.min) if whole and fact.min is not None else None,
         max=int(fact.max) if whole and fact.max is not None else None,
         ascii=fact.alphabet is not None and fact.alphabet.isascii(),
