@@ -140,13 +140,16 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
 
 
 def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool:
-    """Whether container and key are plain names (or constants) that evaluating the value cannot change."""
+    """Whether container and key are plain names (the key also a constant, or pure and of a type whose equal
+    values are one key) that evaluating the value cannot change."""
     owner, key = target.value, target.slice
     if isinstance(owner, ast.Attribute):
         owner = owner.value
-    return (
-        isinstance(owner, ast.Name) and isinstance(key, ast.Name | ast.Constant) and scope.effects(value).pure
-    )
+    if not isinstance(owner, ast.Name) or not scope.effects(value).pure:
+        return False
+    if isinstance(key, ast.Name | ast.Constant):
+        return True
+    return scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
 
 
 @block(ast.Assign, needs="nothing", sound="assigning a variable to itself does nothing")

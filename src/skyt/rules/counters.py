@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.assignments import private, simple_target
+from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
-from skyt.rules.infer import dotted
+from skyt.rules.defaults import VIEWS, counted, counting_loop
+from skyt.rules.effects import disturbs
+from skyt.rules.holders import Holder
+from skyt.rules.inline import fits, head_of
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import assign, call, compare, count_reads, int_value, load, number
-from skyt.rules.trees import clone, same, walk
-from skyt.rules.types import IMMUTABLE, is_str, kind
+from skyt.rules.syntax import assign, call, compare, int_value, load, number
+from skyt.rules.trees import children, clone, same, walk
+from skyt.rules.types import IMMUTABLE, is_int, kind
 
 
 @block(
     ast.If,
     ast.Expr,
-    needs="a dict; a key without effects; integer constants",
+    needs="a dict; a key without effects; an integer constant as first value; what is added reads nothing of "
+    "the dict, and cannot raise where the dict outlives the function",
     sound="`get` gives the value under the key, or the default that would have been stored there first",
 )
 def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -39,21 +43,45 @@ def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         entry = ast.Subscript(value=owner, slice=key, ctx=ast.Load())
         found, missing = (s.orelse, s.body) if absent else (s.body, s.orelse)
-        start = _constant_entry(missing, entry)
-        last = i
+        start, last = _entry_value(missing, entry), i
         if start is not None and not found and i + 1 < len(body):
-            added, last = _increment([body[i + 1]], entry), i + 1
+            added, last = _increment([body[i + 1]], entry, scope), i + 1
         else:
-            added = _increment(found, entry)
-            start = start - added if start is not None and added is not None else None
-        if start is None or added is None:
+            added = _increment(found, entry, scope)
+            start = _before(start, added, scope) if start is not None and added is not None else None
+        if start is None or added is None or not isinstance(int_value(start), int):
             continue
         method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
-        total = ast.BinOp(left=call(method, clone(key), number(start)), op=ast.Add(), right=number(added))
+        total = ast.BinOp(left=call(method, clone(key), start), op=ast.Add(), right=added)
+        if not _unseen(owner, entry, added, total, scope, place):
+            continue
         target = ast.Subscript(value=clone(owner), slice=clone(key), ctx=ast.Store())
         new = ast.Assign(targets=[target], value=total, lineno=0)
         return [*body[:i], new, *body[last + 1 :]]
     return None
+
+
+def _before(first: ast.expr, added: ast.expr, scope: Scope) -> ast.expr | None:
+    """What an entry would have been, had something been added to give its first value."""
+    a, b = int_value(first), int_value(added)
+    if a is not None and b is not None:
+        return number(a - b)
+    return number(0) if same(first, added) and scope.type_of(added) == "int" else None
+
+
+def _unseen(
+    owner: ast.expr, entry: ast.expr, added: ast.expr, total: ast.expr, scope: Scope, place: Place
+) -> bool:
+    """Whether what is added cannot tell that the entry is not there yet, nor leave it behind by raising."""
+    if int_value(added) is not None:
+        return True
+    stored = clone(entry)
+    stored.ctx = ast.Store()  # type: ignore[attr-defined]
+    seen = scope.effects(added)
+    if not seen.pure or disturbs(scope.effects(stored), seen, scope):
+        return False
+    own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
+    return own or scope.effects(total).total
 
 
 def _as_condition(s: ast.stmt) -> ast.stmt:
@@ -76,138 +104,81 @@ def _entry_value(body: list[ast.stmt], entry: ast.expr) -> ast.expr | None:
     return None
 
 
-def _constant_entry(body: list[ast.stmt], entry: ast.expr) -> int | None:
+def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr | None:
+    """What is added to an entry: `e` of `d[k] = d[k] + e`, or of `d[k] = e + d[k]` with integers."""
     value = _entry_value(body, entry)
-    return int_value(value) if value is not None else None
-
-
-def _increment(body: list[ast.stmt], entry: ast.expr) -> int | None:
-    value = _entry_value(body, entry)
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and same(value.left, entry):
-        return int_value(value.right)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        if same(value.left, entry):
+            return value.right
+        if same(value.right, entry) and is_int(scope.type_of(value.left)) and is_int(scope.type_of(entry)):
+            return value.left
     return None
 
 
 @block(
     ast.Return,
     ast.Assign,
-    needs="`dict` of a `collections.Counter` over a str or list, as the whole value",
+    ast.For,
+    ast.If,
+    needs="a `collections.Counter` over a container that is not a dict, evaluated first in its statement and "
+    "used for membership, length, truth and iteration only, or as a `dict`",
     sound="a counter adds one for each element in turn, starting from nothing",
 )
 def counter_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return dict(Counter(e))` is a loop over e that counts in a dict."""
+    scope = place.scope
     for i, s in enumerate(body):
-        if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
+        head = head_of(s)
+        made = [n for h in head or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
+        if len(made) != 1 or scope.builtin(load("dict")) != "dict":
             continue
-        source = _counted(s.value, place.scope)
-        if source is None:
+        source, counts = counted(made[0], scope), place.context.name("d")
+        last = _Replaced(made[0], counts).visit(clone(s))
+        if (
+            source is None
+            or not fits(last, counts, source, place.before(i))
+            or not _used_as_dict(last, counts)
+        ):
             continue
-        counts, item = place.context.name("d"), place.context.name("c")
-        loop = ast.For(
-            target=ast.Name(id=item, ctx=ast.Store()),
-            iter=source,
-            body=[_add_one(counts, load(item), 1)],
-            orelse=[],
-            lineno=0,
+        loop = counting_loop(counts, source, place.context.name("c"))
+        return replaced(
+            body, i, assign(counts, ast.Dict(keys=[], values=[])), loop, _without_copy(last, counts)
         )
-        last = clone(s)
-        last.value = load(counts)
-        return replaced(body, i, assign(counts, ast.Dict(keys=[], values=[])), loop, last)
     return None
 
 
-def _counted(value: ast.expr, scope: Scope) -> ast.expr | None:
-    if not (isinstance(value, ast.Call) and scope.builtin(value.func) == "dict" and len(value.args) == 1):
-        return None
-    made = value.args[0]
-    if value.keywords or not isinstance(made, ast.Call) or made.keywords or len(made.args) != 1:
-        return None
-    if dotted(made.func) != "collections.Counter" or not scope.is_module("collections"):
-        return None
-    t = scope.type_of(made.args[0])
-    return made.args[0] if is_str(t) or kind(t) == "list" else None
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, made: ast.AST, name: str) -> None:
+        self.made, self.name = made, name
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return load(self.name) if same(node, self.made) else self.generic_visit(node)
 
 
-def _add_one(name: str, key: ast.expr, added: int) -> ast.stmt:
-    method = ast.Attribute(value=load(name), attr="get", ctx=ast.Load())
-    total = ast.BinOp(left=call(method, key, number(0)), op=ast.Add(), right=number(added))
-    target = ast.Subscript(value=load(name), slice=clone(key), ctx=ast.Store())
-    return ast.Assign(targets=[target], value=total, lineno=0)
+def _used_as_dict(s: ast.stmt, name: str) -> bool:
+    """Whether the only use of a name is one that a Counter and a dict with the same entries answer alike."""
+    parents = {id(c): p for p in walk(s) for c in children(p)}
+    uses = [n for n in walk(s) if isinstance(n, ast.Name) and n.id == name]
+    if len(uses) != 1:
+        return False
+    use: ast.expr = uses[0]
+    outer = parents.get(id(use))
+    if isinstance(outer, ast.Attribute) and outer.attr in VIEWS:
+        made = parents.get(id(outer))
+        if not isinstance(made, ast.Call) or made.func is not outer or made.args:
+            return False
+        use = made
+    holder = Holder(s, None, [], [], parents)
+    return holder.is_read(use) or _is_copy(outer, name)
 
 
-@block(
-    ast.Assign,
-    needs="a local `defaultdict(int)` whose entries are only increased by constants, and which is only "
-    "returned, as a `dict`",
-    sound="an entry that is not there counts as 0; nobody sees the dict before it is returned",
-)
-def default_to_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`d[k] += 1` on a `defaultdict(int)` is `d[k] = d.get(k, 0) + 1` on a dict."""
-    info = place.scope.info
-    if info is None:
-        return None
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not isinstance(s, ast.Assign) or not _is_default(s.value, place.scope):
-            continue
-        census, rest = place.context.census(info.node), body[i + 1 :]
-        reads = count_reads(rest, name)
-        if not private(name, place) or census.stores[name] != 1 or census.reads[name] != reads:
-            continue
-        used = [n for n in walk(rest) if _increases(n, name) or _returns_dict(n, name, place.scope)]
-        if len(used) != reads or not any(isinstance(n, ast.Return) for n in used):
-            continue
-        change = _Plain(name, place.context.name(name.rstrip("0123456789_") or "d"), place.scope)
-        made = assign(change.fresh, ast.Dict(keys=[], values=[]))
-        return [*body[:i], made, *(change.visit(clone(x)) for x in rest)]
-    return None
+def _is_copy(node: ast.AST | None, name: str) -> bool:
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
+    return named and same(node.args, [load(name)]) and not node.keywords  # type: ignore[union-attr]
 
 
-def _is_default(value: ast.expr, scope: Scope) -> bool:
-    return (
-        isinstance(value, ast.Call)
-        and dotted(value.func) == "collections.defaultdict"
-        and scope.is_module("collections")
-        and len(value.args) == 1
-        and scope.builtin(value.args[0]) == "int"
-        and not value.keywords
-    )
-
-
-def _increases(n: ast.AST, name: str) -> bool:
-    """`name[key] += constant`, with a key that does not mention the name."""
-    return (
-        isinstance(n, ast.AugAssign)
-        and isinstance(n.op, ast.Add)
-        and isinstance(n.target, ast.Subscript)
-        and same(n.target.value, load(name))
-        and isinstance(n.target.slice, ast.Name | ast.Constant)
-        and not count_reads(n.target.slice, name)
-        and int_value(n.value) is not None
-    )
-
-
-def _returns_dict(n: ast.AST, name: str, scope: Scope) -> bool:
-    return (
-        isinstance(n, ast.Return)
-        and isinstance(n.value, ast.Call)
-        and scope.builtin(n.value.func) == "dict"
-        and len(n.value.args) == 1
-        and same(n.value.args[0], load(name))
-        and not n.value.keywords
-    )
-
-
-class _Plain(ast.NodeTransformer):
-    def __init__(self, name: str, fresh: str, scope: Scope) -> None:
-        self.name, self.fresh, self.scope = name, fresh, scope
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        if not _increases(node, self.name) or not isinstance(node.target, ast.Subscript):
-            return self.generic_visit(node)
-        return _add_one(self.fresh, node.target.slice, int_value(node.value) or 0)
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        if not _returns_dict(node, self.name, self.scope):
-            return self.generic_visit(node)
-        return ast.Return(value=load(self.fresh))
+def _without_copy(s: ast.stmt, name: str) -> ast.stmt:
+    """`return dict(d)` as `return d`: nobody else has d."""
+    if isinstance(s, ast.Return | ast.Assign) and _is_copy(s.value, name):
+        s.value = load(name)
+    return s

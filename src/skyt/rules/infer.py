@@ -250,8 +250,8 @@ class Inference:
             return ("list", element(first) if args else None)
         if name in {"set", "tuple", "reversed"}:
             return ("iter" if name == "reversed" else name, element(first) if args else None)
-        if name == "dict" and not args:
-            return ("dict", None, None)
+        if name == "dict" and (not args or kind(first) == "dict"):
+            return first if args else ("dict", None, None)
         if name == "enumerate" and args:
             return ("iter", ("pair", "int", element(first)))
         if name == "zip" and len(args) == 2:
@@ -295,6 +295,8 @@ class Inference:
                 return join(owner[2], self.of(args[1], env) if len(args) > 1 else "none")  # type: ignore[arg-type]
             if name == "pop" and len(args) == 1:
                 return owner[2]  # type: ignore[return-value]
+            if name == "items":
+                return ("iter", ("pair", owner[1], owner[2]))
             return {"keys": ("iter", owner[1]), "values": ("iter", owner[2])}.get(name, ANY)
         return ANY
 

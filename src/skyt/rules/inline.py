@@ -35,7 +35,7 @@ def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
             continue
         scope = place.before(i)
-        if _fits(t, name, s.value, scope):
+        if fits(t, name, s.value, scope):
             new = substitute(clone(t), {name: s.value})
             return [*body[:i], new, *body[i + 2 :]]
     return None
@@ -45,7 +45,7 @@ def _rebound(t: ast.stmt) -> set[str]:
     return stored_names(t) if isinstance(t, ast.Assign) else set()
 
 
-def _fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
+def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     head = head_of(t)
     if head is None or sum(count_reads(h, name) for h in head) != 1:
         return False
@@ -149,7 +149,7 @@ def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
             continue
         anywhere = Scope(place.scope.program, place.scope.info)
-        if all(_fits(t, name, x.value, anywhere) for x in leaves):  # type: ignore[attr-defined]
+        if all(fits(t, name, x.value, anywhere) for x in leaves):  # type: ignore[attr-defined]
             new = clone(s)
             _append_to_branches(new, t, name)
             return [*body[:i], new, *body[i + 2 :]]

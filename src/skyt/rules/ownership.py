@@ -57,15 +57,15 @@ def _harmless_use(node: ast.Name, parents: dict[int, ast.AST]) -> bool:
         | ast.If
         | ast.While
         | ast.FormattedValue,
-    ) and not (isinstance(parent, ast.BoolOp) and not _boolean_place(parent, parents))
+    ) and not (isinstance(parent, ast.BoolOp) and not boolean_place(parent, parents))
 
 
-def _boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
+def boolean_place(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
     parent = parents.get(id(node))
     if isinstance(parent, ast.If | ast.While):
         return parent.test is node
     if isinstance(parent, ast.BoolOp):
-        return _boolean_place(parent, parents)
+        return boolean_place(parent, parents)
     return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
 
 

@@ -206,24 +206,117 @@ EXAMPLES = [
     example(
         "count-by-get",
         "s: str",
-        "def f(s):\n d = {}\n e = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n  else:\n   d[c] = 1\n"
-        "  if c not in e:\n   e[c] = 5\n  e[c] += 2\n return [d, e]",
+        "def f(s):\n d = {}\n e = {}\n g = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n  else:\n"
+        "   d[c] = 1\n  if c not in e:\n   e[c] = 5\n  e[c] += 2\n"
+        "  if c in g:\n   g[c] = g[c] + len(s)\n  else:\n   g[c] = len(s)\n return [d, e, g]",
         "def f(s):\n d = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + d[c]\n  else:\n   d[c] = 1\n"
         " return d",
     ),
     example(
         "counter-to-loop",
         "s: str",
-        "import collections\ndef f(s):\n return dict(collections.Counter(s))",
+        "import collections\ndef f(s):\n d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
+        " e = dict(collections.Counter(c.lower() for c in s))\n return [d, e, len(collections.Counter(s))]",
         "import collections\ndef f(s):\n return collections.Counter(s)['a']",
     ),
     example(
         "default-to-get",
         "s: str",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n for c in s:\n  d[c] += 2\n"
-        " return dict(d)",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n for c in s:\n"
-        "  d[c] += d['a'] + 1\n return dict(d)",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
+        " g = collections.defaultdict(list)\n e = collections.Counter()\n n = collections.Counter(s)\n"
+        " seen = collections.defaultdict(lambda: 0)\n"
+        " for c in s:\n  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
+        "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
+        " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values(), default=0)]",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n e = collections.Counter(s)\n"
+        " for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
+    ),
+    # dicts, sets and lists: grouping, filling, going through
+    example(
+        "insert-if-missing",
+        "xs: list[str]",
+        "def f(xs):\n d = {}\n e = {}\n g = {}\n for x in xs:\n  d.setdefault(len(x), []).append(x)\n"
+        "  e.setdefault(x, len(e))\n  g[x] = g.get(x, 3)\n return [d, e, g]",
+        "def f(xs):\n d = {}\n for x in xs:\n  d.setdefault(x, 1 // len(x))\n return d",
+    ),
+    example(
+        "append-to-entry",
+        "xs: list[str]",
+        "def f(xs):\n d = {}\n e = {}\n for x in xs:\n  if len(x) in d:\n   d[len(x)].append(x)\n  else:\n"
+        "   d[len(x)] = [x]\n  if x not in e:\n   e[x] = {len(x)}\n  else:\n   e[x].add(len(x))\n"
+        " return [d, e]",
+        "def f(xs):\n d = {}\n for x in xs:\n  if x in d:\n   d[x].append(len(d))\n  else:\n"
+        "   d[x] = [len(d)]\n return d",
+    ),
+    example(
+        "lengthen-entry",
+        "xs: list[str]",
+        "def f(xs):\n d = {}\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n return d",
+        "def f(xs):\n d = {}\n r = []\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n"
+        "  r.append(d[len(x)])\n return r",
+    ),
+    example(
+        "loop-over-items",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) for x in s}\n r = 0\n for c in d:\n  r = r + d[c] * len(c)\n"
+        " for c, n in d.items():\n  r = r * 3 + d[c] - n\n return r",
+        "def f(s):\n d = {x: ord(x) for x in s}\n r = 0\n for c in d:\n  d['a'] = 4 if 'a' in d else 5\n"
+        "  r = r + d[c]\n return r",
+    ),
+    example(
+        "items-in-comprehension",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) for x in s}\n return [max([d[c] for c in d], default=0),"
+        " sum(d[c] for c in d if d[c] > 60)]",
+        "def f(s):\n d = {x: ord(x) for x in s}\n g = (d[x] for x in d)\n for c in s:\n  d[c] = 1\n"
+        " return list(g)",
+    ),
+    example(
+        "loop-over-part",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) for x in s}\n r = []\n for c, n in d.items():\n  r.append(n)\n"
+        " for c, n in d.items():\n  r.append(c)\n for k in d.keys():\n  r.append(k)\n return r",
+        "def f(s):\n d = {x: ord(x) for x in s}\n r = []\n n = 0\n for c, n in d.items():\n  r.append(c)\n"
+        " return [r, n]",
+    ),
+    example(
+        "part-in-comprehension",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) for x in s}\n"
+        " return [[n for c, n in d.items()], [c for c, n in d.items()]]",
+        "def f(s):\n d = {x: ord(x) for x in s}\n return [n for c, n in d.items() if c < 'b']",
+    ),
+    example(
+        "loop-to-dict",
+        "xs: list[int]",
+        "def f(xs):\n d = {}\n s = set()\n for x in xs:\n  if x > 1:\n   d[x] = x * x\n for x in xs:\n"
+        "  s.add(x % 3)\n return [d, sorted(s)]",
+        "def f(xs):\n d = {}\n for x in xs:\n  d[x] = len(d)\n return d",
+    ),
+    example(
+        "set-of-source",
+        "xs: list[int]",
+        "def f(xs):\n return len({x for x in xs})",
+        "def f(xs):\n return len({x for x in xs if x})",
+    ),
+    example(
+        "loop-over-comprehension",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for y in [x * x for x in xs if x > 1]:\n  t = t * 2 + y\n"
+        " for y in (x + t for x in xs):\n  t = t + y\n return t",
+        "def f(xs):\n for y in [x + len(xs) for x in xs]:\n  xs.append(y)\n return xs",
+    ),
+    example(
+        "extend-by-elements",
+        "xs: list[int]",
+        "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, x + 1])\n return r",
+        "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, len(r)])\n return r",
+    ),
+    example(
+        "merge-literals",
+        "xs: list[int]",
+        "def f(xs):\n return xs + [1] + [2, 3]",
+        "def f(xs):\n return [1] + [2, 3] + xs",
     ),
     # arithmetic
     example(
