@@ -29,16 +29,26 @@ def linear(node: ast.expr, scope: Scope) -> Linear | None:
         if isinstance(node.op, ast.Add | ast.Sub):
             a, b = linear(node.left, scope), linear(node.right, scope)
             return _sum(a, b if isinstance(node.op, ast.Add) else _scaled(b, -1))
-        if isinstance(node.op, ast.Mult):
-            if (factor := int_value(node.right)) is not None:
-                return _scaled(linear(node.left, scope), factor)
-            if (factor := int_value(node.left)) is not None:
-                return _scaled(linear(node.right, scope), factor)
+        if (scaled := _factor(node)) is not None:
+            return _scaled(linear(scaled[0], scope), scaled[1])
     return [(node, 1)], 0
 
 
+LINEAR = (ast.Add, ast.Sub, ast.USub)
+
+
+def _factor(node: ast.expr) -> tuple[ast.expr, int] | None:
+    """(x, k) of `x * k` or `k * x` with a constant."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return None
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if (factor := int_value(other)) is not None:
+            return one, factor
+    return None
+
+
 def _scaled(a: Linear | None, factor: int) -> Linear | None:
-    return None if a is None else ([(atom, k * factor) for atom, k in a[0]], a[1] * factor)
+    return None if a is None else ([(atom, k * factor) for atom, k in a[0] if factor], a[1] * factor)
 
 
 def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
@@ -97,10 +107,11 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
     ast.BinOp,
     ast.UnaryOp,
     needs="operands of type int; terms without effects of which at most one may raise, or pure calls",
-    sound="integer addition is associative and commutative, and exact",
+    sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
+    "exact",
 )
 def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-    if int_value(node) is not None or not isinstance(getattr(node, "op", None), ast.Add | ast.Sub | ast.USub):
+    if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
         return None
     form = linear(node, scope)
     if form is None:
@@ -117,6 +128,8 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
         return _atoms(node.left, scope) + _atoms(node.right, scope)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return _atoms(node.operand, scope)
+    if (scaled := _factor(node)) is not None:
+        return _atoms(scaled[0], scope)
     return [] if int_value(node) is not None else [node]
 
 
@@ -258,10 +271,16 @@ def folded(node: ast.expr, scope: Scope) -> ast.expr:
     return node
 
 
-@expression(ast.Call, needs="an int that is never negative", sound="such a number is its own absolute value")
+@expression(
+    ast.Call,
+    needs="an int whose sign is known from the contract or the path",
+    sound="a number that is not negative is its own absolute value, of any other it is the negative",
+)
 def absolute(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
-        low = scope.interval(node.args[0])[0]
+        low, high = scope.interval(node.args[0])
         if low is not None and low >= 0:
             return node.args[0]
+        if high is not None and high <= 0:
+            return ast.UnaryOp(op=ast.USub(), operand=node.args[0])
     return None

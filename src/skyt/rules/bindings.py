@@ -119,3 +119,15 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
             yield from _targets(item, part)
     elif isinstance(target, ast.Starred):
         yield from _targets(target.value, None)
+
+
+def attribute_order(tree: ast.Module, public: frozenset[str]) -> dict[str, str]:
+    """For attributes that only the program names: a number in the order in which they are first assigned, and
+    nothing for methods."""
+    if not any(isinstance(s, ast.ClassDef) for s in tree.body):
+        return {}
+    nodes = in_order(tree)
+    stores = (n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
+    order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
+    methods = {s.name for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body if hasattr(s, "name")}
+    return {**dict.fromkeys(methods - public, ""), **order}

@@ -74,6 +74,8 @@ def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
         return 0, d - 1 if d is not None else None
     if isinstance(node.op, ast.Mod) and c is not None and c >= 0:
         return 0, None  # the divisor is positive or the operation raises
+    if isinstance(node.op, ast.Pow) and a is not None and c is not None and a >= 0 and c >= 0:
+        return min(a, 1), None
     return EVERYTHING
 
 

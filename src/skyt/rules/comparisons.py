@@ -9,7 +9,7 @@ from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import OPPOSITE, ORDER_OPPOSITE, compare, int_value, negate, number
 from skyt.rules.trees import clone, same, walk
-from skyt.rules.types import comparable, is_int, ordered
+from skyt.rules.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
 
 ORDERED = "operands of type int or str"
 
@@ -144,16 +144,20 @@ def rank(node: ast.expr, scope: Scope) -> tuple[object, ...]:
 
 
 def masked(node: ast.expr, scope: Scope) -> str:
-    """The text of an expression with its variables replaced by the order in which they are bound."""
-    order = binding_order(scope)
+    """The text of an expression with its variables replaced by the order in which they are bound, its own
+    (those of comprehensions) by the order in which they occur in it."""
+    order, nodes = binding_order(scope), walk(node)
+    stored = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+    own = {name: f"~{i}" for i, name in enumerate(dict.fromkeys(stored))}
+    attributes = scope.program.attribute_order
     parts: list[str] = []
-    for n in walk(node):
+    for n in nodes:
         if isinstance(n, ast.Name):
-            parts.append(f"{order[n.id]:03d}" if n.id in order else n.id)
+            parts.append(own.get(n.id) or (f"{order[n.id]:03d}" if n.id in order else n.id))
         elif isinstance(n, ast.Constant):
             parts.append(repr(n.value))
         elif isinstance(n, ast.Attribute):
-            parts.append("." + (n.attr if n.attr in scope.program.facts.public else ""))
+            parts.append("." + attributes.get(n.attr, n.attr))
         elif not isinstance(n, ast.expr_context):
             parts.append(type(n).__name__)
     return " ".join(parts)
@@ -186,11 +190,13 @@ def strict_when_different(node: ast.Compare, scope: Scope, boolean: bool) -> ast
 
 @expression(
     ast.Compare,
-    needs="operands of type int, pure",
-    sound="`a < b < c` is `a < b and b < c` when b is a pure expression",
+    needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
+    sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
 )
 def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) == 1 or not all(scope.effects(c).total for c in node.comparators[:-1]):
+    if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
+        return None
+    if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):  # evaluated again it is another object
         return None
     values: list[ast.expr] = []
     left = node.left
@@ -198,6 +204,17 @@ def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | No
         values.append(compare(clone(left), type(op), clone(right)))
         left = right
     return ast.BoolOp(op=ast.And(), values=values)
+
+
+def _repeats(node: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating an expression a second time gives the same value (if the first time gave one)."""
+    seen = scope.effects(node)
+    if seen.total or not seen.pure or scope.type_of(node) not in IMMUTABLE:
+        return seen.total
+    read = [n for n in walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Subscript | ast.Call)]
+    own = {n.func for n in read if isinstance(n, ast.Call)}
+    types = [scope.type_of(n) for n in read if n not in own]
+    return all(t in IMMUTABLE or kind(t) in SIZED for t in types)
 
 
 @expression(

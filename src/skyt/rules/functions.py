@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass, field
 
 from skyt.rules.facts import Parameter
-from skyt.rules.types import Type
+from skyt.rules.naturals import Environment
+from skyt.rules.types import is_int
 
 
 @dataclass
@@ -16,7 +17,7 @@ class FunctionInfo:
     node: ast.FunctionDef
     owner: ast.ClassDef | None
     public: bool
-    env: dict[str, Type] = field(default_factory=dict)
+    env: Environment = field(default_factory=Environment)
     parameters: tuple[Parameter, ...] = ()
     assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
@@ -42,6 +43,12 @@ class FunctionInfo:
                 if argument == name:
                     return parameter.min, parameter.max
         return (0 if name in self.nonnegative else None), None
+
+    @property
+    def naturals(self) -> frozenset[str]:
+        """Variables and parameters that are never negative integers."""
+        lows = {a: self.bounds_of(a)[0] for a in self.value_arguments if is_int(self.env.get(a))}
+        return self.nonnegative | {a for a, low in lows.items() if low is not None and low >= 0}
 
     @property
     def value_arguments(self) -> list[str]:

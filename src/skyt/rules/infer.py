@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from skyt.rules.naturals import natural
 from skyt.rules.types import ANY, Type, element, is_int, is_number, is_str, join, kind
 
 Env = Mapping[str, Type]
@@ -163,9 +164,7 @@ class Inference:
             if "float" in (a, b):
                 return "float" if not isinstance(op, ast.Pow) else ANY
             if isinstance(op, ast.Pow):
-                right = node.right
-                whole = isinstance(right, ast.Constant) and isinstance(right.value, int) and right.value >= 0
-                return "int" if whole else ANY
+                return "int" if natural(node.right, env) else ANY
             both_bool = a == b == "bool" and isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor)
             return "bool" if both_bool else "int"
         if isinstance(op, ast.Add):

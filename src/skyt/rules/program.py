@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.bindings import BINDING, assignments_of, bound_anywhere, loaded, own_nodes
+from skyt.rules.bindings import BINDING, assignments_of, attribute_order, bound_anywhere, loaded, own_nodes
 from skyt.rules.effects import mutates_receiver, pure_call
 from skyt.rules.facts import Facts
 from skyt.rules.functions import FunctionInfo
 from skyt.rules.infer import Inference
+from skyt.rules.naturals import Environment, open_power
 from skyt.rules.ownership import owned_names
 from skyt.rules.syntax import local_functions, returns
 from skyt.rules.trees import NESTED, walk, walk_shallow
@@ -46,9 +47,20 @@ class Program:
         nodes = walk(tree)
         self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes)
         self.bound = frozenset(bound_anywhere(nodes))
+        self.attribute_order = attribute_order(tree, facts.public)
         self._collect()
+        self._analyse()
+        if any(open_power(n) for n in nodes) and any(i.naturals for i in self.functions.values()):
+            # Where an exponent is never negative the power is an integer: the first pass could not know.
+            for info in self.functions.values():
+                info.env = Environment.knowing(info.naturals)
+            self.inference.attributes, self.inference.results = {}, {}
+            self._analyse()
+
+    def _analyse(self) -> None:
         self._infer()
-        self._ownership()
+        for info in self.functions.values():
+            info.owned = frozenset(owned_names(info))
         self.pure = self._purity()
         self._nonnegative()
 
@@ -105,11 +117,11 @@ class Program:
                 break
         else:
             for info in self.functions.values():
-                info.env = dict.fromkeys(info.env, ANY)
+                info.env.update(dict.fromkeys(info.env, ANY))
             self.inference.attributes = {}
             self.inference.results = dict.fromkeys(results, ANY)
         for info in self.functions.values():
-            info.env = {k: (ANY if v is None else v) for k, v in info.env.items()}
+            info.env.update({k: ANY for k, v in info.env.items() if v is None})
         self.inference.attributes = {k: ANY if v is None else v for k, v in self.inference.attributes.items()}
         self.inference.results = {k: ANY if v is None else v for k, v in self.inference.results.items()}
 
@@ -248,10 +260,6 @@ class Program:
                 value = given[name]
                 if isinstance(value, ast.Name) and isinstance(info.env[name], tuple):
                     env[value.id] = join(env.get(value.id), info.env[name])
-
-    def _ownership(self) -> None:
-        for info in self.functions.values():
-            info.owned = frozenset(owned_names(info))
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""

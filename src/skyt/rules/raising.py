@@ -86,6 +86,6 @@ def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
         value = int_value(node.right)
         return not (is_int(a) and is_int(b) and (value not in (None, 0) or scope.nonzero(node.right)))
     if isinstance(node.op, ast.Pow):
-        value = int_value(node.right)
-        return not (is_int(a) and value is not None and value >= 0)
+        low = scope.interval(node.right)[0]
+        return not (is_int(a) and is_int(b) and low is not None and low >= 0)
     return True

@@ -149,7 +149,12 @@ EXAMPLES = [
     example(
         "known-not-none", "n: int", "def f(n):\n return n is None", "def f(n):\n return n is None", "n: any"
     ),
-    example("split-chain", "n: int", "def f(n):\n return 0 < n < 9", "def f(n):\n return 0 < 7 // n < 9"),
+    example(
+        "split-chain",
+        "n: int; xs: list[int]",
+        "def f(n, xs):\n return [0 < n < 9, 0 < 7 // n < 9]",
+        "def f(n, xs):\n return 0 < xs.pop() < 9",
+    ),
     # containers
     example(
         "inline-table",
@@ -907,6 +912,28 @@ EXAMPLES = [
         "n: int",
         "def g(n):\n return n if n < 9 else g(n - 9)\ndef f(n):\n return g(n)",
         "def f(n):\n return g(n)\ndef g(n):\n return n if n < 9 else g(n - 9)",
+    ),
+    # connectives, and the order of methods
+    example(
+        "order-operands",
+        "a: int; b: int",
+        "def f(a, b):\n return a + b < 9 and a != b",
+        "def f(a, b):\n return 9 // (a + b) < 9 and a != b",
+    ),
+    example(
+        "equal-to-first",
+        "a: int; b: int; c: int",
+        "def f(a, b, c):\n return [a == b and b == c, b != c or c != a]",
+        "def f(a, b, c):\n return a == b and b == c",
+        "a: float; b: float; c: float",
+    ),
+    example(
+        "order-methods",
+        "n: int",
+        "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]",
+        "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
     ),
     # alpha
     example(

@@ -1,0 +1,68 @@
+"""Expressions in one form: what must become the same text, what must not, and that behaviour is kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skyt.rules import normal_form
+
+from .test_each_rule import facts_of, outcome, values_of
+
+THREE = "a: int; b: int; c: int"
+SAME = [
+    ("n: int; e: int >= 0 <= 5", "def f(n, e):\n return 7 == n ** e", "def f(n, e):\n return n ** e == 7"),
+    (
+        "s: str; n: int",
+        "def f(s, n):\n t = 0\n for c in s:\n  t += 2 ** len(s)\n return n == t",
+        "def f(s, n):\n return sum(2 ** len(s) for c in s) == n",
+    ),
+    (THREE, "def f(a, b, c):\n return a == b and b == c", "def f(a, b, c):\n return c == a and b == c"),
+    (THREE, "def f(a, b, c):\n return a == b == c", "def f(a, b, c):\n return b == c and b == a"),
+    (
+        THREE,
+        "def f(a, b, c):\n return a != b and b != c and a != c",
+        "def f(a, b, c):\n return not (c == a or c == b or a == b)",
+    ),
+    ("a: int; b: int", "def f(a, b):\n return 2 * (a + b)", "def f(a, b):\n return 2 * b + a + a"),
+    ("a: int; b: int", "def f(a, b):\n return -1 * (a - b)", "def f(a, b):\n return b - a"),
+    (
+        "n: int",
+        "def f(n):\n if n < 0:\n  return abs(n) * 3\n return n",
+        "def f(n):\n if n < 0:\n  return n * -3\n return n",
+    ),
+    ("s: str", "def f(s):\n return not 0 <= int(s) <= 9", "def f(s):\n return int(s) < 0 or int(s) > 9"),
+]
+DIFFERENT = [  # a pair that must stay apart, because it does not do the same
+    ("n: int; e: int", "def f(n, e):\n return n ** e", "def f(n, e):\n return int(n ** e)"),
+    ("a: int; b: int", "def f(a, b):\n return a < 9 or 1 // b", "def f(a, b):\n return 1 // b or a < 9"),
+    ("a: int; b: int", "def f(a, b):\n return a and b", "def f(a, b):\n return b and a"),
+    ("xs: list[int]", "def f(xs):\n return xs and 5", "def f(xs):\n return 5 and xs"),
+]
+
+
+@pytest.mark.parametrize(("facts", "one", "other"), SAME)
+def test_two_ways_to_say_the_same_have_one_form(facts: str, one: str, other: str) -> None:
+    assert normal_form(one, facts_of(facts)).text == normal_form(other, facts_of(facts)).text
+
+
+@pytest.mark.parametrize(("facts", "one", "other"), DIFFERENT)
+def test_what_differs_keeps_different_forms(facts: str, one: str, other: str) -> None:
+    assert normal_form(one, facts_of(facts)).text != normal_form(other, facts_of(facts)).text
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"), [(facts, code) for facts, *both in (*SAME, *DIFFERENT) for code in both]
+)
+def test_the_form_keeps_behaviour(facts: str, code: str) -> None:
+    known = facts_of(facts)
+    form = normal_form(code, known)
+    assert form.failure == ""
+
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(st.tuples(*(values_of(p) for p in known.parameters)))
+    def same(arguments: tuple[object, ...]) -> None:
+        assert outcome(form.text, list(arguments)) == outcome(code, list(arguments))
+
+    same()
