@@ -6,8 +6,9 @@ import ast
 
 from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
-from skyt.rules.defaults import VIEWS, counted, counting_loop
+from skyt.rules.defaults import VIEWS
 from skyt.rules.effects import disturbs
+from skyt.rules.entries import counted, counting_loop
 from skyt.rules.holders import Holder
 from skyt.rules.inline import fits, head_of
 from skyt.rules.registry import Place, block
@@ -136,7 +137,7 @@ def counter_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         last = _Replaced(made[0], counts).visit(clone(s))
         if (
             source is None
-            or not fits(last, counts, source, place.before(i))
+            or not fits(last, counts, made[0], place.before(i))
             or not _used_as_dict(last, counts)
         ):
             continue

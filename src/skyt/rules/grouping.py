@@ -6,8 +6,8 @@ import ast
 
 from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
-from skyt.rules.defaults import stable_key
 from skyt.rules.effects import disturbs
+from skyt.rules.entries import stable_key
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import call, compare

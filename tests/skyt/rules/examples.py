@@ -318,6 +318,35 @@ EXAMPLES = [
         "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, len(r)])\n return r",
     ),
     example(
+        "deque-to-list",
+        "xs: list[int]",
+        "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
+        "  q.append(x)\n  if x > 1:\n   q.appendleft(x + 1)\n  if len(q) > 3:\n   r.append(q.popleft())\n"
+        " return [r, list(q), q[-1]]",
+        "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n p = collections.deque(xs)\n"
+        " for x in xs:\n  q.append(x)\n for x in p:\n  if x == 3:\n   p.append(x)\n return list(q) + list(p)",
+    ),
+    example(
+        "try-to-condition",
+        "xs: list[int]; n: int >= 0",
+        "def f(xs, n):\n d = {x: x * x for x in xs}\n r = list(xs)\n try:\n  t = r.pop() + 1\n"
+        " except IndexError:\n  t = 0\n try:\n  d[n] = d[n] + t\n except KeyError:\n  d[n] = 5\n try:\n"
+        "  t = xs[n]\n except LookupError:\n  t = -1\n try:\n  n = r.pop(0)\n except IndexError:\n"
+        "  n = None\n return [t, d, r, n]",
+        "def f(xs, n):\n d = {x: x * x for x in xs}\n try:\n  return d[n] // d[1]\n"
+        " except KeyError:\n  return 0",
+    ),
+    example(
+        "expand-dataclass",
+        "n: int",
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n x: int\n y: int = 2\n"
+        " seen: list = dataclasses.field(default_factory=list)\n def total(self, k):\n  self.seen.append(k)\n"
+        "  return self.x + self.y + len(self.seen)\n"
+        "def f(n):\n p = P(n)\n p.total(1)\n return p.total(2)",
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n x: int\n"
+        "def f(n):\n p = P(n)\n return p == P(n)",
+    ),
+    example(
         "merge-literals",
         "xs: list[int]",
         "def f(xs):\n return xs + [1] + [2, 3]",

@@ -53,7 +53,7 @@ def values_of(parameter: Parameter) -> st.SearchStrategy[Any]:
 def outcome(code: str, arguments: list[Any]) -> tuple[Any, ...]:
     """Result or exception, and what became of the arguments. The programs are ours: no sandbox is needed."""
     names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(code, "program", "exec"), names)  # noqa: S102
+    exec(compile(code, "program", "exec", dont_inherit=True), names)  # noqa: S102
     arguments = copy.deepcopy(arguments)
     function = names.get("f") or names["compute"]
     try:

@@ -18,7 +18,7 @@ TASKS = {contract.id: (contract, programs) for half in HALVES for contract, prog
 def load(code: str, contract: Contract) -> Any:
     """The entry point of a program. The programs are ours: no sandbox is needed."""
     names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(code, "program", "exec"), names)  # noqa: S102
+    exec(compile(code, "program", "exec", dont_inherit=True), names)  # noqa: S102
     return names[contract.entry_point.name]
 
 
