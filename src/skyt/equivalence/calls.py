@@ -128,7 +128,7 @@ def _mix(value: Any, constant: Any, rng: random.Random) -> Any:
         at = rng.randrange(len(value))
         mixed = _mix(value[at], constant, rng)
         return None if mixed is None else [*value[:at], mixed, *value[at + 1 :]]
-    if isinstance(value, list) and type(constant) is int:
+    if isinstance(value, list) and type(constant) is int and all(type(v) is int for v in value):
         cut = rng.randrange(len(value) + 1)
         grown = [*value[:cut], constant, *value[cut:]]
         return sorted(grown) if value == sorted(value) and rng.random() < 0.5 else grown

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 from skyt.rules.context import Context
 from skyt.rules.effects import mutates_receiver
+from skyt.rules.reach import Reach
 from skyt.rules.registry import Place, block, module
 from skyt.rules.scope import MODULES
-from skyt.rules.syntax import load, read_names, rename, stored_names
-from skyt.rules.trees import NESTED, clone, text, walk
+from skyt.rules.syntax import load, read_names, rename
+from skyt.rules.trees import clone, text, walk
 from skyt.rules.types import IMMUTABLE
 
 FREE_MODULES = MODULES | {
@@ -64,61 +66,20 @@ def _plain(s: ast.stmt) -> ast.stmt | None:
 
 @module(
     phase=0,
-    needs="the entry point's name",
-    sound="statements at module level that define nothing the entry point reaches cannot change a call's "
-    "result; "
-    "output and `__main__` are not observed",
+    needs="the entry point's name; statements that neither define nor change what the entry point reaches",
+    sound="such statements cannot change a call's result; output and `__main__` are not observed",
 )
 def drop_demo_code(context: Context) -> bool:
     tree, facts = context.tree, context.facts
     defined = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
     if facts.name not in defined:
         return False
-    needed = _reachable(tree, facts.name)
-    kept: list[ast.stmt] = []
-    dropped: list[ast.stmt] = []
-    for s in tree.body:
-        if isinstance(s, (*NESTED, ast.Import, ast.ImportFrom)):
-            (kept if not isinstance(s, NESTED) or s.name in needed else dropped).append(s)
-        elif isinstance(s, ast.Assign) and stored_names(s) & needed:
-            kept.append(s)
-        elif _demo(s, needed):
-            dropped.append(s)
-        else:
-            kept.append(s)
+    kept = Reach(tree, facts.name).kept
+    dropped = [s for s in tree.body if s not in kept]
     if dropped:
         context.record("drop-demo-code", text(dropped), "")
         tree.body = kept
     return bool(dropped)
-
-
-def _demo(s: ast.stmt, needed: set[str]) -> bool:
-    """Statements that run at import and bind nothing the entry point needs."""
-    if isinstance(s, ast.If | ast.Expr | ast.Assign | ast.For | ast.Assert | ast.With | ast.Pass):
-        touched = {n.id for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        changes = any(
-            isinstance(n, ast.Attribute | ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in walk(s)
-        )
-        return not (touched & needed) and not changes
-    return False
-
-
-def _reachable(tree: ast.Module, entry: str) -> set[str]:
-    """Top-level names the entry point uses, directly or through others."""
-    users: dict[str, set[str]] = {}
-    for s in tree.body:
-        if isinstance(s, ast.FunctionDef | ast.ClassDef):
-            users.setdefault(s.name, set()).update(n.id for n in walk(s) if isinstance(n, ast.Name))
-        else:
-            for name in stored_names(s):
-                users.setdefault(name, set()).update(read_names(s))
-    needed, pending = set[str](), [entry]
-    while pending:
-        name = pending.pop()
-        if name in users and name not in needed:
-            needed.add(name)
-            pending.extend(users[name])
-    return needed
 
 
 @module(
@@ -201,11 +162,9 @@ class _Imports(ast.NodeVisitor):
         self.unsafe = self.unsafe or name not in FREE_MODULES or node.level > 0
         for alias in node.names:
             self.unsafe = self.unsafe or alias.name == "*"
-            if name not in {"typing", "__future__"}:
+            if name != "__future__":
                 self.modules.add(name)
                 self.members[alias.asname or alias.name] = (name, alias.name)
-            else:
-                self.members.setdefault(alias.asname or alias.name, (name, alias.name))
 
 
 class _ImportRemover(ast.NodeTransformer):
@@ -223,8 +182,7 @@ class _ImportRemover(ast.NodeTransformer):
             return load(self.found.aliases[node.id])
         if node.id in self.found.members:
             owner, name = self.found.members[node.id]
-            if owner not in {"typing", "__future__"}:
-                return ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
+            return ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
         return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -243,7 +201,7 @@ def drop_unused_definitions(context: Context) -> bool:
     tree, facts = context.tree, context.facts
     if not any(isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name for s in tree.body):
         return False
-    needed = _reachable(tree, facts.name)
+    needed = Reach(tree, facts.name).needed
     dropped = [
         s
         for s in tree.body
@@ -299,17 +257,36 @@ def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
     return kept if len(kept) != len(body) else None
 
 
+PLAIN_ERRORS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type)
+    and issubclass(value, Exception)
+    and not issubclass(value, OSError | UnicodeError)
+)  # what an OSError is depends on its arguments, and a UnicodeDecodeError cannot do without
+
+
+def _caught(place: Place) -> bool:
+    """Whether the program may look at an exception that it has caught."""
+    return any(
+        (isinstance(n, ast.ExceptHandler) and n.name)
+        or (isinstance(n, ast.FunctionDef) and n.name == "__exit__")
+        or (isinstance(n, ast.Name) and n.id in {"sys", "traceback", "contextlib"})
+        for n in walk(place.context.tree)
+    )
+
+
 @block(
     ast.Raise,
-    needs="nothing",
+    needs="an exception of Python's own; a program that gives no name to an exception it catches",
     sound="exceptions are observed by their type; the message, when evaluating it cannot fail, is not",
 )
 def drop_messages(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not isinstance(s, ast.Raise) or not isinstance(s.exc, ast.Call):
             continue
-        builtin = isinstance(s.exc.func, ast.Name) and s.exc.func.id.endswith(("Error", "Exception"))
-        if builtin and not s.exc.keywords and all(place.before(i).effects(a).total for a in s.exc.args):
+        plain = place.scope.builtin(s.exc.func) in PLAIN_ERRORS and not s.exc.keywords
+        if plain and all(place.before(i).effects(a).total for a in s.exc.args) and not _caught(place):
             new = clone(s)
             new.exc, new.cause = s.exc.func, None
             return [*body[:i], new, *body[i + 1 :]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skyt.rules.hidden import ATTRIBUTES
 from skyt.rules.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
     owned = scope.owned
     for w in writes:
         for t in touched:
-            if w == t:
+            if w == t or (t == ATTRIBUTES and w[0] == "."):
                 return True
             if w[0] != "." and t[0] != "." and w not in owned and t not in owned:
                 return True

@@ -109,6 +109,17 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
     return names
 
 
+def _while_loading(tree: ast.Module) -> set[str]:
+    """Names that definitions read when they are made: decorators, defaults, the bodies of classes."""
+    found: set[str] = set()
+    for s in walk(tree):
+        if isinstance(s, ast.FunctionDef):
+            found |= read_names([*s.decorator_list, *s.args.defaults, *(d for d in s.args.kw_defaults if d)])
+        elif isinstance(s, ast.ClassDef):
+            found |= read_names([x for x in s.body if not isinstance(x, ast.FunctionDef)])
+    return found
+
+
 @module(
     needs="the entry point",
     sound="the order of definitions does not matter as long as nothing is called while the module loads",
@@ -124,6 +135,8 @@ def order_definitions(context: Context) -> bool:
     ):
         return False
     others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
+    if read_names(others) & set(definitions) or _while_loading(tree) & set(definitions):
+        return False
     if any(
         not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
         for s in others

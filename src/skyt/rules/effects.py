@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skyt.rules.commuting import Effects, conflict, disturbs
+from skyt.rules.hidden import ATTRIBUTES, EAGER, EAGER_METHODS, hands_over
 from skyt.rules.raising import binop_raises, call_raises
 from skyt.rules.syntax import int_value
 from skyt.rules.trees import NESTED, children, walk
@@ -50,18 +51,27 @@ def pure_call(node: ast.Call, pure: Container[str]) -> bool:
         if function.id in pure:
             return True
         # Builtins that call back run what they are given: only names known to be pure may be given.
-        handed = [*node.args, *(k.value for k in node.keywords)]
-        return function.id in PURE_BUILTINS and all(
-            not isinstance(a, ast.Lambda) or _pure_lambda(a, pure) for a in handed
-        )
+        return function.id in PURE_BUILTINS and _pure_callbacks(node, pure)
     if isinstance(function, ast.Attribute):
         owner = function.value
         if isinstance(owner, ast.Name) and owner.id in PURE_MODULES:
-            return True
+            return _pure_callbacks(node, pure)
         if isinstance(owner, ast.Name) and f"{owner.id}.{function.attr}" in MAKERS:
             return True
         return function.attr in PURE_METHODS
     return False
+
+
+def _pure_callbacks(node: ast.Call, pure: Container[str]) -> bool:
+    """Whether what a call is given to call has no effects: lambdas, the function of map, filter and reduce, a
+    key."""
+    handed = [*node.args, *(k.value for k in node.keywords)]
+    if not all(_pure_lambda(a, pure) for a in handed if isinstance(a, ast.Lambda)):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    called = [k.value for k in node.keywords if k.arg == "key"]
+    called += node.args[:1] if name in {"map", "filter", "reduce"} else []
+    return all(not isinstance(a, ast.Name) or a.id in pure or a.id in PURE_BUILTINS for a in called)
 
 
 def _pure_lambda(node: ast.Lambda, pure: Container[str]) -> bool:
@@ -112,7 +122,29 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
         special(node, scope, found)
 
 
+def _look_inside(node: ast.expr, scope: Scope, found: Effects) -> None:
+    """An operator or builtin that may run a special method of a class of the program on this operand."""
+    hidden = scope.program.hidden
+    if not hidden.specials:
+        return
+    t = scope.type_of(node)
+    plain = t in IMMUTABLE or (isinstance(t, tuple) and all(x in IMMUTABLE for x in t[1:]))
+    if not plain:
+        found.heap_reads.add(ATTRIBUTES)
+        found.other = found.other or hidden.changing
+
+
+def _use_up(node: ast.expr, scope: Scope, found: Effects) -> None:
+    """Going through something that may be an iterator uses it up."""
+    _look_inside(node, scope, found)
+    if scope.program.hidden.iterators and kind(scope.type_of(node)) not in {*SIZED, "str", "char"}:
+        found.fails()
+        found.other = True
+
+
 def _add_arithmetic(node: ast.BinOp, scope: Scope, found: Effects) -> None:
+    _look_inside(node.left, scope, found)
+    _look_inside(node.right, scope, found)
     whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
     divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
     found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
@@ -130,6 +162,7 @@ def _add_augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
 
 def _add_iteration(node: ast.For | ast.comprehension, scope: Scope, found: Effects) -> None:
     t = scope.type_of(node.iter)
+    _use_up(node.iter, scope, found)
     found.fails(kind(t) not in ITERABLE)
     if t not in IMMUTABLE:
         found.heap_reads.add(root(node.iter))
@@ -188,6 +221,7 @@ def _add_truth(node: ast.AST, scope: Scope, found: Effects) -> None:
     else:
         operands = [node.test]  # type: ignore[attr-defined]
     for operand in operands:
+        _look_inside(operand, scope, found)
         if isinstance(operand, ast.Name | ast.Attribute) and scope.type_of(operand) not in IMMUTABLE:
             found.heap_reads.add(root(operand))
 
@@ -209,6 +243,10 @@ def _add_access(node: ast.Attribute | ast.Subscript, scope: Scope, found: Effect
     elif not (is_str(owner) or kind(owner) in {"list", "tuple"}) or not _int_slice(node.slice, scope):
         found.fails()
     place = "." + node.attr if isinstance(node, ast.Attribute) else root(node.value)
+    if isinstance(node, ast.Subscript) and (not kind(owner) or kind(owner).startswith("object:")):
+        _look_inside(node.value, scope, found)
+        if scope.program.hidden.grows:
+            found.heap_writes.add(place)
     if isinstance(node.ctx, ast.Load):
         if owner not in IMMUTABLE:
             found.heap_reads.add(place)
@@ -231,6 +269,8 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
     if receiver is not None:
         owner = kind(scope.type_of(receiver))
         if owner in SIZED:
+            for a in arguments:
+                (_use_up if function.attr in EAGER_METHODS else _look_inside)(a, scope, found)  # type: ignore[attr-defined]
             found.heap_writes.add(root(receiver))
             found.heap_reads |= {root(receiver)} | shared
             name = function.attr  # type: ignore[attr-defined]
@@ -242,8 +282,15 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
             found.fails()
             found.other = True
         return
-    if pure_call(node, scope.pure):
+    if pure_call(node, scope.pure) and not hands_over(node, scope.program.by_name, scope.pure):
         found.heap_reads |= shared
+        if isinstance(function, ast.Name) and function.id in scope.pure:
+            names, attributes = scope.program.outside.of(function.id)
+            found.reads |= names
+            found.heap_reads |= names | ({ATTRIBUTES} if attributes else set())
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        for a in arguments:
+            (_use_up if name in EAGER or name in EAGER_METHODS else _look_inside)(a, scope, found)
         if isinstance(function, ast.Attribute) and scope.type_of(function.value) not in IMMUTABLE:
             if kind(scope.type_of(function.value)).startswith("object:"):
                 found.other = True
@@ -258,6 +305,8 @@ def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
     operands = [node.left, *node.comparators]
     types = [scope.type_of(o) for o in operands]
     for operand, t in zip(operands, types, strict=True):
+        if not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            _look_inside(operand, scope, found)
         if t not in IMMUTABLE and not isinstance(operand, ast.Tuple):
             found.heap_reads.add(root(operand))
     for i, op in enumerate(node.ops):
@@ -267,6 +316,7 @@ def _add_compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
         if isinstance(op, ast.Eq | ast.NotEq):
             found.fails(not (comparable(a, b) or a in IMMUTABLE or b in IMMUTABLE))
         elif isinstance(op, ast.In | ast.NotIn):
+            _use_up(operands[i + 1], scope, found)
             inside = kind(b) in SIZED and a in IMMUTABLE
             found.fails(not (inside or (is_str(a) and is_str(b))))
         else:

@@ -53,4 +53,8 @@ class FunctionInfo:
     @property
     def value_arguments(self) -> list[str]:
         """Arguments without `self`."""
-        return self.arguments[1:] if self.owner is not None else self.arguments
+        return self.arguments[1:] if self.owner is not None and not self.static else self.arguments
+
+    @property
+    def static(self) -> bool:
+        return any(getattr(d, "id", "") == "staticmethod" for d in self.node.decorator_list)

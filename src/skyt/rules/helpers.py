@@ -72,8 +72,21 @@ def _inlinable(info: FunctionInfo, context: Context) -> bool:
         for n in walk(node)
     ):
         return False
+    if info.owner is None and node.name in context.program.exposure.ambiguous:
+        return False
+    if info.owner is not None and _is_value(info, context):
+        return False
     same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
     return len(same_name) == 1 and not any(True for _ in _calls(node, info))
+
+
+def _is_value(info: FunctionInfo, context: Context) -> bool:
+    """Whether a method's name is also that of an attribute, or is read in the body of its class."""
+    name, body = info.node.name, info.owner.body if info.owner else []
+    return name in read_names([s for s in body if not isinstance(s, ast.FunctionDef)]) or any(
+        isinstance(n, ast.Attribute) and n.attr == name and not isinstance(n.ctx, ast.Load)
+        for n in walk(context.tree)
+    )
 
 
 def _calls(where: ast.FunctionDef, info: FunctionInfo) -> Iterator[ast.Call]:
@@ -149,13 +162,23 @@ def _expression_body(
         for n in walk(value)
     ):
         return None
+    quiet = Scope(scope.program, info).effects(value).pure
     for name, argument in zip(info.arguments, arguments, strict=True):
-        simple = isinstance(argument, ast.Name | ast.Constant)
-        if not simple and not (scope.effects(argument).total and count_reads(value, name) <= 1):
+        if isinstance(argument, ast.Constant) or (
+            isinstance(argument, ast.Name) and not _rebound(argument, scope)
+        ):
+            continue
+        seen = scope.effects(argument)
+        if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
             return None
     new = clone(statement)
     replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
     return [_ReplaceCall(call, replacement).visit(new)]
+
+
+def _rebound(argument: ast.Name, scope: Scope) -> bool:
+    """Whether calling something may give this variable another value."""
+    return scope.program.rebinds_builtins and (scope.info is None or argument.id not in scope.info.arguments)
 
 
 class _ReplaceCall(ast.NodeTransformer):

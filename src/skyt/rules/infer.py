@@ -230,14 +230,21 @@ class Inference:
     def _call(self, node: ast.Call, env: Env) -> Type:
         function, args = node.func, node.args
         if isinstance(function, ast.Name):
-            return self._function(function.id, args, env)
+            return self._function(function.id, args, node.keywords, env)
         if not isinstance(function, ast.Attribute):
             return ANY
         if dotted(function) in MODULE_TYPES and function.value.id not in env:  # type: ignore[attr-defined]
-            return MODULE_TYPES[dotted(function)]
+            return self._made(dotted(function), args, env)
         return self._method(self.of(function.value, env), function.attr, args, env)
 
-    def _function(self, name: str, args: list[ast.expr], env: Env) -> Type:
+    def _made(self, name: str, args: list[ast.expr], env: Env) -> Type:
+        if args and name == "collections.OrderedDict":
+            return ANY
+        if args and name == "collections.deque":
+            return ("deque", element(self.of(args[0], env)))
+        return MODULE_TYPES[name]
+
+    def _function(self, name: str, args: list[ast.expr], keywords: list[ast.keyword], env: Env) -> Type:
         if name in self.results:
             return self.results[name]
         if name in self.classes:
@@ -249,6 +256,8 @@ class Inference:
             return ("list", element(first) if args else None)
         if name in {"set", "tuple", "reversed"}:
             return ("iter" if name == "reversed" else name, element(first) if args else None)
+        if any(k.arg not in {"key", "reverse", "strict", "default"} for k in keywords):
+            return ANY
         if name == "dict" and (not args or kind(first) == "dict"):
             return first if args else ("dict", None, None)
         if name == "enumerate" and args:
@@ -266,7 +275,8 @@ class Inference:
             item = element(first)
             return None if item is None else "int" if item in {"int", "bool"} else ANY
         if name in {"min", "max"} and args:
-            return element(first) if len(args) == 1 else self._joined(args, env)
+            default = self._joined([k.value for k in keywords if k.arg == "default"], env)
+            return join(default, element(first)) if len(args) == 1 else self._joined(args, env)
         return ANY
 
     def _method(self, owner: Type, name: str, args: list[ast.expr], env: Env) -> Type:
@@ -296,6 +306,8 @@ class Inference:
                 return owner[2]  # type: ignore[return-value]
             if name == "items":
                 return ("iter", ("pair", owner[1], owner[2]))
+            if name == "setdefault" and len(args) == 2:
+                return join(owner[2], self.of(args[1], env))  # type: ignore[arg-type]
             return {"keys": ("iter", owner[1]), "values": ("iter", owner[2])}.get(name, ANY)
         return ANY
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from skyt.rules.hidden import captured_late
 from skyt.rules.syntax import blocks, read_names, stored_names
 from skyt.rules.trees import NESTED, walk
 
@@ -27,6 +28,7 @@ class Liveness:
         nodes = walk(function)
         nested = [n for n in nodes if n.__class__ in NESTED and n is not function]
         self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
+        self.always |= captured_late(function)
         if any(n.__class__ in GUARDED for n in nodes):
             self.always = frozenset(n.id for n in nodes if n.__class__ is ast.Name)
         if strict:

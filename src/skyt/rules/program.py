@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import ast
 
+from skyt.rules.aliasing import made_here, widened
 from skyt.rules.bindings import BINDING, assignments_of, attribute_order, bound_anywhere, loaded, own_nodes
 from skyt.rules.effects import mutates_receiver, pure_call
+from skyt.rules.exposure import Exposure
 from skyt.rules.facts import Facts
 from skyt.rules.functions import FunctionInfo
+from skyt.rules.hidden import Hidden, Outside, captured_late, hands_over
 from skyt.rules.infer import Inference
 from skyt.rules.naturals import Environment, open_power
 from skyt.rules.ownership import owned_names
-from skyt.rules.syntax import local_functions, returns
+from skyt.rules.syntax import local_functions, returns, stored_names
 from skyt.rules.trees import NESTED, walk, walk_shallow
 from skyt.rules.types import ANY, Type, element, join, kind
 
@@ -48,6 +51,8 @@ class Program:
         self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes)
         self.bound = frozenset(bound_anywhere(nodes))
         self.attribute_order = attribute_order(tree, facts.public)
+        self.hidden = Hidden(tree)
+        self._elsewhere: set[tuple[int, str]] = set()  # names of containers that have other names too
         self._collect()
         self._analyse()
         if any(open_power(n) for n in nodes) and any(i.naturals for i in self.functions.values()):
@@ -78,6 +83,8 @@ class Program:
                 if isinstance(inner, ast.FunctionDef) and inner is not node:
                     self._add(None, inner)
         self.inference.classes = {s.name for s in self.tree.body if isinstance(s, ast.ClassDef)}
+        self.exposure = Exposure(self.tree, self.functions.values())
+        self.outside = Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
 
     def _add(self, owner: ast.ClassDef | None, node: ast.FunctionDef) -> None:
         facts = self.facts
@@ -89,6 +96,7 @@ class Program:
         self.by_name[("." if owner else "") + node.name] = info
         inner = [n for n in walk(node) if isinstance(n, NESTED) and n is not node]
         info.captured = frozenset(n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name))
+        info.captured |= captured_late(node)
         info.binding = [n for n in own_nodes(node) if isinstance(n, BINDING)]
         for target, value in assignments_of(node):
             info.assigned.setdefault(target, []).append(value)
@@ -104,11 +112,15 @@ class Program:
                 env[argument] = None if not info.public else ANY
             for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
                 env[argument] = parameter.type
-            if info.owner is not None and info.arguments:
+            if id(info.node) in self.exposure.open:
+                env.update(dict.fromkeys(info.arguments, ANY))
+            if info.owner is not None and info.arguments and not info.static:
                 env[info.arguments[0]] = "object:" + info.owner.name
             for default in info.node.args.defaults:
                 name = info.arguments[-len(info.node.args.defaults) :][info.node.args.defaults.index(default)]
                 env[name] = join(env.get(name), self.inference.of(default, {}))
+        for owner in (s for s in self.tree.body if isinstance(s, ast.ClassDef)):
+            self._infer_class(owner)
         for _ in range(MAX_ROUNDS):
             before = self._snapshot()
             for info in self.functions.values():
@@ -128,6 +140,16 @@ class Program:
     def _snapshot(self) -> tuple[object, ...]:
         envs = tuple(tuple(info.env.items()) for info in self.functions.values())
         return envs, tuple(self.inference.attributes.items()), tuple(self.inference.results.items())
+
+    def _infer_class(self, owner: ast.ClassDef) -> None:
+        """Names in the body of a class are attributes of its objects until something else is assigned."""
+        known = self.inference.attributes
+        for s in owner.body:
+            if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+                name = s.targets[0].id
+                known[name] = join(known.get(name), self.inference.of(s.value, {}))
+            else:
+                known.update(dict.fromkeys(stored_names(s), ANY))
 
     def _infer_function(self, info: FunctionInfo) -> None:
         env, infer = info.env, self.inference
@@ -163,7 +185,11 @@ class Program:
                 env.update({n.id: ANY for n in walk(info.node) if isinstance(n, ast.Name)})
         falls = not returns(info.node.body)
         key = ("." if info.owner else "") + info.node.name
-        if self.by_name.get(key) is info:
+        if key in self.exposure.ambiguous or (
+            info.owner and id(info.node) in self.exposure.open and info.node.decorator_list
+        ):
+            infer.results[key] = ANY
+        elif self.by_name.get(key) is info:
             infer.results[key] = join(infer.results.get(key), join(returned, "none" if falls else None))
             if falls and returned is not None:
                 infer.results[key] = join(infer.results[key], "none")
@@ -173,8 +199,7 @@ class Program:
     def _bind(self, target: ast.expr, value: Type, source: ast.expr | None, env: dict[str, Type]) -> None:
         if isinstance(target, ast.Name):
             env[target.id] = join(env.get(target.id), value)
-            if isinstance(source, ast.Name) and isinstance(value, tuple):
-                env[source.id] = join(env.get(source.id), env[target.id])
+            self._shared(target.id, source, env, env)
         elif isinstance(target, ast.Tuple | ast.List):
             parts = source.elts if isinstance(source, ast.Tuple | ast.List) else []
             for i, item in enumerate(target.elts):
@@ -195,25 +220,62 @@ class Program:
                 self._widen(target.value, ("dict", self.inference.of(target.slice, env), value), env)
             else:
                 self._widen(target.value, ANY, env)
+                if whole == ANY:
+                    self._widen_all(("list", value))
+                    self._widen_all(("deque", value))
+                    self._widen_all(("dict", ANY, value))
         elif isinstance(target, ast.Starred):
             self._bind(target.value, ANY, None, env)
+
+    def _shared(
+        self, name: str, source: ast.expr | None, env: dict[str, Type], other: dict[str, Type]
+    ) -> None:
+        """A container that gets a second name (here, of the other environment) can be changed by either."""
+        t = env[name]
+        if not isinstance(t, tuple):
+            return
+        if isinstance(source, ast.Name):
+            other[source.id] = join(other.get(source.id), t)
+        elif isinstance(source, ast.Attribute):
+            known = self.inference.attributes
+            known[source.attr] = join(known.get(source.attr), t)
+        elif source is None or not made_here(source):
+            self._elsewhere.add((id(env), name))
 
     def _widen(self, owner: ast.expr, value: Type, env: dict[str, Type]) -> None:
         if isinstance(owner, ast.Name):
             env[owner.id] = join(env.get(owner.id), value)
+            if (id(env), owner.id) not in self._elsewhere:
+                return
         elif isinstance(owner, ast.Attribute):
             known = self.inference.attributes
             known[owner.attr] = join(known.get(owner.attr), value)
+            return
+        self._widen_all(value)
+
+    def _widen_all(self, value: Type) -> None:
+        for info in self.functions.values():
+            for name, t in info.env.items():
+                info.env[name] = widened(t, value)
+        for types in (self.inference.attributes, self.inference.results):
+            for name, t in types.items():
+                types[name] = widened(t, value)
 
     def _grow(self, node: ast.Call, env: dict[str, Type]) -> None:
         """Elements put into a container widen its element type."""
         function = node.func
         if not isinstance(function, ast.Attribute) or not node.args:
             return
-        k = kind(self.inference.of(function.value, env))
+        whole = self.inference.of(function.value, env)
+        k, last = kind(whole), self.inference.of(node.args[-1], env)
+        if whole == ANY:
+            for unknown in ("list", "set", "deque"):
+                if function.attr in {"append", "add", "appendleft", "insert"}:
+                    self._widen_all((unknown, last))
+                elif function.attr in {"extend", "extendleft", "update"}:
+                    self._widen_all((unknown, element(last)))
         if k not in {"list", "set", "deque", "dict"}:
             return
-        last = self.inference.of(node.args[-1], env)
         if function.attr in {"append", "add", "appendleft", "insert"} and k != "dict":
             self._widen(function.value, (k, last), env)
         elif function.attr in {"extend", "extendleft"}:
@@ -227,25 +289,29 @@ class Program:
     def _arguments(self, node: ast.Call, env: dict[str, Type]) -> None:
         """Arguments at a call site widen the parameters of the function called."""
         function = node.func
+        explicit = False
         if isinstance(function, ast.Name) and function.id in self.inference.classes:
-            info = next(
-                (
-                    i
-                    for i in self.functions.values()
-                    if i.owner and i.owner.name == function.id and i.node.name == "__init__"
-                ),
-                None,
-            )
+            found = [i for i in self._methods("__init__") if i.owner and i.owner.name == function.id]
         elif isinstance(function, ast.Name):
             info = self.by_name.get(function.id)
-        elif isinstance(function, ast.Attribute) and kind(self.inference.of(function.value, env)).startswith(
-            "object:"
-        ):
-            info = self.by_name.get("." + function.attr)
+            found = [] if info is None or info.owner is not None else [info]
+        elif isinstance(function, ast.Attribute):
+            receiver = function.value
+            explicit = isinstance(receiver, ast.Name) and receiver.id in self.inference.classes
+            k = kind(self.inference.of(receiver, env))
+            found = self._methods(function.attr) if not k or k.startswith("object:") else []
         else:
             return
-        if info is None:
-            return
+        for info in found:
+            if explicit and not info.static:
+                info.env.update(dict.fromkeys(info.value_arguments, ANY))
+            else:
+                self._pass(node, info, env)
+
+    def _methods(self, name: str) -> list[FunctionInfo]:
+        return [i for i in self.functions.values() if i.owner is not None and i.node.name == name]
+
+    def _pass(self, node: ast.Call, info: FunctionInfo, env: dict[str, Type]) -> None:
         names = info.value_arguments
         given = {k.arg: k.value for k in node.keywords if k.arg}
         given.update(zip(names, node.args, strict=False))
@@ -257,13 +323,12 @@ class Program:
                 info.env[name] = ANY
             elif name in given:
                 info.env[name] = join(info.env.get(name), self.inference.of(given[name], env))
-                value = given[name]
-                if isinstance(value, ast.Name) and isinstance(info.env[name], tuple):
-                    env[value.id] = join(env.get(value.id), info.env[name])
+                self._shared(name, given[name], info.env, env)
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
         candidates = {n for n, i in self.by_name.items() if i.owner is None and not self.rebinds_builtins}
+        candidates -= self.exposure.ambiguous
         while True:
             impure = {n for n in candidates if not self._is_pure(self.by_name[n], candidates)}
             if not impure:
@@ -280,7 +345,7 @@ class Program:
                 if receiver is not None:
                     if not (isinstance(receiver, ast.Name) and receiver.id in info.owned):
                         return False
-                elif not pure_call(node, candidates):
+                elif not pure_call(node, candidates) or hands_over(node, self.by_name, candidates):
                     return False
             elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith) or (
                 isinstance(node, ast.AugAssign)

@@ -17,6 +17,10 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
     """Whether a pure call may raise, given the types of its arguments."""
     function = node.func
     types = [scope.type_of(a) for a in node.args]
+    if any(k.arg in {"key", None} for k in node.keywords) or any(
+        isinstance(a, ast.Starred) for a in node.args
+    ):
+        return True
     if isinstance(function, ast.Name):
         if function.id == "len" or function.id in {"list", "tuple", "set", "enumerate", "reversed", "sorted"}:
             kinds = {"list", "tuple", "dict", "set", "str", "char", "deque"} | (

@@ -74,7 +74,7 @@ def element(t: Type) -> Type:
     if t is None:
         return None
     if isinstance(t, tuple):
-        return t[1]  # type: ignore[return-value]
+        return join(t[1], t[2]) if t[0] == "pair" else t[1]  # type: ignore[return-value,arg-type]
     return "char" if t in {"str", "char"} else ANY
 
 
