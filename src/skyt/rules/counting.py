@@ -80,7 +80,7 @@ def _assigns(s: ast.stmt, name: str) -> bool:
 def _counter(s: ast.While, scope: Scope) -> tuple[str, ast.expr, int, int] | None:
     """(counter, exclusive limit, step, index of the stepping statement) of a counting loop."""
     for at in range(len(s.body) - 1, -1, -1):
-        stepped = _step(s.body[at], scope)
+        stepped = step_of(s.body[at], scope)
         if stepped is not None and not mentions(s.body[at + 1 :], {stepped[0]}):
             limit = _limit(s.test, stepped[0], scope)
             if limit is not None:
@@ -88,7 +88,7 @@ def _counter(s: ast.While, scope: Scope) -> tuple[str, ast.expr, int, int] | Non
     return None
 
 
-def _step(last: ast.stmt, scope: Scope) -> tuple[str, int] | None:
+def step_of(last: ast.stmt, scope: Scope) -> tuple[str, int] | None:
     """(counter, step) of `i = i + step`."""
     if not (
         isinstance(last, ast.Assign) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name)

@@ -115,7 +115,7 @@ def loop_over_items(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 )
 def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[… d[k] … for k in d]` is `[… v … for k, v in d.items()]`."""
-    made = _used_up(node, scope)
+    made = used_up(node, scope)
     if made is None or not scope.effects(made).pure:
         return None
     for j, g in enumerate(made.generators):
@@ -129,7 +129,7 @@ def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean
         if key is None or len({n.id for n in bound}) != len(bound):
             continue
         lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
-        if not _lookups([*g.ifs, *made.generators[j + 1 :], *_results(made)], lookup):
+        if not _lookups([*g.ifs, *made.generators[j + 1 :], *results(made)], lookup):
             continue
         taken = scope.program.bound | read_names(scope.program.tree)
         taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
@@ -144,7 +144,7 @@ def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean
     return None
 
 
-def _used_up(node: Comprehension | ast.Call, scope: Scope) -> Comprehension | None:
+def used_up(node: Comprehension | ast.Call, scope: Scope) -> Comprehension | None:
     if not isinstance(node, ast.Call):
         return node
     if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp) or not consumes(node, scope):
@@ -152,7 +152,7 @@ def _used_up(node: Comprehension | ast.Call, scope: Scope) -> Comprehension | No
     return node.args[0] if not node.keywords else None
 
 
-def _results(made: Comprehension) -> list[ast.expr]:
+def results(made: Comprehension) -> list[ast.expr]:
     return [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
 
 
@@ -186,7 +186,7 @@ def loop_over_part(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 )
 def part_in_comprehension(node: Comprehension, scope: Scope, boolean: bool) -> ast.expr | None:
     for j, g in enumerate(node.generators):
-        inside = [*g.ifs, *node.generators[j + 1 :], *_results(node)]
+        inside = [*g.ifs, *node.generators[j + 1 :], *results(node)]
         unread = {n for n in stored_names(g.target) if not count_reads(inside, n)}
         part = _part(g.target, g.iter, unread, scope)
         if part is not None:

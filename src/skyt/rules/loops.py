@@ -8,6 +8,7 @@ from skyt.rules.assignments import private
 from skyt.rules.branches import replaced
 from skyt.rules.effects import Effects, disturbs
 from skyt.rules.registry import Place, block
+from skyt.rules.scope import Scope
 from skyt.rules.syntax import (
     LOOPS,
     blocks,
@@ -16,7 +17,6 @@ from skyt.rules.syntax import (
     int_value,
     is_true,
     load,
-    number,
     own_breaks,
     stored_names,
     substitute,
@@ -97,22 +97,22 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 @block(
     ast.For,
-    needs="a str, or a list the body does not change; an index used only to read the element",
+    needs="a str, or a list the body does not change; an index used only to read the element, from a start "
+    "that is not negative",
     sound="the elements come in the order of their indices",
 )
 def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from 1 on it is `for c in s[1:]`."""
+    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from k on it is `for c in s[k:]`."""
     for k, s in enumerate(body):
         if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
             continue
-        index, (source, start) = s.target.id, _range_of_len(s.iter)
-        if source is None or index in place.live_at(s) or source.id in stored_names(s):
+        index, scope = s.target.id, place.before(k)
+        found = elements_of(s.iter, scope)
+        if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
             continue
-        t = place.scope.type_of(source)
-        if not (is_str(t) or kind(t) == "list"):
-            continue
-        scope = place.scope
-        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
+        source, whole = found
+        read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
+        if disturbs(scope.effects(s.body), read, scope):
             continue
         lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
         uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
@@ -124,43 +124,43 @@ def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
             continue
         new = clone(s)
         element = place.context.name("c")
-        whole: ast.expr = clone(source)
-        if start == BACKWARDS:
-            whole = backwards(whole)
-        elif start:
-            part = ast.Slice(lower=number(start), upper=None, step=None)
-            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
         new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
-        new.body = [_Lookup(lookup, element).visit(x) for x in new.body]
+        new.body = [Lookup(lookup, element).visit(x) for x in new.body]
         return replaced(body, k, new)
     return None
 
 
-def _range_of_len(node: ast.Call) -> tuple[ast.Name | None, int]:
-    """(s, k) of `range(k, len(s))`; (s, BACKWARDS) of `range(len(s) - 1, -1, -1)`."""
-    if not (isinstance(node.func, ast.Name) and node.func.id == "range" and len(node.args) in (1, 2, 3)):
-        return None, 0
+def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
+    """(s, the elements of the str or list s at the indices of a range): `s[k:]` for `range(k, len(s))`, and
+    `s[::-1]` for `range(len(s) - 1, -1, -1)`."""
+    if scope.builtin(node.func) != "range" or not 1 <= len(node.args) <= 3 or node.keywords:
+        return None
+    first, stop = node.args[0], node.args[-1]
+    whole: ast.expr
     if len(node.args) == 3:
-        first = node.args[0]
         if [int_value(a) for a in node.args[1:]] != [-1, -1] or not isinstance(first, ast.BinOp):
-            return None, 0
+            return None
         last = isinstance(first.op, ast.Sub) and int_value(first.right) == 1
-        return (_range_of_len(call("range", first.left))[0] if last else None), BACKWARDS
-    start, inner = int_value(node.args[0]) if len(node.args) == 2 else 0, node.args[-1]
-    if (
-        start is not None
-        and start >= 0
-        and isinstance(inner, ast.Call)
-        and isinstance(inner.func, ast.Name)
-        and inner.func.id == "len"
-        and len(inner.args) == 1
-        and isinstance(inner.args[0], ast.Name)
-    ):
-        return inner.args[0], start
-    return None, 0
+        source = _measured(first.left, scope) if last else None
+        whole = backwards(clone(source)) if source is not None else stop
+    else:
+        source = _measured(stop, scope)
+        whole = clone(source) if source is not None else stop
+        if len(node.args) == 2 and int_value(first) != 0:
+            low = scope.interval(first)[0]
+            if low is None or low < 0 or not scope.effects(first).total:
+                return None
+            part = ast.Slice(lower=clone(first), upper=None, step=None)
+            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
+    return None if source is None else (source, whole)
 
 
-BACKWARDS = -1
+def _measured(node: ast.expr, scope: Scope) -> ast.Name | None:
+    """s of `len(s)`, if s is a plain name of a str or list."""
+    if not (isinstance(node, ast.Call) and scope.builtin(node.func) == "len" and len(node.args) == 1):
+        return None
+    t = scope.type_of(node.args[0])
+    return node.args[0] if isinstance(node.args[0], ast.Name) and (is_str(t) or kind(t) == "list") else None
 
 
 def backwards(node: ast.expr) -> ast.expr:
@@ -194,7 +194,7 @@ def loop_over_reversed(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
     return None
 
 
-class _Lookup(ast.NodeTransformer):
+class Lookup(ast.NodeTransformer):
     def __init__(self, lookup: ast.expr, name: str) -> None:
         self.lookup, self.name = lookup, name
 

@@ -10,7 +10,7 @@ from skyt.rules.building import built, generator_of, needs_loop, start_of
 from skyt.rules.comparisons import rank
 from skyt.rules.registry import Place, block, expression
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import assign, call, count_reads, int_value, load, stored_names
+from skyt.rules.syntax import assign, call, count_reads, int_value, load, mentions, stored_names
 from skyt.rules.trees import clone, same
 from skyt.rules.types import is_int
 
@@ -51,32 +51,55 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     sound="`sum` adds the same integers in the same order, starting from 0",
 )
 def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`."""
+    """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`; loops may be nested."""
     for j, s in enumerate(body):
-        if not isinstance(s, ast.For) or stored_names(s.target) & place.live_at(s):
+        if not isinstance(s, ast.For):
             continue
-        found = built(s)
+        found = _nested(s)
         if found is None:
             continue
-        conditions, last = found
-        name = simple_target(last)
+        generators, last = found
+        name, bound = simple_target(last), {n for g in generators for n in stored_names(g.target)}
+        if bound & place.live_at(s):
+            continue
         if name is None or not isinstance(last, ast.Assign) or not scope_has_sum(place.scope):
             continue
         item = _added(last.value, name, place.scope)
         start = start_of(body, j, name)
         if item is None or start is None:
             continue
-        if not all(private(n, place) for n in (name, *stored_names(s.target))):
+        if not all(private(n, place) for n in (name, *bound)) or name in bound:
             continue
         first = body[start]
         if not isinstance(first, ast.Assign) or int_value(first.value) != 0:
             continue
-        if any(count_reads(p, name) for p in (item, s.iter, *conditions)) or needs_loop(item, place.scope):
+        if count_reads([item, *generators], name) or needs_loop(item, place.scope):
             continue
-        total = call("sum", ast.GeneratorExp(elt=item, generators=[generator_of(s, conditions)]))
+        total = call("sum", ast.GeneratorExp(elt=item, generators=generators))
         new = ast.Assign(targets=first.targets, value=total, lineno=0)
         return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
     return None
+
+
+def _nested(s: ast.For) -> tuple[list[ast.comprehension], ast.stmt] | None:
+    """(generators, the one statement inside) of loops and conditions in each other, if each only reads the
+    variables of those around it."""
+    generators: list[ast.comprehension] = []
+    last: ast.stmt = s
+    while isinstance(last, ast.For):
+        found = built(last)
+        if found is None:
+            return None
+        generators.append(generator_of(last, found[0]))
+        last = found[1]
+    later = {n for g in generators for n in stored_names(g.target)}
+    for k, g in enumerate(generators):
+        if k and mentions(g.iter, later):  # the first is evaluated outside
+            return None
+        later -= stored_names(g.target)
+        if mentions(g.ifs, later):
+            return None
+    return generators, last
 
 
 def scope_has_sum(scope: Scope) -> bool:

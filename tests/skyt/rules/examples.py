@@ -347,6 +347,50 @@ EXAMPLES = [
         "def f(n):\n p = P(n)\n return p == P(n)",
     ),
     example(
+        "add-by-get",
+        "xs: list[int]",
+        "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x]\n"
+        "  d[x] = d.get(x, 0) + 1\n return t",
+        "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x] / 2\n"
+        "  d[x] = d.get(x, 0) + 1\n return t",
+    ),
+    example(
+        "neighbours-by-index",
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  t = t * 2 + a - b\n return t",
+        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n  t = t + b + 3\n return t",
+    ),
+    example(
+        "neighbours-in-comprehension",
+        "xs: list[int]",
+        "def f(xs):\n return [sum(a < b for a, b in zip(xs, xs[2:])), [b - a for a, b in zip(xs, xs[1:])]]",
+        "def f(xs):\n g = (b - a for a, b in zip(xs, xs[1:]))\n xs.append(9)\n return list(g)",
+    ),
+    example(
+        "key-by-entry",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) % 5 for x in s}\n return [max(d, key=d.get, default=0), sorted(d, key=d.get)]",
+        "def f(s):\n d = {x: ord(x) % 5 for x in s}\n return sorted([*s, '!'], key=lambda x: d.get(x, 9))",
+    ),
+    example(
+        "key-of-best-item",
+        "s: str",
+        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: (p[1], p[0]))[0]",
+        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: p[::-1])[0]",
+    ),
+    example(
+        "first-of-sorted",
+        "xs: list[int]",
+        "def f(xs):\n if xs:\n  return [sorted(xs)[0], sorted(xs)[-1], sorted(xs, key=lambda x: x % 3)[0]]\n return 0",
+        "def f(xs):\n if xs:\n  return sorted(xs, key=lambda x: x % 3)[-1]\n return sorted(xs)[0]",
+    ),
+    example(
+        "return-own",
+        "xs: list[int]",
+        "def f(xs):\n d = {}\n for x in xs:\n  d[x] = len(d)\n return dict(d)",
+        "def f(xs):\n d = {}\n try:\n  d[1] = 2\n  return dict(d)\n finally:\n  d[3] = 4",
+    ),
+    example(
         "merge-literals",
         "xs: list[int]",
         "def f(xs):\n return xs + [1] + [2, 3]",
@@ -941,6 +985,35 @@ EXAMPLES = [
         "n: int",
         "def g(n):\n return n if n < 9 else g(n - 9)\ndef f(n):\n return g(n)",
         "def f(n):\n return g(n)\ndef g(n):\n return n if n < 9 else g(n - 9)",
+    ),
+    # indices
+    example(
+        "counter-by-hand",
+        "xs: list[int]",
+        "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n  i = i + 1\n return r",
+        "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n   continue\n"
+        "  i = i + 1\n return r",
+    ),
+    example(
+        "index-in-comprehension",
+        "xs: list[int]",
+        "def f(xs):\n return [i * x for i, x in enumerate(xs) if x]",
+        "def f(xs):\n g = (i * x for i, x in enumerate(xs) if x)\n xs.append(7)\n return list(xs for _ in g)",
+    ),
+    example(
+        "element-in-comprehension",
+        "xs: list[int]; k: int >= 0",
+        "def f(xs, k):\n return sum(xs[i] * xs[i] for i in range(k, len(xs)))",
+        "def f(xs, k):\n return [xs[i] for i in range(k, len(xs))]",
+        "xs: list[int]; k: int",
+    ),
+    example(
+        "pairs-to-the-end",
+        "xs: list[int]",
+        "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i + 1, len(xs)):\n"
+        "   r.append(xs[i] - xs[j])\n return r",
+        "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i, len(xs)):\n"
+        "   r.append(xs[i] - xs[j])\n return r",
     ),
     # connectives, and the order of methods
     example(

@@ -32,6 +32,12 @@ SAME = [
         "def f(n):\n if n < 0:\n  return abs(n) * 3\n return n",
         "def f(n):\n if n < 0:\n  return n * -3\n return n",
     ),
+    (
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for i in range(len(xs) - 1):\n  for j in range(i + 1, len(xs)):\n"
+        "   if xs[i] < xs[j]:\n    t += 1\n return t",
+        "def f(xs):\n return sum(1 for i, x in enumerate(xs) for y in xs[i + 1:] if x < y)",
+    ),
     ("s: str", "def f(s):\n return not 0 <= int(s) <= 9", "def f(s):\n return int(s) < 0 or int(s) > 9"),
 ]
 DIFFERENT = [  # a pair that must stay apart, because it does not do the same
