@@ -26,6 +26,7 @@ class Reach:
         self.definitions = {s.name: s for s in tree.body if isinstance(s, DEFINITIONS)}
         self.variables = {n for s in tree.body if not isinstance(s, DEFINITIONS) for n in stored_names(s)}
         self.needed = self._closure({entry} | self._registered())
+        self.called = frozenset(self.needed)
         self.stateful = any(_keeps_state(s, self) for n, s in self.definitions.items() if n in self.needed)
         while True:
             self.kept = [s for s in tree.body if not self._idle(s)]
@@ -85,7 +86,7 @@ class Reach:
             found |= {x.id for a in handed for x in walk(a) if isinstance(x, ast.Name)} & self.variables
             callee = self.definitions.get(getattr(n.func, "id", ""))
             # What the entry point does itself at every call (a table of known results) does no harm earlier.
-            if isinstance(callee, ast.FunctionDef) and not {callee.name} & (seen | self.needed):
+            if isinstance(callee, ast.FunctionDef) and callee.name not in seen | self.called:
                 found |= self.changes(walk(callee), seen | {callee.name}) | _stored_into(callee)
         return found
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from skyt.rules.context import Context
 from skyt.rules.facts import Facts
 from skyt.rules.scope import Scope
+from skyt.rules.syntax import count_reads, read_names
 from skyt.rules.trees import walk
 from skyt.rules.walker import CallFinder
 
@@ -22,6 +23,8 @@ def verified(context: Context) -> Facts:
     facts = context.facts
     if facts.kind == "class":
         return facts.without_bounds(_called_methods(context))
+    if _handed_on(context):
+        return facts.unbounded()
     for _ in range(3 * len(facts.parameters) + 1):
         context.assume(facts)
         weaker = facts
@@ -53,13 +56,15 @@ def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
 
 def _called_methods(context: Context) -> set[str]:
     """Public methods that the program may call itself."""
-    called = {
-        n.func.attr
-        for n in walk(context.tree)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-    }
-    own = {n.func.id for n in walk(context.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    return called | ({"__init__"} if context.facts.name in own else set())
+    called = {n.attr for n in walk(context.tree) if isinstance(n, ast.Attribute)}
+    return called | ({"__init__"} if context.facts.name in read_names(context.tree) else set())
+
+
+def _handed_on(context: Context) -> bool:
+    """Whether the entry point is a value somewhere, so that not all its calls can be seen (`map(f, …)`)."""
+    nodes, name = walk(context.tree), context.facts.name
+    calls = sum(isinstance(n, ast.Call) and getattr(n.func, "id", "") == name for n in nodes)
+    return calls != count_reads(context.tree, name)
 
 
 def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:

@@ -504,6 +504,41 @@ def f(n):
     return a
 """,
     ),
+    "recursion-self-map": (
+        "n: int >= 1 <= 6",
+        """
+def f(n):
+    if n == 0:
+        return [0]
+    if n < 0:
+        return [-1]
+    return list(map(f, range(n - 2, n)))
+""",
+    ),
+    "init-fn": (
+        "n: int >= 0 <= 15",
+        """
+TABLE = []
+def build():
+    for i in range(5):
+        TABLE.append(i * i)
+build()
+def f(n):
+    return TABLE[n % 5]
+""",
+    ),
+    "init-global": (
+        "n: int",
+        """
+LIMIT = 1
+def setup():
+    global LIMIT
+    LIMIT = 7
+setup()
+def f(n):
+    return n > LIMIT
+""",
+    ),
 }
 
 
