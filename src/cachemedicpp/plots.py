@@ -221,34 +221,38 @@ def amplification_map(metrics: Record) -> Any:
         return grid
 
     before = table(e["before"] for e in entries)
-    maps = [("no defence", before)]
-    maps += [(f"with {label(n)}", table(e["after_by_defence"][n] for e in entries)) for n in names]
+    after = [table(e["after_by_defence"][n] for e in entries) for n in names]
     floor = 1e-6
     low = max(floor, float(np.nanmin(before)))
-    high = max(float(np.nanmax(m)) for _, m in maps)
+    high = max(float(np.nanmax(m)) for m in (before, *after))
+    rows, columns = (2 if names else 1), 1 + len(names)
+    size = (2.2 + 1.5 * columns, rows * max(2.4, 0.9 + 0.16 * len(layers)))
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
     shade = colors.LogNorm(low, max(high, low * 1.01))
-    width = 1.6 + 1.5 * (len(maps) + len(names))
-    height = max(3.0, 1.2 + 0.16 * len(layers))
-    figure, axes = pyplot.subplots(
-        1, len(maps) + len(names), figsize=(width, height), sharey=True, squeeze=False
-    )
-    for place, (title, values) in zip(axes[0], maps, strict=False):
+    titles = ["no defence", *map(label, names)]
+    for place, title, values in zip(axes[0], titles, [before, *after], strict=True):
         image = place.imshow(np.clip(values, low, None), norm=shade, cmap=SEQUENTIAL, aspect="auto")
         place.set_title(title, fontsize=9)
-    figure.colorbar(image, ax=list(axes[0][: len(maps)]), label="amplification γ", fraction=0.04)
-    ratios = [np.log2(np.clip(m, floor, None) / np.clip(before, floor, None)) for _, m in maps[1:]]
+    figure.colorbar(image, ax=list(axes[0]), label="amplification γ", fraction=0.04)
+    ratios = [np.log2(np.clip(m, floor, None) / np.clip(before, floor, None)) for m in after]
     if ratios:
+        axes[1][0].set_visible(False)
         most = min(4.0, max(0.25, max(float(np.nanmax(np.abs(r))) for r in ratios)))
-        for place, ratio, name in zip(axes[0][len(maps) :], ratios, names, strict=True):
+        for place, ratio in zip(axes[1][1:], ratios, strict=True):
             change = place.imshow(ratio, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto")
-            place.set_title(f"change, {label(name)}", fontsize=9)
-        figure.colorbar(change, ax=list(axes[0][len(maps) :]), label="log₂(after / before)", fraction=0.04)
-    for place in axes[0]:
+        figure.colorbar(change, ax=list(axes[1]), label="log₂(after / before)", fraction=0.04)
+    for place in axes.flat:
         place.set_xticks(range(len(heads)), [str(h) for h in heads])
         place.set_yticks(range(len(layers)), [str(layer) for layer in layers], fontsize=7)
-        place.set_xlabel("KV head")
         place.grid(False)
+    for place in axes[-1]:
+        place.set_xlabel("KV head")
     axes[0][0].set_ylabel("layer")
+    axes[0][0].tick_params(labelbottom=True)
+    axes[0][0].set_xlabel("KV head")
+    if ratios:
+        axes[1][1].set_ylabel("layer")
+        axes[1][1].tick_params(labelleft=True)
     return figure
 
 
