@@ -13,7 +13,7 @@ from skyt.rules.holders import Holder
 from skyt.rules.inline import fits, head_of
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import assign, call, compare, int_value, load, number
+from skyt.rules.syntax import assign, call, compare, int_value, load, number, read_names
 from skyt.rules.trees import children, clone, same, walk
 from skyt.rules.types import IMMUTABLE, is_int, kind
 
@@ -113,6 +113,46 @@ def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr 
             return value.right
         if same(value.right, entry) and is_int(scope.type_of(value.left)) and is_int(scope.type_of(entry)):
             return value.left
+    return None
+
+
+@block(
+    ast.If,
+    needs="a dict of integers; a key without effects; an integer variable",
+    sound="where there is no entry, 0 is added, which changes no integer",
+)
+def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.If) and not s.orelse and isinstance(s.test, ast.Compare)):
+            continue
+        if len(s.test.ops) != 1 or not isinstance(s.test.ops[0], ast.In) or len(s.body) != 1:
+            continue
+        key, owner, then, scope = s.test.left, s.test.comparators[0], s.body[0], place.before(i)
+        named = owner.value if isinstance(owner, ast.Attribute) else owner
+        if not isinstance(named, ast.Name) or kind(scope.type_of(owner)) != "dict":
+            continue
+        target = then.targets[0] if isinstance(then, ast.Assign) and len(then.targets) == 1 else None
+        if not isinstance(target, ast.Name) or not isinstance(then, ast.Assign):
+            continue
+        entry, name = ast.Subscript(value=owner, slice=key, ctx=ast.Load()), load(target.id)
+        value = then.value
+        if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)):
+            continue
+        sides = [
+            (same(a, entry), same(b, name)) for a, b in ((value.left, value.right), (value.right, value.left))
+        ]
+        if (True, True) not in sides or not scope.effects(key).total or target.id in read_names(key):
+            continue
+        if (
+            scope.type_of(name) != "int"
+            or scope.type_of(entry) != "int"
+            or scope.type_of(key) not in IMMUTABLE
+        ):
+            continue
+        method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
+        total = ast.BinOp(left=name, op=ast.Add(), right=call(method, clone(key), number(0)))
+        return replaced(body, i, assign(target.id, total))
     return None
 
 

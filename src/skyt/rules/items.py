@@ -69,6 +69,12 @@ class _Entries(ast.NodeTransformer):
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
+def _binds(where: Any, names: set[str]) -> bool:
+    """Whether one of these names is bound anywhere inside, comprehensions included."""
+    inside = (n for n in walk(where) if isinstance(n, ast.Name))
+    return any(n.id in names and not isinstance(n.ctx, ast.Load) for n in inside)
+
+
 def _both(key: str, value: str) -> ast.Tuple:
     names: list[ast.expr] = [ast.Name(id=n, ctx=ast.Store()) for n in (key, value)]
     return ast.Tuple(elts=names, ctx=ast.Store())
@@ -94,7 +100,7 @@ def loop_over_items(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             continue
         lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
         kept = {key, *pair} if pair else {key}
-        if not _lookups(s.body, lookup) or kept & {n for x in s.body for n in stored_names(x)}:
+        if not _lookups(s.body, lookup) or _binds(s.body, kept | read_names(owner)):
             continue
         if not all(private(n, place) for n in kept) or disturbs(scope.effects(s.body), _seen(owner), scope):
             continue
@@ -129,7 +135,8 @@ def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean
         if key is None or len({n.id for n in bound}) != len(bound):
             continue
         lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
-        if not _lookups([*g.ifs, *made.generators[j + 1 :], *results(made)], lookup):
+        inside = [*g.ifs, *made.generators[j + 1 :], *results(made)]
+        if not _lookups(inside, lookup) or _binds(inside, {key, *(pair or ()), *read_names(owner)}):
             continue
         taken = scope.program.bound | read_names(scope.program.tree)
         taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}

@@ -46,7 +46,22 @@ PURE_BUILTINS = frozenset(
 
 
 OWNERS = frozenset(
-    ["len", "sum", "sorted", "min", "max", "str", "list", "tuple", "set", "any", "all", "bool", "print"]
+    [
+        "len",
+        "sum",
+        "sorted",
+        "min",
+        "max",
+        "str",
+        "list",
+        "tuple",
+        "set",
+        "dict",
+        "any",
+        "all",
+        "bool",
+        "print",
+    ]
 )
 
 
