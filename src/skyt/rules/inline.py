@@ -9,15 +9,10 @@ from itertools import pairwise
 from skyt.rules.assignments import private, simple_target
 from skyt.rules.effects import Effects, conflict, disturbs
 from skyt.rules.registry import Place, block
+from skyt.rules.repeating import COMPREHENSIONS, repeatable
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.rules.trees import NESTED, clone, size, walk
-from skyt.rules.types import IMMUTABLE
-
-SMALL = 12
-
-
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+from skyt.rules.trees import NESTED, clone, size
 
 
 @block(
@@ -186,7 +181,8 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
     ast.Assign,
     needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
     "reads changes "
-    "before the last use; for several uses: a small value of immutable type, or a plain name",
+    "before the last use; for several uses: a small value of immutable type without calls other than `len`, "
+    "`str`, `abs`, `int` that cannot raise, or a plain name",
     sound="evaluating the value again gives the same value, and nothing else",
 )
 def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -207,7 +203,7 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
         if not uses or uses != count_reads(rest, name):
             continue
         scope = place.before(i)
-        if not _repeatable(value, uses, rest, name, scope):
+        if not repeatable(value, uses, rest, name, scope):
             continue
         seen = scope.effects(value)
         if not seen.pure:
@@ -218,33 +214,6 @@ def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             new = [substitute(clone(t), {name: value}) for t in rest]
             return [*body[:i], *new]
     return None
-
-
-def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
-    if isinstance(value, ast.Name | ast.Constant):
-        return True
-    if scope.type_of(value) in IMMUTABLE:
-        nodes = walk(value)
-        if len(nodes) <= SMALL and not any(
-            isinstance(n, COMPREHENSIONS) or (isinstance(n, ast.Call) and not _is_len(n)) for n in nodes
-        ):
-            return True
-    return uses == 1 and not any(_inside_loop(t, name) for t in rest)
-
-
-def _is_len(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "len"
-
-
-def _inside_loop(t: ast.stmt, name: str) -> bool:
-    for n in walk(t):
-        if isinstance(n, ast.While) and count_reads(n, name):
-            return True
-        if isinstance(n, ast.For) and count_reads(n.body, name):
-            return True
-        if isinstance(n, (*COMPREHENSIONS, ast.Lambda)) and count_reads(n, name):
-            return True
-    return False
 
 
 def _uses_first(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:

@@ -38,11 +38,17 @@ SAME = [
         "   if xs[i] < xs[j]:\n    t += 1\n return t",
         "def f(xs):\n return sum(1 for i, x in enumerate(xs) for y in xs[i + 1:] if x < y)",
     ),
+    (
+        "n: int",
+        "def f(n):\n s = str(n)\n return s + s[::-1] if len(s) > 2 else s",
+        "def f(n):\n k = len(str(n))\n if k > 2:\n  return str(n) + str(n)[::-1]\n return str(n)",
+    ),
     ("s: str", "def f(s):\n return not 0 <= int(s) <= 9", "def f(s):\n return int(s) < 0 or int(s) > 9"),
 ]
 DIFFERENT = [  # a pair that must stay apart, because it does not do the same
     ("n: int; e: int", "def f(n, e):\n return n ** e", "def f(n, e):\n return int(n ** e)"),
     ("a: int; b: int", "def f(a, b):\n return a < 9 or 1 // b", "def f(a, b):\n return 1 // b or a < 9"),
+    ("n: int", "def f(n):\n s = str(n)\n n += 1\n return s + s", "def f(n):\n n += 1\n return str(n) * 2"),
     ("a: int; b: int", "def f(a, b):\n return a and b", "def f(a, b):\n return b and a"),
     ("xs: list[int]", "def f(xs):\n return xs and 5", "def f(xs):\n return 5 and xs"),
 ]
