@@ -4,6 +4,7 @@ of that kind."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from skyt.rules.types import ANY, Type, join
 
@@ -29,6 +30,12 @@ def made_here(value: ast.expr) -> bool:
     return not isinstance(
         value, ast.Name | ast.Attribute | ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.Starred
     )
+
+
+def defaulting(values: Sequence[ast.expr | None]) -> bool:
+    """Whether all of these make a `defaultdict` or `Counter` (and there is one)."""
+    names = {ast.unparse(v.func) if isinstance(v, ast.Call) else "" for v in values}
+    return bool(names) and names <= {"collections.defaultdict", "collections.Counter"}
 
 
 def widened(t: Type, more: Type) -> Type:

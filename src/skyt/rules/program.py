@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.rules.aliasing import made_here, widened
+from skyt.rules.aliasing import defaulting, made_here, widened
 from skyt.rules.bindings import BINDING, assignments_of, attribute_order, bound_anywhere, loaded, own_nodes
 from skyt.rules.effects import mutates_receiver, pure_call
 from skyt.rules.exposure import Exposure
@@ -220,12 +220,19 @@ class Program:
                 self._widen(target.value, ("dict", self.inference.of(target.slice, env), value), env)
             else:
                 self._widen(target.value, ANY, env)
-                if whole == ANY:
+                if whole == ANY and not self._apart(target.value, env):
                     self._widen_all(("list", value))
                     self._widen_all(("deque", value))
                     self._widen_all(("dict", ANY, value))
         elif isinstance(target, ast.Starred):
             self._bind(target.value, ANY, None, env)
+
+    def _apart(self, owner: ast.expr, env: dict[str, Type]) -> bool:
+        """Whether a name only ever means new dicts with defaults, which are none of the other containers."""
+        info = next((i for i in self.functions.values() if i.env is env), None)
+        if info is None or not isinstance(owner, ast.Name) or owner.id in info.arguments:
+            return False
+        return defaulting(info.assigned.get(owner.id, []))
 
     def _shared(
         self, name: str, source: ast.expr | None, env: dict[str, Type], other: dict[str, Type]

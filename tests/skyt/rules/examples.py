@@ -358,7 +358,8 @@ EXAMPLES = [
         "neighbours-by-index",
         "xs: list[int]",
         "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  t = t * 2 + a - b\n return t",
-        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n  t = t + b + 3\n return t",
+        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n"
+        "  t = t + b + 3\n return t",
     ),
     example(
         "neighbours-in-comprehension",
@@ -369,13 +370,15 @@ EXAMPLES = [
     example(
         "key-by-entry",
         "s: str",
-        "def f(s):\n d = {x: ord(x) % 5 for x in s}\n return [max(d, key=d.get, default=0), sorted(d, key=d.get)]",
+        "def f(s):\n d = {x: ord(x) % 5 for x in s}\n"
+        " return [max(d, key=d.get, default=0), sorted(d, key=d.get)]",
         "def f(s):\n d = {x: ord(x) % 5 for x in s}\n return sorted([*s, '!'], key=lambda x: d.get(x, 9))",
     ),
     example(
         "key-of-best-item",
         "s: str",
-        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: (p[1], p[0]))[0]",
+        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n"
+        " return max(d.items(), key=lambda p: (p[1], p[0]))[0]",
         "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: p[::-1])[0]",
     ),
     example(
