@@ -384,7 +384,8 @@ EXAMPLES = [
     example(
         "first-of-sorted",
         "xs: list[int]",
-        "def f(xs):\n if xs:\n  return [sorted(xs)[0], sorted(xs)[-1], sorted(xs, key=lambda x: x % 3)[0]]\n return 0",
+        "def f(xs):\n if xs:\n  return [sorted(xs)[0], sorted(xs)[-1], sorted(xs, key=lambda x: x % 3)[0]]\n"
+        " return 0",
         "def f(xs):\n if xs:\n  return sorted(xs, key=lambda x: x % 3)[-1]\n return sorted(xs)[0]",
     ),
     example(
