@@ -10,7 +10,7 @@ from skyt.rules.branches import replaced
 from skyt.rules.effects import conflict, test_effects
 from skyt.rules.registry import Place, block
 from skyt.rules.scope import Scope
-from skyt.rules.syntax import blocks, count_reads, read_names
+from skyt.rules.syntax import BLOCKS, blocks, count_reads, read_names
 from skyt.rules.trees import NESTED, clone
 from skyt.rules.types import IMMUTABLE, kind
 
@@ -211,9 +211,26 @@ def drop_faint_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
         anywhere = Scope(place.scope.program, info)
         if not all(anywhere.effects(x.value).total for x in own if isinstance(x, ast.Assign)):
             continue
-        kept = [x for x in body if simple_target(x) != name]
-        return kept or [ast.Pass()]
+        if not all(any(x is n for n in _statements(body)) for x in own):
+            continue  # only where all its assignments go at once, from the block around them
+        return _without(name, body)
     return None
+
+
+def _without(name: str, body: list[ast.stmt]) -> list[ast.stmt]:
+    """The block without the assignments to a variable, insides included."""
+    kept: list[ast.stmt] = []
+    for s in body:
+        if simple_target(s) == name:
+            continue
+        new = clone(s)
+        for inner in (new, *getattr(new, "handlers", ()), *getattr(new, "cases", ())):
+            for field in BLOCKS:
+                block = getattr(inner, field, None)
+                if isinstance(block, list) and block and not isinstance(new, NESTED):
+                    setattr(inner, field, _without(name, block))
+        kept.append(new)
+    return kept or [ast.Pass()]
 
 
 def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:

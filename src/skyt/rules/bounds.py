@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skyt.rules.syntax import int_value
-from skyt.rules.trees import same
+from skyt.rules.trees import same, walk
 from skyt.rules.types import is_int
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _by_form(node: ast.expr, scope: Scope) -> Interval:
             return (1, None) if node.args and scope.nonempty(node.args[0]) else (0, None)
         if node.func.id == "abs":
             return 0, None
-        if node.func.id == "max" and len(node.args) > 1:
+        if node.func.id == "max" and len(node.args) > 1 and not node.keywords:
             lows = [interval(a, scope)[0] for a in node.args]
             known = [low for low in lows if low is not None]
             return (max(known) if known else None), None
@@ -64,12 +64,15 @@ def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
     if isinstance(node.op, ast.Mult):
         if a is not None and c is not None and a >= 0 and c >= 0:
             return a * c, b * d if b is not None and d is not None else None
-        return (0, None) if same(node.left, node.right) else EVERYTHING
+        square = same(node.left, node.right) and not any(isinstance(n, ast.Call) for n in walk(node))
+        return (0, None) if square else EVERYTHING
     if isinstance(node.op, ast.FloorDiv) and c is not None and c > 0:
         low = a // c if a is not None and a < 0 else a // d if a is not None and d is not None else None
         if a is not None and a >= 0 and low is None:
             low = 0
-        return low, b // c if b is not None and b >= 0 else b
+        if b is not None and b < 0:
+            return low, b // d if d is not None else -1
+        return low, b // c if b is not None else None
     if isinstance(node.op, ast.Mod) and c is not None and c > 0:
         return 0, d - 1 if d is not None else None
     if isinstance(node.op, ast.Mod) and c is not None and c >= 0:

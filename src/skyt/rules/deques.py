@@ -87,6 +87,8 @@ def _quiet(inside: list[ast.stmt] | list[ast.AST], holder: Holder, context: Cont
             return False
         if n in holder.uses and isinstance(holder.parent(n), ast.Attribute):
             return False
+        if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Del):
+            return False
         if n in holder.made:
             return False
     return True

@@ -63,8 +63,8 @@ def _called_methods(context: Context) -> set[str]:
 def _handed_on(context: Context) -> bool:
     """Whether the entry point is a value somewhere, so that not all its calls can be seen (`map(f, …)`)."""
     nodes, name = walk(context.tree), context.facts.name
-    calls = sum(isinstance(n, ast.Call) and getattr(n.func, "id", "") == name for n in nodes)
-    return calls != count_reads(context.tree, name)
+    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == name]
+    return len(calls) != count_reads(context.tree, name)
 
 
 def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:

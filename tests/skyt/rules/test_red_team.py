@@ -539,6 +539,70 @@ def f(n):
     return n > LIMIT
 """,
     ),
+    "deque-del-iter": (
+        "xs: list[int]",
+        """
+from collections import deque
+def f(xs):
+    q = deque(xs)
+    out = 0
+    for x in q:
+        out += x
+        if x == 2:
+            del q[0]
+    return out
+""",
+    ),
+    "quotient-bound": (
+        "n: int >= -9 <= -3",
+        """
+def f(n):
+    q = n // 2
+    if q > -3:
+        return 'a'
+    if q < -4:
+        return 'b'
+    return 'c'
+""",
+    ),
+    "product-of-pops": (
+        "xs: list[int]",
+        """
+def f(xs):
+    if len(xs) < 2:
+        return 0
+    t = xs.pop() * xs.pop()
+    if t < 0:
+        return -1
+    return t
+""",
+    ),
+    "max-with-key": (
+        "a: int >= -9 <= 9; b: int >= 0 <= 3",
+        """
+def f(a, b):
+    m = max(b, a, key=abs)
+    if m < 0:
+        return 'negative'
+    return m
+""",
+    ),
+    "faint-in-loops": (
+        "xs: list[int]; n: int",
+        """
+def f(xs, n):
+    i = j = 0
+    t = 1
+    for x in xs:
+        i -= i
+        if x > n:
+            j = j + 1
+            t += x
+        else:
+            j = j * 2
+    return t
+""",
+    ),
 }
 
 
