@@ -990,6 +990,18 @@ EXAMPLES = [
         "def g(n):\n return n if n < 9 else g(n - 9)\ndef f(n):\n return g(n)",
         "def f(n):\n return g(n)\ndef g(n):\n return n if n < 9 else g(n - 9)",
     ),
+    example(
+        "sink-to-uses",
+        "n: int; m: int",
+        "def f(n, m):\n t = m // n\n if n < m:\n  return [t]\n if m == 3:\n  return -t\n return t + 1",
+        "def f(n, m):\n t = m // n\n if n < m:\n  return 0\n if m == 3:\n  return -t\n return t + 1",
+    ),
+    example(
+        "skip-idle-terms",
+        "n: int",
+        "def f(n):\n return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)",
+        "def f(n):\n return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)",
+    ),
     # indices
     example(
         "counter-by-hand",
