@@ -5,8 +5,9 @@
 Windows of Wikitext-2 test: a 192-token prefix is prefilled clean and damaged where it is stored (`old_only`),
 64 tokens are scored. `all` damages every head of every layer, `heads` a quarter of the heads of the four
 middle layers. The share recovered is `(L_damaged - L_repaired) / (L_damaged - L_clean)` of the mean negative
-log-likelihood, with a 95 % bootstrap interval over windows. Results grow by ten
-windows at a time in every cell: a run that was stopped continues.
+log-likelihood, with a 95 % bootstrap interval over windows; where the interval of the damage itself reaches
+0 there is nothing to take a share of, and the row says so. Results grow by ten windows at a time in every
+cell: a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.tiny_gpt2 import repeated
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, load_repair, sequence_keys
 from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams
 from homeostat import atomic
 from homeostat.models import DEFAULT_MODEL, load_model
-from homeostat.stats import paired_bootstrap
+from homeostat.stats import bootstrap, paired_bootstrap
 
 PREFIX, SCORED = 192, 64
 NAMED = ("damaged", "hits", "sound", "false")
@@ -43,16 +45,18 @@ CELLS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def windows(tokenizer: Any, path: Path, count: int) -> torch.Tensor:
+def windows(tokenizer: Any, path: Path, count: int, period: int | None = None) -> torch.Tensor:
     """The first `count` of 60 (or `count`) windows spread over a text: `[count, PREFIX + SCORED + 1]`.
 
-    Their order is spread too, so that a short run sees the whole text and a longer one continues it.
+    Their order is spread too, so that a short run sees the whole text and a longer one continues it. With a
+    `period` each repeats its first tokens.
     """
     ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
     width = PREFIX + SCORED + 1
     whole = ids[: len(ids) // width * width].view(-1, width)
     chosen = whole[torch.linspace(0, len(whole) - 1, max(count, 60)).long()]
-    return torch.cat([chosen[start::6] for start in range(6)])[:count]
+    spread = torch.cat([chosen[start::6] for start in range(6)])[:count]
+    return spread if period is None else repeated(spread, period)
 
 
 @torch.no_grad()
@@ -115,8 +119,10 @@ def empty(cell: str, scope: str) -> dict[str, Any]:
     return {"cell": cell, "scope": scope, "losses": losses, "named": dict.fromkeys(NAMED, 0)}
 
 
-def add(result: dict[str, Any], model: Any, tokenizer: Any, repair: Any, chunk: Chunk, guarded: bool) -> None:
-    """Add a chunk's losses to a cell: without damage, damaged, and repaired in both ways."""
+def add(
+    result: dict[str, Any], model: Any, tokenizer: Any, repair: Any, chunk: Chunk, todo: set[str]
+) -> None:
+    """Add a chunk's losses to a cell, for the defences to do: without damage, damaged, and repaired."""
     kind, params = CELLS[result["cell"]]
     out, cache, prefix = result["losses"], chunk.clean.cache(), chunk.ids[:, :PREFIX]
     plan = None
@@ -124,14 +130,15 @@ def add(result: dict[str, Any], model: Any, tokenizer: Any, repair: Any, chunk: 
         injection = family(model, tokenizer, params, result["scope"]).at(kind)
         plan = injection.corrupt_cache(cache, sequence_keys(prefix))
     damaged = KVState(cache)
-    out["clean"] += chunk.losses
-    out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
-    mended = damaged.cache()
-    report = repair.repair_cache(mended)
-    for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
-        result["named"][name] += n
-    out["G"] += loss(model, mended, chunk.ids).tolist()
-    if guarded:
+    if "G" in todo:
+        out["clean"] += chunk.losses
+        out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
+        mended = damaged.cache()
+        report = repair.repair_cache(mended)
+        for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
+            result["named"][name] += n
+        out["G"] += loss(model, mended, chunk.ids).tolist()
+    if "guard" in todo:
         guard = Guard(model)
         guard.watch(chunk.clean.cache(), prefix)
         mended = damaged.cache()
@@ -148,6 +155,8 @@ def summary(result: dict[str, Any], defence: str) -> dict[str, float]:
     }
     if result["cell"] == "clean":
         return ppl | {"windows": n, "regression": ppl["repaired"] / ppl["clean"] - 1}
+    if bootstrap(none - clean).low <= 0:
+        return ppl | {"windows": n, "damage": bootstrap(none - clean).estimate}
     share = paired_bootstrap(none - mended, none - clean, lambda a, b, axis: a.mean(axis) / b.mean(axis))
     return ppl | {"windows": n, "share": share.estimate, "low": share.low, "high": share.high}
 
@@ -161,6 +170,10 @@ def row(result: dict[str, Any]) -> str:
         s = summary(result, defence)
         if "regression" in s:
             cells.append(f"{100 * s['regression']:+.3f} % ppl ({s['clean']:.2f})")
+        elif "damage" in s:
+            cells.append(
+                f"no damage to speak of (ppl {s['clean']:.2f}, {s['none']:.2f} → {s['repaired']:.2f})"
+            )
         else:
             share = f"{s['share']:.3f} [{s['low']:.3f}, {s['high']:.3f}]"
             cells.append(f"{share} (ppl {s['none']:.2f} → {s['repaired']:.2f})")
@@ -180,6 +193,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=60)
     parser.add_argument("--guard-windows", type=int, default=60)
     parser.add_argument("--batch", type=int, default=10)
+    parser.add_argument("--period", type=int, help="windows repeat their first tokens: benchmarks.tiny_gpt2")
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
     parser.add_argument("--docs", type=Path, help="a page to put the table into")
@@ -188,18 +202,20 @@ def main() -> None:
     for cell in args.cells:
         done.setdefault(f"{args.scope}: {cell}", empty(cell, args.scope))
     wanted = [done[f"{args.scope}: {cell}"] for cell in args.cells]
-    if any(len(result["losses"]["G"]) < args.windows for result in wanted):
+    wished = {"G": args.windows, "guard": min(args.windows, args.guard_windows)}
+    if any(len(result["losses"][name]) < count for result in wanted for name, count in wished.items()):
         model, tokenizer = load_model(args.model)
         repair = load_repair(args.operator, model)
-        ids = windows(tokenizer, args.text, args.windows)
+        ids = windows(tokenizer, args.text, args.windows, args.period)
         for first in range(0, args.windows, args.batch):
-            missing = [result for result in wanted if len(result["losses"]["G"]) <= first]
-            chunk = prepare(model, ids[first : first + args.batch]) if missing else None
-            for result in missing:
-                assert chunk is not None
-                add(result, model, tokenizer, repair, chunk, first < args.guard_windows)
-                atomic.write_json(args.out, done)
-                print(len(result["losses"]["G"]), row(result), flush=True)
+            chunk: Chunk | None = None
+            for result in wanted:
+                todo = {n for n, count in wished.items() if len(result["losses"][n]) <= first < count}
+                if todo:
+                    chunk = chunk or prepare(model, ids[first : first + args.batch])
+                    add(result, model, tokenizer, repair, chunk, todo)
+                    atomic.write_json(args.out, done)
+                    print(first + args.batch, row(result), flush=True)
     lines = ["| damage | recovered by G | recovered by guard | heads named as misfits |", "|---|---|---|---|"]
     results = [done.get(f"{args.scope}: {cell}") for cell in CELLS]
     lines += [row(result) for result in results if result is not None and result["losses"]["G"]]

@@ -7,33 +7,9 @@ import ast
 from skyt.rules.bindings import own_nodes
 from skyt.rules.context import Context
 from skyt.rules.registry import module
-from skyt.rules.scope import MODULES
 from skyt.rules.syntax import Renaming, local_functions, read_names, stored_names
 from skyt.rules.trees import walk
 from skyt.rules.types import kind
-
-
-@module(
-    phase=2,
-    needs="nothing",
-    sound="every module that is named is imported, once, before it is used; importing them has no effect",
-)
-def complete_imports(context: Context) -> bool:
-    tree = context.tree
-    bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
-    used = (read_names(tree) & MODULES) - bound
-    old = [s for s in tree.body if isinstance(s, ast.Import)]
-    plain = [s for s in old if len(s.names) == 1 and s.names[0].name in MODULES and not s.names[0].asname]
-    if any(s not in plain for s in old):
-        return False
-    wanted = sorted(used)
-    if [s.names[0].name for s in plain] == wanted and tree.body[: len(wanted)] == plain:
-        return False
-    new: list[ast.stmt] = [ast.Import(names=[ast.alias(name=name)]) for name in wanted]
-    tree.body = [*new, *(s for s in tree.body if s not in plain)]
-    context.record("complete-imports", ", ".join(s.names[0].name for s in plain), ", ".join(wanted))
-    return True
 
 
 @module(

@@ -152,20 +152,6 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     return scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
 
 
-@block(ast.Assign, needs="nothing", sound="assigning a variable to itself does nothing")
-def drop_self_assignment(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if (
-            name is not None
-            and isinstance(s, ast.Assign)
-            and isinstance(s.value, ast.Name)
-            and s.value.id == name
-        ):
-            return replaced(body, i) or [ast.Pass()]
-    return None
-
-
 @block(
     ast.Assign,
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.rules.effects import conflict, test_effects
 from skyt.rules.registry import Place, block
 from skyt.rules.syntax import is_false, is_none, is_true, leaves, negate, returns
-from skyt.rules.trees import clone, same
+from skyt.rules.trees import same
 
 ALWAYS = "nothing"
 
@@ -155,20 +154,6 @@ def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="a branch that ends in the statement that follows it anyway need not say so",
-)
-def share_exit(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(pairwise(body)):
-        if isinstance(s, ast.If) and isinstance(t, ast.Return | ast.Raise | ast.Continue | ast.Break):
-            new = clone(s)
-            if _strip_exit(new, t):
-                return replaced(body, i, new)
-    return None
-
-
 def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
     changed = False
     for name in ("body", "orelse"):
@@ -193,23 +178,6 @@ def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if isinstance(s, ast.If) and s.orelse and same(s.body[-1], s.orelse[-1]) and not leaves(s.body):
             then, other = s.body[:-1] or [ast.Pass()], s.orelse[:-1]
             return replaced(body, i, branch(s.test, then, other), s.body[-1])
-    return None
-
-
-@block(
-    ast.If,
-    needs="a condition without effects that the shared statement does not change",
-    sound="code at the start of both branches runs either way, so it can stand before them if the test "
-    "does not notice",
-)
-def share_prefix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, ast.If) and s.orelse and same(s.body[0], s.orelse[0]):
-            first = place.scope.effects(s.body[0])
-            test = test_effects(s.test, place.scope)
-            if test.pure and not first.other and not conflict(first, test, place.scope):
-                then, other = s.body[1:] or [ast.Pass()], s.orelse[1:]
-                return replaced(body, i, s.body[0], branch(s.test, then, other))
     return None
 
 

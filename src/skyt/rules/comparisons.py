@@ -173,23 +173,6 @@ def binding_order(scope: Scope) -> dict[str, int]:
 
 @expression(
     ast.Compare,
-    needs=ORDERED + ", known to be different here",
-    sound="between different values `<=` is `<`",
-)
-def strict_when_different(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.LtE):
-        return None
-    left, right = node.left, node.comparators[0]
-    if not ordered(scope.type_of(left), scope.type_of(right)):
-        return None
-    different = [compare(left, ast.NotEq, right), compare(right, ast.NotEq, left)]
-    if any(same(c, d) for c in scope.known for d in different):
-        return compare(left, ast.Lt, right)
-    return None
-
-
-@expression(
-    ast.Compare,
     needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
     sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
 )

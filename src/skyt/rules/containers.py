@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.rules.bounds import interval
 from skyt.rules.registry import Place, block, expression
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import compare, int_value, number
@@ -110,34 +109,6 @@ def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr
     if isinstance(op, ast.In if any_of else ast.NotIn) and isinstance(right, ast.Tuple):
         return node.left, list(right.elts)
     return None
-
-
-@expression(
-    ast.Compare,
-    needs="an int whose lower bound is the smallest of consecutive members",
-    sound="between its lower bound and k there are only these integers",
-)
-def membership_to_bound(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    """With `n >= 0`, `n in (0, 1)` is `n < 2`."""
-    if (
-        len(node.ops) != 1
-        or not isinstance(node.ops[0], ast.In | ast.NotIn)
-        or not is_int(scope.type_of(node.left))
-    ):
-        return None
-    table = node.comparators[0]
-    if not isinstance(table, ast.Tuple):
-        return None
-    values = [int_value(e) for e in table.elts]
-    if None in values or not values:
-        return None
-    low = interval(node.left, scope)[0]
-    numbers = [v for v in values if v is not None]
-    if low is None or numbers != list(range(low, low + len(numbers))):
-        return None
-    if isinstance(node.ops[0], ast.In):
-        return compare(node.left, ast.Lt, number(numbers[-1] + 1))
-    return compare(number(numbers[-1]), ast.Lt, node.left)
 
 
 @expression(

@@ -6,7 +6,6 @@ itself); where a fact is missing, the rule that needs it does not fire.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -110,8 +109,3 @@ def _parameter(name: str, fact: ParameterFacts) -> Parameter:
         ascii=fact.alphabet is not None and fact.alphabet.isascii(),
         nonempty=fact.type in {"str", "list"} and fact.min_length > 0,
     )
-
-
-def is_entry(node: ast.AST, facts: Facts) -> bool:
-    """Whether this definition is the one that callers use."""
-    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == facts.name

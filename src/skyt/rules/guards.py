@@ -93,25 +93,6 @@ def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
     return None
 
 
-@block(
-    ast.If,
-    needs="a str or list parameter",
-    sound="for the one value that skips the branch, running through it returns the same",
-)
-def drop_redundant_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if s: …` goes when what it guards gives the right result for the empty s too."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and not s.orelse and isinstance(s.test, ast.Name)):
-            continue
-        name, t = s.test.id, place.scope.type_of(s.test)
-        if not (is_str(t) or kind(t) == "list") or not _parameter(name, body, i, place):
-            continue
-        rest, empty = body[i + 1 :], "" if is_str(t) else list[Any]()
-        if _same_result([*s.body, *rest], rest, {name: empty}, place.scope):
-            return [*body[:i], *s.body, *rest]
-    return None
-
-
 def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any], scope: Scope) -> bool:
     try:
         first, second = returned(a, variables), returned(b, variables)

@@ -105,7 +105,8 @@ class Liveness:
         on_continue: Names,
     ) -> Names:
         after = self._block(s.orelse, out, on_break, on_continue)
-        head = test | after
+        endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
+        head = EMPTY if endless else test | after  # `while True` is left by `break` alone
         while True:
             entered = self._block(s.body, head, out, head)
             new = head | test | (entered - bound)

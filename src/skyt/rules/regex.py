@@ -10,7 +10,6 @@ from skyt.rules.infer import dotted
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
 from skyt.rules.trees import clone
-from skyt.rules.types import is_str
 
 try:
     from re import _constants as codes  # type: ignore[attr-defined]
@@ -204,30 +203,3 @@ def compiled_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | No
     new = clone(made.func)
     new.attr = function.attr  # type: ignore[attr-defined]
     return ast.Call(func=new, args=[made.args[0], *node.args], keywords=[])
-
-
-@expression(
-    ast.Call,
-    needs="a str",
-    sound="joining the characters of a string in reverse order is the string reversed",
-)
-def reversed_text(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`"".join(reversed(s))` is `s[::-1]`."""
-    function = node.func
-    if not (isinstance(function, ast.Attribute) and function.attr == "join" and len(node.args) == 1):
-        return None
-    if not (isinstance(function.value, ast.Constant) and function.value.value == ""):
-        return None
-    inner = node.args[0]
-    if (
-        isinstance(inner, ast.Call)
-        and isinstance(inner.func, ast.Name)
-        and inner.func.id == "reversed"
-        and len(inner.args) == 1
-        and is_str(scope.type_of(inner.args[0]))
-    ):
-        backwards = ast.Slice(
-            lower=None, upper=None, step=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))
-        )
-        return ast.Subscript(value=inner.args[0], slice=backwards, ctx=ast.Load())
-    return None

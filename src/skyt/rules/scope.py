@@ -12,7 +12,7 @@ from skyt.rules.effects import SILENT, Effects, disturbs, effects, test_effects
 from skyt.rules.program import FunctionInfo, Program
 from skyt.rules.syntax import int_value, is_none, read_names
 from skyt.rules.trees import same, walk
-from skyt.rules.types import ANY, IMMUTABLE, Type, is_int, kind
+from skyt.rules.types import IMMUTABLE, Type, is_int, kind
 
 MODULES = frozenset(
     [
@@ -183,7 +183,3 @@ PLAIN = frozenset(
 def plain(node: ast.expr) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
     return all(n.__class__ in PLAIN or n.__class__ in SILENT for n in walk(node))
-
-
-def unknown_type(t: Type) -> bool:
-    return t in (None, ANY)

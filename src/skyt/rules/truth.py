@@ -93,20 +93,6 @@ def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | 
 
 
 @expression(
-    ast.UnaryOp,
-    needs="a value of type int",
-    sound="an int is false exactly when it is 0",
-)
-def falsity_of_integer(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node.op, ast.Not) and is_int(scope.type_of(node.operand)):
-        subject = _length_truth(node.operand, scope)
-        if subject is not None:
-            return ast.UnaryOp(op=ast.Not(), operand=subject)
-        return compare(node.operand, ast.Eq, number(0))
-    return None
-
-
-@expression(
     ast.Call,
     ast.Compare,
     needs="a place where only truth counts, or a value of type bool",

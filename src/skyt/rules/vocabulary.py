@@ -65,11 +65,6 @@ OWNERS = frozenset(
 )
 
 
-TOTAL_BUILTINS = frozenset(
-    ["len", "isinstance", "bool", "list", "tuple", "set", "range", "enumerate", "reversed", "str", "repr"]
-)
-
-
 PURE_METHODS = frozenset(
     [
         "lower",

@@ -12,48 +12,13 @@ from skyt.rules.liveness import GUARDED
 from skyt.rules.registry import Place, block, module
 from skyt.rules.syntax import (
     count_reads,
-    load,
     local_functions,
     own_breaks,
     read_names,
     rename,
-    stored_names,
     substitute,
 )
 from skyt.rules.trees import NESTED, clone, text, walk
-
-
-@block(
-    ast.Assign,
-    needs="an assignment to a name, and a later one in the same block that replaces it on every path",
-    sound="two values that never meet can live under two names",
-)
-def split_webs(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`text = f(text); text = g(text)` gives each value a name of its own, so that it can be inlined."""
-    info = place.scope.info
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place):
-            continue
-        if info is not None and place.context.census(info.node).stores[name] < 2:
-            continue
-        for j in range(i + 1, len(body)):
-            t = body[j]
-            if simple_target(t) == name:
-                between = body[i + 1 : j]
-                jumps = any(isinstance(n, ast.Break | ast.Continue) for n in walk(between))
-                if jumps or name in {n for x in between for n in stored_names(x)}:
-                    break
-                fresh = place.context.name(name.rstrip("0123456789_") or "t")
-                first = clone(s)
-                first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
-                middle = [rename(clone(x), {name: fresh}) for x in between]
-                value = substitute(clone(t.value), {name: load(fresh)})  # type: ignore[attr-defined]
-                last = ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=value, lineno=0)
-                return [*body[:i], first, *middle, last, *body[j + 1 :]]
-            if name in stored_names(t):
-                break
-    return None
 
 
 @block(

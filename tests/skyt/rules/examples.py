@@ -104,7 +104,6 @@ EXAMPLES = [
         "def f(n):\n if n:\n  return 1\n return 2",
         "n: any",
     ),
-    example("falsity-of-integer", "n: int", "def f(n):\n return not n", "def f(n):\n return not n", "n: any"),
     example("plain-boolean", "n: int", "def f(n):\n return (n < 3) == True", "def f(n):\n return n == True"),
     example(
         "flatten-boolean",
@@ -132,12 +131,6 @@ EXAMPLES = [
         "def f(n, m):\n return n < m - 2",
         "def f(n, m):\n return n < m - 2",
         "n: float; m: float",
-    ),
-    example(
-        "strict-when-different",
-        "a: int; b: int",
-        "def f(a, b):\n if a == b:\n  return 0\n if a <= b:\n  return 1\n return 2",
-        "def f(a, b):\n if a <= b:\n  return 1\n return 2",
     ),
     example(
         "known-instance",
@@ -180,13 +173,6 @@ EXAMPLES = [
         "def f(s):\n return s == 'a' or s == 'b'",
         "def f(s):\n return s == 'a' or s == 'b'",
         "s: any",
-    ),
-    example(
-        "membership-to-bound",
-        "n: int >= 0",
-        "def f(n):\n return n in (0, 1)",
-        "def f(n):\n return n in (0, 1)",
-        "n: int",
     ),
     example(
         "lookup-table",
@@ -448,12 +434,6 @@ EXAMPLES = [
         "import re\ndef f(s):\n return re.compile('a').sub('b', s)",
         "import re\ndef f(s):\n return re.compile('a', re.I).sub('b', s)",
     ),
-    example(
-        "reversed-text",
-        "s: str",
-        "def f(s):\n return ''.join(reversed(s))",
-        "def f(s):\n return ''.join(reversed([c.lower() for c in s]))",
-    ),
     # building
     example(
         "loop-to-comprehension",
@@ -542,13 +522,6 @@ EXAMPLES = [
         "def f(xs):\n if len(xs) > 1:\n  return [xs[0]]\n return xs",
     ),
     example(
-        "drop-redundant-condition",
-        "s: str",
-        "def f(s):\n if s:\n  return len(s)\n return 0",
-        "def f(s):\n if s:\n  return len(s)\n return 0",
-        "s: any",
-    ),
-    example(
         "split-guard",
         "n: int >= 0",
         "def f(n):\n if n < 2:\n  return n\n return n * 3",
@@ -600,22 +573,10 @@ EXAMPLES = [
         "def f(n):\n if n < 1:\n  return 0\n if n > 9:\n  return 1\n return n",
     ),
     example(
-        "share-exit",
-        "n: int",
-        "def f(n):\n t = 0\n if n < 1:\n  t = 1\n  return t\n return t",
-        "def f(n):\n t = 0\n if n < 1:\n  return 1\n return t",
-    ),
-    example(
         "share-suffix",
         "n: int",
         "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n",
         "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n",
-    ),
-    example(
-        "share-prefix",
-        "n: int",
-        "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 1\n  n = 4\n return t + n",
-        "def f(n):\n if n < 1:\n  n = n + 1\n  t = 3\n else:\n  n = n + 1\n  t = 4\n return t + n",
     ),
     example(
         "expand-conditional",
@@ -663,7 +624,6 @@ EXAMPLES = [
         "def f(n):\n n += 1\n return n",
         "n: any",
     ),
-    example("drop-self-assignment", "n: int", "def f(n):\n n = n\n return n", "def f(n):\n m = n\n return m"),
     example(
         "drop-dead-store", "n: int", "def f(n):\n m = n + 1\n return n", "def f(n):\n m = n + 1\n return m"
     ),
@@ -672,12 +632,6 @@ EXAMPLES = [
         "xs: list[int]",
         "def f(xs):\n c = 0\n for x in xs:\n  c = c + 1\n return xs",
         "def f(xs):\n c = 0\n for x in xs:\n  c = c + 1\n return c",
-    ),
-    example(
-        "split-webs",
-        "s: str",
-        "def f(s):\n t = s.lower()\n t = t.strip()\n return t",
-        "def f(s):\n t = s.lower()\n if s:\n  t = t.strip()\n return t",
     ),
     example(
         "drop-copy",
@@ -1054,11 +1008,5 @@ EXAMPLES = [
         " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
     ),
     # alpha
-    example(
-        "complete-imports",
-        "n: int >= 0",
-        "import math\nimport re\ndef f(n):\n return math.isqrt(n)",
-        "import math\ndef f(n):\n return math.isqrt(n)",
-    ),
     example("rename-private", "n: int", "def f(n):\n m = n\n return m", "def f(v0):\n return v0"),
 ]
