@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import json
 import random
 import time
@@ -77,7 +78,7 @@ def differing(study: Study, programs: list[Program], inputs: int, seed: int) -> 
             continue
         for call, a, b in zip(calls[contract], results[2 * i], results[2 * i + 1], strict=True):
             unfinished = {a.kind, b.kind} & {"timeout", "unrun", "crash"}
-            if a != b and not unfinished:
+            if a != b and _anywhere(a.show()) != _anywhere(b.show()) and not unfinished:
                 shown = call.show(contracts[contract].entry_point.name)
                 found.append(f"{contract}: {shown}: {a.show()}, normal form {b.show()}\n{text}")
                 break
@@ -91,6 +92,11 @@ def differing(study: Study, programs: list[Program], inputs: int, seed: int) -> 
                 f"{contract}: the oracle says {a.failures} and of the normal form {b.failures}\n{text}"
             )
     return found
+
+
+def _anywhere(shown: str) -> str:
+    """A result without addresses: a mutant may return the text of a generator, which no run repeats."""
+    return re.sub(r" at 0x[0-9a-f]+", " at …", shown)
 
 
 def rejected_mutants(study: Study, programs: list[Program], wanted: int) -> list[Program]:

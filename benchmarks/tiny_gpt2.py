@@ -1,6 +1,6 @@
 """A second architecture for the repair benchmarks: a GPT-2 with learned positions, trained here in minutes.
 
-    python -m benchmarks.tiny_gpt2 --out FOLDER [--steps 600]
+    python -m benchmarks.tiny_gpt2 --out FOLDER [--steps 2000]
 
 Trains on the text that comes with the program (`data/offline`), or on `--text`, with a tokenizer of that
 text's own, until its loss is well below the unigram entropy, and saves a transformers folder that every
@@ -22,7 +22,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from homeostat.resources import resource
 
 WINDOW = 257
-PERIOD = 64
+PERIOD = 32
 
 
 def tokenizer_for(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
@@ -54,9 +54,9 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--text", type=Path, help="default: the offline sample")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--period", type=int, default=PERIOD)
-    parser.add_argument("--vocabulary", type=int, default=2048)
+    parser.add_argument("--vocabulary", type=int, default=512)
     args = parser.parse_args()
     text = (args.text or resource("data/offline/wikitext2_sample.txt")).read_text(encoding="utf-8")
     tokenizer = tokenizer_for(text, args.vocabulary)
@@ -64,8 +64,8 @@ def main() -> None:
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=len(tokenizer),
-        n_embd=256,
-        n_layer=6,
+        n_embd=128,
+        n_layer=4,
         n_head=4,
         n_positions=1024,
         bos_token_id=0,
@@ -73,8 +73,8 @@ def main() -> None:
     )
     model = GPT2LMHeadModel(config)
     stream = torch.tensor(ids)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-4, total_steps=args.steps)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-3, total_steps=args.steps)
     target = unigram_entropy(ids)
     for step in range(args.steps):
         starts = torch.randint(0, len(stream) - WINDOW, (8,))
@@ -85,7 +85,7 @@ def main() -> None:
         optimiser.step()
         schedule.step()
         optimiser.zero_grad()
-        if step % 50 == 0 or step == args.steps - 1:
+        if step % 100 == 0 or step == args.steps - 1:
             print(f"step {step}: loss {float(loss.detach()):.3f} (unigram {target:.3f})", flush=True)
     model.eval().save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
