@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 import argparse
-import re
 import json
 import random
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
