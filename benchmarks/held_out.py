@@ -3,8 +3,9 @@
 Tasks beside the twelve contracts, each in several styles as language models write them, all written before
 any rule was tried on them; those of the `blind` parts by writers who had not seen the rules. Gaps seen in the
 `open` part were used to generalise rules; the `opened` parts were sealed at first and then used in the same
-way; the `sealed` parts are only counted. Over all pairs of programs of one task: the share with the same text, with the same normal form, and (with `--equivalent`) not told
-apart by differential testing; so the last column says how much of what is equivalent the rules reach.
+way; the `sealed` parts are only counted. Over all pairs of programs of one task: the share with the same
+text, with the same normal form, and (with `--equivalent`) not told apart by differential testing; so the last
+column says how much of what is equivalent the rules reach.
 
     python -m benchmarks.held_out [--equivalent] [--inputs 1000]
 """
@@ -28,15 +29,15 @@ from skyt.rules import Facts, normal_form
 from skyt.sandbox.pool import SandboxPool
 
 FOLDER = Path(__file__).parent / "held_out"
-HALVES = ("open", "opened", "sealed", "blind_opened", "blind_sealed")
+PARTS = ("open", "opened", "sealed", "blind_opened", "blind_sealed")
 Pair = tuple[str, str]
 Same = Callable[[str, str], bool]
 
 
-def tasks(half: str) -> list[tuple[Contract, list[str]]]:
-    """The contracts of one half with their programs, normalised."""
+def tasks(part: str) -> list[tuple[Contract, list[str]]]:
+    """The contracts of one part with their programs, normalised."""
     found = []
-    for path in sorted((FOLDER / half).glob("*.yaml")):
+    for path in sorted((FOLDER / part).glob("*.yaml")):
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
         contract = parse_config(Contract, data["contract"], source=str(path))
         found.append((contract, [normalise(code).text for code in data["programs"]]))
@@ -71,10 +72,10 @@ def main() -> None:
     parser.add_argument("--equivalent", action="store_true")
     parser.add_argument("--inputs", type=int, default=1000)
     options = parser.parse_args()
-    for half in HALVES:
-        print(f"{half:18} programs  forms  pairs  same text  same form" + "  equivalent" * options.equivalent)
+    for part in PARTS:
+        print(f"{part:18} programs  forms  pairs  same text  same form" + "  equivalent" * options.equivalent)
         total = [0, 0, 0, 0]
-        for contract, programs in tasks(half):
+        for contract, programs in tasks(part):
             tested = None
             if options.equivalent:
                 with SandboxPool(workers=1) as pool:

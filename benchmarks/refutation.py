@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from benchmarks.held_out import HALVES, tasks
+from benchmarks.held_out import PARTS, tasks
 from benchmarks.styles import STYLES
 
 from skyt.contract import Contract, load_contracts
@@ -28,7 +28,7 @@ def pairs(wanted: int) -> list[tuple[str, str, Contract]]:
     """(mutant, program, contract), one mutant a program in turn."""
     contracts = load_contracts()
     programs = [(normalise(text).text, contracts[c]) for c, texts in STYLES.items() for text in texts]
-    programs += [(text, contract) for half in HALVES for contract, texts in tasks(half) for text in texts]
+    programs += [(text, contract) for part in PARTS for contract, texts in tasks(part) for text in texts]
     found = dict[tuple[str, str], tuple[str, str, Contract]]()
     for seed in range(100):
         for text, contract in programs:

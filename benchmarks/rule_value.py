@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import yaml
-from benchmarks.held_out import HALVES, tasks
+from benchmarks.held_out import PARTS, tasks
 from benchmarks.rescue_table import DATA, read_rows
 from benchmarks.styles import STYLES
 
@@ -92,8 +92,8 @@ def main() -> None:
         "styled": {c: [normalise(t).text for t in texts] for c, texts in STYLES.items()},
         "held out": {},
     }
-    for half in HALVES:
-        for contract, texts in tasks(half):
+    for part in PARTS:
+        for contract, texts in tasks(part):
             contracts[contract.id] = contract
             corpora["held out"][contract.id] = texts
     corpora["variations"] = {

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.held_out import HALVES, tasks
+from benchmarks.held_out import PARTS, tasks
 from benchmarks.rescue_table import DATA, Study, read_rows
 from benchmarks.styles import STYLES
 
@@ -139,8 +139,8 @@ def main() -> None:
     canons = {c["contract_id"]: normalise(c["canonical_code"]).text for c in given}
     contracts, others = load_contracts(), list[Program]()
     others += [(c, normalise(t).text) for c, texts in STYLES.items() for t in texts]
-    for half in HALVES:
-        for contract, texts in tasks(half):
+    for part in PARTS:
+        for contract, texts in tasks(part):
             contracts[contract.id] = contract
             others += [(contract.id, text) for text in texts]
     everything = list(dict.fromkeys([*programs, *others]))

@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from benchmarks.held_out import HALVES, counts, tasks
+from benchmarks.held_out import PARTS, counts, tasks
 
 from skyt.contract import Contract
 from skyt.domain import Call, generate_inputs
 from skyt.rules import Facts, normal_form
 
-TASKS = {contract.id: (contract, programs) for half in HALVES for contract, programs in tasks(half)}
+TASKS = {contract.id: (contract, programs) for part in PARTS for contract, programs in tasks(part)}
 
 
 def load(code: str, contract: Contract) -> Any:
@@ -51,6 +51,6 @@ def test_programs_of_held_out_tasks_behave_as_their_normal_forms(
 def test_most_ways_to_write_one_algorithm_have_one_normal_form() -> None:
     """The shares that benchmarks.held_out reports, rounded down; other algorithms are among the pairs."""
     least_of = {"open": 0.50, "opened": 0.25, "sealed": 0.38, "blind_opened": 0.34, "blind_sealed": 0.14}
-    for half, least in least_of.items():
-        found = [counts(contract, programs, None) for contract, programs in tasks(half)]
+    for part, least in least_of.items():
+        found = [counts(contract, programs, None) for contract, programs in tasks(part)]
         assert sum(c[2] for c in found) / sum(c[0] for c in found) >= least
