@@ -162,6 +162,12 @@ EXAMPLES = [
         "K = []\ndef f(n):\n K.append(n)\n return len(K) * 0",
     ),
     example(
+        "inline-pattern",
+        "s: str",
+        "import re\nWORD = re.compile('[a-c]+x')\ndef f(s):\n return WORD.sub('-', s)",
+        "import re\nWORD = re.compile('[a-c]+x')\ndef f(s):\n return re.sub(WORD, '-', s)",
+    ),
+    example(
         "membership",
         "s: str",
         "def f(s):\n return s in {'b', 'a'}",
