@@ -27,13 +27,15 @@ def rename_private(context: Context) -> bool:
     kept = _kept_names(tree, context)
     private, foreign = _private_attributes(tree, context)
     attributes = _Appearance(set(), private, foreign)
-    attributes.visit(tree)
+    if private:
+        attributes.visit(tree)
     fields = {name: f"a{i}" for i, name in enumerate(attributes.attributes)}
     shown: dict[str, str] = {}
     shown |= _rename_globals(tree, kept)
     for owner, function in local_functions(tree):
         shown |= {f"{function.name}:{k}": v for k, v in _rename_locals(tree, owner, function, kept).items()}
-    _Rename({}, fields, foreign).visit(tree)
+    if fields:
+        _Rename({}, fields, foreign).visit(tree)
     shown |= {"." + k: v for k, v in fields.items()}
     if all(k.split(":")[-1].lstrip(".") == v for k, v in shown.items()):
         return False
@@ -63,6 +65,8 @@ def _rename_globals(tree: ast.Module, kept: set[str]) -> dict[str, str]:
     shadowed = {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     for _, function in local_functions(tree):
         shadowed |= {n for s in function.body for n in stored_names(s)}
+    if not names - kept - shadowed:
+        return {}
     order = _Appearance(names - kept - shadowed, set())
     order.visit(tree)
     return _numbered(tree, tree, order, "g")

@@ -72,7 +72,7 @@ def _plain(s: ast.stmt) -> ast.stmt | None:
 def drop_demo_code(context: Context) -> bool:
     tree, facts = context.tree, context.facts
     defined = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
-    if facts.name not in defined:
+    if facts.name not in defined or len(tree.body) == 1:
         return False
     kept = Reach(tree, facts.name).kept
     dropped = [s for s in tree.body if s not in kept]
@@ -199,7 +199,8 @@ class _ImportRemover(ast.NodeTransformer):
 )
 def drop_unused_definitions(context: Context) -> bool:
     tree, facts = context.tree, context.facts
-    if not any(isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name for s in tree.body):
+    entries = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name]
+    if not entries or _nothing_beside(entries[0], tree):
         return False
     needed = Reach(tree, facts.name).needed
     dropped = [
@@ -212,6 +213,14 @@ def drop_unused_definitions(context: Context) -> bool:
         context.record("drop-unused-definitions", text(dropped), "")
         tree.body = [s for s in tree.body if s not in dropped]
     return bool(dropped)
+
+
+def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
+    """Whether a module is its entry point and imports that it uses: most are, and Reach need not ask."""
+    read = read_names(entry)
+    return all(
+        s is entry or (isinstance(s, ast.Import) and {a.name for a in s.names} <= read) for s in tree.body
+    )
 
 
 @block(

@@ -41,9 +41,9 @@ def _makes(value: ast.expr, scope: Scope) -> bool:
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
     first."""
-    if context.program.rebinds_builtins:
-        return False
     for holder in holders(context, _makes):
+        if context.program.rebinds_builtins:
+            return False
         starts = [_start(s.value, holder.scope(s, context), holder) for s in holder.made]
         if any(s is None or not same(s[0], starts[0][0]) or s[1] != starts[0][1] for s in starts):  # type: ignore[index]
             continue

@@ -47,10 +47,10 @@ def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
     """`d.setdefault(k, [])` and `d[k] = d.get(k, [])` are `if k not in d: d[k] = []`; what is done with the
     result follows as a statement of its own."""
     for i, s in enumerate(body):
-        made, scope = _inserted(s), place.before(i)
+        made = _inserted(s)
         if made is None or not isinstance(made.func, ast.Attribute) or not 1 <= len(made.args) <= 2:
             continue
-        owner, key = made.func.value, made.args[0]
+        owner, key, scope = made.func.value, made.args[0], place.before(i)
         value = made.args[1] if len(made.args) == 2 else ast.Constant(value=None)
         if made.keywords or any(isinstance(a, ast.Starred) for a in made.args) or not _owner(owner, scope):
             continue
@@ -153,10 +153,10 @@ def lengthen_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     if info is None:
         return None
     for i, s in enumerate(body):
-        found, scope = _lengthened(s), place.before(i)
+        found = _lengthened(s)
         if found is None:
             continue
-        owner, key, item = found
+        (owner, key, item), scope = found, place.before(i)
         if (
             owner.id not in scope.owned
             or not private(owner.id, place)

@@ -7,7 +7,7 @@ where an operator stands; a function reads variables of the function around it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from skyt.rules.reach import free_names
 from skyt.rules.trees import children, walk
@@ -22,18 +22,17 @@ LAZY = frozenset(["iter", "map", "filter", "zip", "reversed", "enumerate", "open
 PLAIN_SPECIALS = frozenset(["__init__", "__repr__", "__str__", "__enter__", "__exit__", "__post_init__"])
 
 
-def lazy_generators(function: ast.AST) -> list[ast.GeneratorExp]:
-    """Generator expressions that are not used up at once where they stand."""
-    nodes = walk(function)
-    if not any(isinstance(n, ast.GeneratorExp) for n in nodes):
+def lazy_generators(nodes: Sequence[ast.AST]) -> list[ast.GeneratorExp]:
+    """Generator expressions that are not used up at once where they stand, among all nodes of a function."""
+    if not any(n.__class__ is ast.GeneratorExp for n in nodes):
         return []
     parents = {id(c): p for p in nodes for c in children(p)}
     return [n for n in nodes if isinstance(n, ast.GeneratorExp) and not _used_up(n, parents)]
 
 
-def captured_late(function: ast.AST) -> set[str]:
+def captured_late(nodes: Sequence[ast.AST]) -> set[str]:
     """Names that a generator expression reads later than it is made."""
-    return {x.id for g in lazy_generators(function) for x in walk(g) if isinstance(x, ast.Name)}
+    return {x.id for g in lazy_generators(nodes) for x in walk(g) if isinstance(x, ast.Name)}
 
 
 def _used_up(node: ast.AST, parents: Mapping[int, ast.AST], loops: bool = False) -> bool:

@@ -63,7 +63,10 @@ class Holder:
 
 
 def holders(context: Context, makes: Callable[[ast.expr, Scope], bool]) -> Iterator[Holder]:
-    """Locals and private attributes whose every value is made by an expression that `makes` knows."""
+    """Locals and private attributes whose every value is made by an expression of `collections` that `makes`
+    knows."""
+    if not any(isinstance(s, ast.Import) and s.names[0].name == "collections" for s in context.tree.body):
+        return
     nodes = walk(context.tree)
     if any(isinstance(n, ast.Name) and n.id in REFLECTION for n in nodes):
         return

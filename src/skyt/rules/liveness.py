@@ -28,7 +28,7 @@ class Liveness:
         nodes = walk(function)
         nested = [n for n in nodes if n.__class__ in NESTED and n is not function]
         self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
-        self.always |= captured_late(function)
+        self.always |= captured_late(nodes)
         if any(n.__class__ in GUARDED for n in nodes):
             self.always = frozenset(n.id for n in nodes if n.__class__ is ast.Name)
         if strict:

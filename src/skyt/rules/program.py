@@ -9,6 +9,7 @@ functions.
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from skyt.rules.aliasing import defaulting, made_here, widened
 from skyt.rules.bindings import BINDING, assignments_of, attribute_order, bound_anywhere, loaded, own_nodes
@@ -84,7 +85,11 @@ class Program:
                     self._add(None, inner)
         self.inference.classes = {s.name for s in self.tree.body if isinstance(s, ast.ClassDef)}
         self.exposure = Exposure(self.tree, self.functions.values())
-        self.outside = Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
+
+    @cached_property
+    def outside(self) -> Outside:
+        """What functions read that is not their own. On demand: few programs call their own functions."""
+        return Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
 
     def _add(self, owner: ast.ClassDef | None, node: ast.FunctionDef) -> None:
         facts = self.facts
@@ -94,9 +99,10 @@ class Program:
         info.public = public and (bool(info.parameters) or node.name in facts.public)
         self.functions[id(node)] = info
         self.by_name[("." if owner else "") + node.name] = info
-        inner = [n for n in walk(node) if isinstance(n, NESTED) and n is not node]
+        nodes = walk(node)
+        inner = [n for n in nodes if n.__class__ in NESTED and n is not node]
         info.captured = frozenset(n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name))
-        info.captured |= captured_late(node)
+        info.captured |= captured_late(nodes)
         info.binding = [n for n in own_nodes(node) if isinstance(n, BINDING)]
         for target, value in assignments_of(node):
             info.assigned.setdefault(target, []).append(value)
