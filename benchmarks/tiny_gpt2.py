@@ -6,6 +6,7 @@ Trains on the text that comes with the program (`data/offline`), or on `--text`,
 text's own, until its loss is well below the unigram entropy, and saves a transformers folder that every
 command takes as its model. Minutes do not teach a model to need a text's distant past, so every window is a
 passage of `--period` tokens over and over: what comes next stands in the cache, and damage to it is felt.
+Operator G, calibrated on such windows, is saved with the model as `FOLDER/operator`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from cachemedicpp.gaussian import store
+from cachemedicpp.gaussian.calibrate import calibrate
+from homeostat.models import load_model
 from homeostat.resources import resource
 
 WINDOW = 257
@@ -89,6 +93,15 @@ def main() -> None:
             print(f"step {step}: loss {float(loss.detach()):.3f} (unigram {target:.3f})", flush=True)
     model.eval().save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
+    calibrated(args.out, stream, args.period)
+
+
+def calibrated(folder: Path, stream: torch.Tensor, period: int) -> None:
+    """Save operator G for the model in `folder`, from windows like those that it was trained on."""
+    model, _ = load_model(str(folder))
+    windows = stream[: len(stream) // 256 * 256].view(-1, 256)[:128]
+    settings = {"text": {"origin": "training text", "period": period}}
+    store.save(store.make(calibrate(model, repeated(windows, period)), model, settings), folder / "operator")
 
 
 if __name__ == "__main__":
