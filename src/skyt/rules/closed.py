@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable
 
+from skyt.rules.evaluate import BINARY, COMPARE
 from skyt.rules.registry import expression
 from skyt.rules.scope import Scope
 from skyt.rules.syntax import call, int_value, number, substitute
@@ -13,21 +14,7 @@ from skyt.rules.trees import clone
 
 LARGEST = 10**9
 LONGEST = 64  # terms tried before a sum is left alone
-ARITHMETIC: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-COMPARISONS: dict[type, Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+COMPARISONS = {kind: ask for kind, ask in COMPARE.items() if kind not in (ast.In, ast.NotIn)}
 
 
 def closed_value(node: ast.expr) -> int | bool | None:
@@ -40,7 +27,7 @@ def closed_value(node: ast.expr) -> int | bool | None:
             return None
         return not inner if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BinOp):
-        return _apply(ARITHMETIC.get(type(node.op)), closed_value(node.left), closed_value(node.right))
+        return _apply(BINARY.get(type(node.op)), closed_value(node.left), closed_value(node.right))
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         sides = closed_value(node.left), closed_value(node.comparators[0])
         return _apply(COMPARISONS.get(type(node.ops[0])), *sides)
