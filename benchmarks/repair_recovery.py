@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.tiny_gpt2 import repeated
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, load_repair, sequence_keys
 from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams
@@ -49,14 +48,15 @@ def windows(tokenizer: Any, path: Path, count: int, period: int | None = None) -
     """The first `count` of 60 (or `count`) windows spread over a text: `[count, PREFIX + SCORED + 1]`.
 
     Their order is spread too, so that a short run sees the whole text and a longer one continues it. With a
-    `period` each repeats its first tokens.
+    `period` each is a passage of so many tokens over and over.
     """
     ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
-    width = PREFIX + SCORED + 1
+    full = PREFIX + SCORED + 1
+    width = period or full
     whole = ids[: len(ids) // width * width].view(-1, width)
     chosen = whole[torch.linspace(0, len(whole) - 1, max(count, 60)).long()]
     spread = torch.cat([chosen[start::6] for start in range(6)])[:count]
-    return spread if period is None else repeated(spread, period)
+    return spread if period is None else spread[:, torch.arange(full) % period]
 
 
 @torch.no_grad()
@@ -193,7 +193,9 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=60)
     parser.add_argument("--guard-windows", type=int, default=60)
     parser.add_argument("--batch", type=int, default=10)
-    parser.add_argument("--period", type=int, help="windows repeat their first tokens: benchmarks.tiny_gpt2")
+    parser.add_argument(
+        "--period", type=int, help="windows of short passages over and over: benchmarks.tiny_gpt2"
+    )
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
     parser.add_argument("--docs", type=Path, help="a page to put the table into")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.gaussian import sinks
+from cachemedicpp.gaussian import kinds, outliers, sinks
 from cachemedicpp.gaussian.field import Field
 from cachemedicpp.gaussian.rotation import Pairs
 from cachemedicpp.gaussian.statistics import SinkClass, Statistics
@@ -45,18 +45,30 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         mean=torch.zeros(L, G, d),
         covariance=torch.zeros(2 * reach + 1, L, 0, 0),
         quiet=torch.zeros(2, L, G),
+        loudest=torch.zeros(2, L, G),
+        kinds=torch.zeros(0, L, G, d),
+        share=torch.zeros(0),
         theta=pairs.theta,
         partner=pairs.partner,
         count=torch.tensor(0),
     )
-    moments = _Moments(L, G * d, reach)
+    centres = kinds.find(
+        torch.cat(
+            [
+                kinds.mark(_table(stored, ~_off_norm(stored, scale), empty).x)
+                for stored in _caches(model, learned, batch, "telling kinds of tokens")
+            ]
+        )
+    )
+    moments = _Moments(L, G * d, reach, len(centres))
     sink_rows: list[Tensor] = []
     norms: list[Tensor] = []
     for stored in _caches(model, learned, batch, "learning statistics"):
         is_sink = _off_norm(stored, scale)
         every = torch.ones_like(is_sink)
         x = _table(stored, every, empty).x  # [b T, L, G, d]
-        moments.add(x[~is_sink.flatten()].flatten(2))
+        ordinary = x[~is_sink.flatten()]
+        moments.add(ordinary.flatten(2), kinds.nearest(kinds.mark(ordinary), centres))
         sink_rows.append(x[is_sink.flatten()])
         norms.append(sinks.log_norms(stored, scale)[~is_sink])
     short = learned[:, : learned.shape[1] // _SHORT * _SHORT].reshape(-1, _SHORT)[
@@ -69,23 +81,29 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         empty,
         mean=moments.mean.view(L, G, d),
         covariance=moments.covariance,
+        kinds=moments.kinds.view(-1, L, G, d),
+        share=moments.share,
         count=torch.tensor(moments.count),
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
-    return replace(stats, quiet=_quiet(model, held_out, stats, batch))
+    return _measured(model, held_out, stats, batch)
 
 
 class _Moments:
-    """Running sums for the mean and the covariances of a layer with the next ones."""
+    """Running sums for the mean, the covariances of a layer with the next ones, and the mean of each kind."""
 
-    def __init__(self, layers: int, features: int, reach: int) -> None:
+    def __init__(self, layers: int, features: int, reach: int, kinds: int) -> None:
         self.count = 0
+        self._of_kind = torch.zeros(kinds)
+        self._sum_of_kind = torch.zeros(kinds, layers, features)
         self._sum = torch.zeros(layers, features, dtype=torch.float64)
         self._products = torch.zeros(2 * reach + 1, layers, features, features)
 
-    def add(self, x: Tensor) -> None:
-        """Tokens `[N, L, F]`."""
+    def add(self, x: Tensor, kind: Tensor) -> None:
+        """Tokens `[N, L, F]` and the number of each one's kind."""
         self.count += len(x)
+        self._of_kind.index_add_(0, kind, torch.ones(len(kind)))
+        self._sum_of_kind.index_add_(0, kind, x)
         self._sum += x.double().sum(0)
         layers = x.shape[1]
         for step in range(len(self._products)):
@@ -95,6 +113,16 @@ class _Moments:
     @property
     def mean(self) -> Tensor:
         return (self._sum / self.count).float()
+
+    @property
+    def share(self) -> Tensor:
+        return self._of_kind / self.count
+
+    @property
+    def kinds(self) -> Tensor:
+        """Means of the kinds from the mean of all, `[K, L, F]`; of one that no token is of, that mean."""
+        own = self._sum_of_kind / self._of_kind.clamp(min=1)[:, None, None] - self.mean
+        return own * (self._of_kind > 0)[:, None, None]
 
     @property
     def covariance(self) -> Tensor:
@@ -143,16 +171,19 @@ def _sink_class(x: Tensor, ordinary: Tensor) -> SinkClass | None:
     return SinkClass(mean, covariance, log_norm, torch.tensor(len(x)))
 
 
-def _quiet(model: Any, windows: Tensor, stats: Statistics, batch: int) -> Tensor:
-    """Median and largest block median of each head's disturbance on held-out clean text, `[2, L, G]`."""
+def _measured(model: Any, windows: Tensor, stats: Statistics, batch: int) -> Statistics:
+    """`stats` with how quiet held-out clean text is in each head, and how loud its loudest element."""
     field = Field(stats)
-    seen, medians = [], []
+    seen, medians, loudest = [], [], torch.zeros_like(stats.loudest)
     for stored in _caches(model, windows, batch, "measuring clean text"):
         tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
         q = field.disturbance(tokens.x)
         seen.append(q)
         medians.append(tokens.block_median(q))
-    return torch.stack([torch.cat(seen).median(0).values, torch.cat(medians).nan_to_num(0).amax(0)])
+        for given, z in enumerate(outliers.both_residuals(field, tokens)):
+            loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
+    typical, largest = torch.cat(seen).median(0).values, torch.cat(medians).nan_to_num(0).amax(0)
+    return replace(stats, quiet=torch.stack([typical, largest]), loudest=loudest)
 
 
 def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:

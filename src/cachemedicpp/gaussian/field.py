@@ -18,6 +18,7 @@ from cachemedicpp.gaussian.statistics import Statistics
 
 RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
+_WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
 
 
@@ -40,13 +41,33 @@ class Precision:
         return self.rows[:, start : start + d]
 
 
+@dataclass(frozen=True)
+class Denoiser:
+    """Posterior means of one layer's heads given its noisy window, each token about its own kind's mean."""
+
+    weights: Tensor  # [W F, F]: C (C + D)⁻¹, `C` within a kind, `D` the noise
+    kinds: Tensor  # [K, W F]
+    evidence: Tensor  # [W F, K]
+    offset: Tensor  # [K]
+    own: slice  # the layer's features in the window
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[N, W F]` to `[N, F]`."""
+        centre = (x @ self.evidence + self.offset).softmax(-1) @ self.kinds
+        return centre[:, self.own] + (x - centre) @ self.weights
+
+    @property
+    def nbytes(self) -> int:
+        return self.weights.nbytes + self.kinds.nbytes + self.evidence.nbytes
+
+
 class Field:
     """Inverse covariances and denoisers of each layer's window, computed when first needed."""
 
     def __init__(self, stats: Statistics) -> None:
         self.stats = stats
         self._precision: dict[int, Precision] = {}
-        self._denoisers: OrderedDict[tuple[int, bytes], Tensor] = OrderedDict()
+        self._denoisers: OrderedDict[tuple[int, bytes], Denoiser] = OrderedDict()
 
     def precision(self, layer: int) -> Precision:
         if layer not in self._precision:
@@ -57,6 +78,13 @@ class Field:
             rows = J[start : start + F].contiguous()
             self._precision[layer] = Precision(slice(where[0], where[-1] + 1), rows, start)
         return self._precision[layer]
+
+    @cached_property
+    def head_precision(self) -> Tensor:
+        """Inverse covariance of each head by itself, `[L, G, d, d]`."""
+        own = self.stats.head_covariance()
+        inverse: Tensor = torch.linalg.inv(own + RIDGE * torch.eye(self.stats.head_dim))
+        return inverse
 
     def gradient(self, x: Tensor, layer: int) -> Tensor:
         """`J x` in one layer's rows for tokens `x` `[N, L, G, d]`: `[N, F]`."""
@@ -81,17 +109,26 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def denoiser(self, layer: int, levels: Tensor) -> Tensor:
-        """`C (C + D)⁻¹` towards one layer, `[W F, F]`, for noise `levels` `[W, G]` (relative to each RMS)."""
+    def denoiser(self, layer: int, levels: Tensor) -> Denoiser:
+        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window."""
         key = (layer, levels.numpy().tobytes())
         if key not in self._denoisers:
-            C = self.stats.window_covariance(layer)
-            F = C.shape[0] // levels.shape[0]
-            noise = levels.flatten().square().repeat_interleave(self.stats.head_dim)
-            start = (layer - self.stats.window(layer)[0]) * F
-            factor = torch.linalg.cholesky(C + torch.diag(noise + _FLOOR))
-            self._denoisers[key] = torch.cholesky_solve(C[:, start : start + F].contiguous(), factor)
-            if sum(W.nbytes for W in self._denoisers.values()) > _KEPT:
+            self._denoisers[key] = self._solve(layer, levels)
+            if sum(made.nbytes for made in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
         return self._denoisers[key]
+
+    def _solve(self, layer: int, levels: Tensor) -> Denoiser:
+        stats, window = self.stats, self.stats.window(layer)
+        kinds = stats.kinds[:, window[0] : window[-1] + 1].flatten(1)  # [K, W F]
+        between = (kinds.T * stats.share) @ kinds
+        within = _WIDER * (stats.window_covariance(layer) - between)
+        noise = levels.flatten().square().repeat_interleave(stats.head_dim)
+        F = len(within) // len(window)
+        own = slice((layer - window[0]) * F, (layer - window[0] + 1) * F)
+        factor = torch.linalg.cholesky(within + torch.diag(noise + _FLOOR))
+        evidence = torch.cholesky_solve(kinds.T.contiguous(), factor)
+        offset = stats.share.clamp(min=1e-9).log() - (kinds * evidence.T).sum(-1) / 2
+        weights = torch.cholesky_solve(within[:, own].contiguous(), factor)
+        return Denoiser(weights, kinds, evidence, offset, own)

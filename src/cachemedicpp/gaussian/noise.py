@@ -64,8 +64,9 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             rows = (of_token == k).nonzero().squeeze(1)
             if not len(rows):
                 continue
-            W = field.denoiser(layer, pattern.view(len(window), -1))
-            mended = (tokens.x[rows, window[0] : window[-1] + 1].flatten(1) @ W).view(len(rows), -1, d)
+            posterior_mean = field.denoiser(layer, pattern.view(len(window), -1))
+            near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
+            mended = posterior_mean(near_x).view(len(rows), -1, d)
             take = noise.found[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out

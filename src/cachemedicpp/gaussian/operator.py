@@ -9,7 +9,6 @@ misfits         → named; left alone where so many heads fail that nothing can 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from transformers import Cache
 
 from cachemedicpp.cards import check_fit
 from cachemedicpp.gaussian import exact, fit, noise, outliers, sinks
-from cachemedicpp.gaussian.field import RIDGE, Field
+from cachemedicpp.gaussian.field import Field
 from cachemedicpp.gaussian.noise import Noise
 from cachemedicpp.gaussian.report import Report
 from cachemedicpp.gaussian.statistics import Statistics
@@ -110,7 +109,7 @@ class GaussianRepair(Repair):
         sink = sinks.is_sink(usable, stats) & real & ~gone
 
         tokens = table(usable, real & ~sink, positions, (number, count), stats, stats.mean)
-        found = outliers.in_head(tokens, lost[real & ~sink], self._head_precision)
+        found = outliers.in_head(tokens, lost[real & ~sink], field.head_precision, outliers.gross(stats))
         slope = fit.fits(tokens, stats)
         misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
         helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
@@ -155,7 +154,9 @@ class GaussianRepair(Repair):
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         P = sinks.precision(stats.sink)
-        found = outliers.in_head(tokens, lost[sink], P, threshold=_SINK_OUTLIER, sparse=0.25)
+        found = outliers.in_head(
+            tokens, lost[sink], P, torch.full_like(stats.scale, _SINK_OUTLIER), sparse=0.25
+        )
         level = levels.level[tokens.block]  # [N, L, G]
         rms = (tokens.x + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(
@@ -169,13 +170,6 @@ class GaussianRepair(Repair):
         where = (tokens.row, tokens.column)
         after[where] = tokens.stored(tokens.x + stats.sink.mean) * stats.scale.unsqueeze(-1)
         changed[where] = found.lost | noisy
-
-    @cached_property
-    def _head_precision(self) -> Tensor:
-        inverse: Tensor = torch.linalg.inv(
-            self.stats.head_covariance() + RIDGE * torch.eye(self.stats.head_dim)
-        )
-        return inverse
 
     def _check_shape(self, state: KVState) -> None:
         here = (len(state), state[0].K.shape[1], state[0].K.shape[-1])

@@ -8,20 +8,24 @@ estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from cachemedicpp.gaussian.field import Field
 from cachemedicpp.gaussian.impute import fill, sweep
+from cachemedicpp.gaussian.rotation import Turn
+from cachemedicpp.gaussian.statistics import Statistics
 from cachemedicpp.gaussian.tokens import Tokens
 
 _NEAR = 0.5  # of the largest residual: what is taken in one round
-GROSS = 8.0  # residual, given the rest of its own head, that no clean element was seen to have
+GROSS = 8.0  # residual, given the rest of its own head, that hardly any clean element has
 _ALARM = 14.0  # the same given all heads: a sequence with such an element is damaged …
 _SUSPECT = 8.0  # … and then its elements beyond this are outliers too
+_BEYOND = 1.25  # … and so many times the loudest clean element of its head
 SPARSE = 0.08  # share of a head's elements, over a block of positions, beyond which damage is dense
 _ROUNDS = 6
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
@@ -35,17 +39,22 @@ class Sparse:
     dense: Tensor  # [blocks, L, G]
 
 
-def in_head(
-    tokens: Tokens, lost: Tensor, P: Tensor, *, threshold: float = GROSS, sparse: float = SPARSE
-) -> Sparse:
-    """Gross outliers of each head vector given the rest of the same vector, under precisions `[L, G, d, d]`.
+def gross(stats: Statistics) -> Tensor:
+    """Residuals given their own head beyond which elements are outliers, `[L, G]`."""
+    return (_BEYOND * stats.loudest[0]).clamp(min=GROSS)
+
+
+def in_head(tokens: Tokens, lost: Tensor, P: Tensor, threshold: Tensor, sparse: float = SPARSE) -> Sparse:
+    """Outliers of each head vector given the rest of it, under precisions `[L, G, d, d]`: residuals beyond
+    their head's `threshold` `[L, G]`.
 
     `lost` are elements known to be lost. Imputes into `tokens.x`.
     """
     found = Sparse(lost.clone(), torch.zeros(tokens.blocks, *lost.shape[1:3], dtype=torch.bool))
     for layer in range(lost.shape[1]):
         for group in range(lost.shape[2]):
-            _one_head(tokens, found, P[layer, group], layer, group, threshold, sparse)
+            limit = float(threshold[layer, group])
+            _one_head(tokens, found, P[layer, group], layer, group, limit, sparse)
     return found
 
 
@@ -61,8 +70,7 @@ def _one_head(
         gaps = active[lost[active].any(-1)]
         if len(gaps):
             x[gaps] = fill(x[gaps], lost[gaps], P, turn.rows(gaps))
-        here = turn.rows(active)
-        z = here.turn(here.back(x[active]) @ P).abs() / here.diagonal(P).sqrt()
+        z = own_residuals(x[active], P, turn.rows(active))
         new = _largest(z.masked_fill(lost[active], 0.0), threshold)
         hit = new.any(-1)
         if not bool(hit.any()):
@@ -98,6 +106,8 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
     known = found.lost.clone()
     aside = _aside(found.dense, field)
     alarm = _rows_with(found.lost, tokens)
+    beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
+    alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
     active = _rows_with(aside[tokens.block], tokens)  # sequences that are still being judged
     judged = torch.empty_like(tokens.x)  # residuals as of each sequence's last round
     for number in range(_ROUNDS):
@@ -115,7 +125,8 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
         judged[at] = z = residuals(field, part, stale, judged[at])
         z = z.masked_fill(gaps, 0.0)
         z.masked_fill_(~aside[part.block].unsqueeze(-1).unsqueeze(-1), 0.0)
-        alarm |= _rows_with(z > _ALARM, part, len(alarm))
+        alarm |= _rows_with(z > alarming, part, len(alarm))
+        z.masked_fill_(z <= suspect, 0.0)
         new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
         active = _rows_with(new, part, len(alarm))
         found.lost[at] |= new
@@ -136,6 +147,11 @@ def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), held, tokens.x)
 
 
+def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
+    """Standardised |leave-one-out residuals| of vectors `x` `[N, d]` (stored coordinates) under `P`."""
+    return turn.turn(turn.back(x) @ P).abs() / turn.diagonal(P).sqrt()
+
+
 def residuals(field: Field, tokens: Tokens, layers: Iterable[int], out: Tensor) -> Tensor:
     """Standardised |leave-one-out residuals| in stored coordinates: `out` `[N, L, G, d]`, `layers` new."""
     d = out.shape[-1]
@@ -147,6 +163,18 @@ def residuals(field: Field, tokens: Tokens, layers: Iterable[int], out: Tensor) 
             spread = turn.diagonal(precision.own(group, d)).sqrt()
             out[:, layer, group] = (turn.turn(gradient[:, group]) / spread).abs()
     return out
+
+
+def both_residuals(field: Field, tokens: Tokens) -> Iterator[Tensor]:
+    """Residuals `[N, L, G, d]` of every element given the rest of its own head, then given all heads."""
+    own = torch.empty_like(tokens.x)
+    L, G = own.shape[1:3]
+    for layer, group in product(range(L), range(G)):
+        turn = tokens.turn(layer, group)
+        x = turn.turn(tokens.x[:, layer, group])
+        own[:, layer, group] = own_residuals(x, field.head_precision[layer, group], turn)
+    yield own
+    yield residuals(field, tokens, range(L), torch.empty_like(tokens.x))
 
 
 def _largest(z: Tensor, threshold: float) -> Tensor:
@@ -167,7 +195,7 @@ def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     reach = field.stats.reach
     if reach:
         top = torch.nn.functional.max_pool1d(top.unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(1)
-    return (z > _SUSPECT) & (z >= _NEAR * top[:, :, None, None])
+    return (z > 0) & (z >= _NEAR * top[:, :, None, None])
 
 
 def _near(changed: Tensor, field: Field) -> list[int]:

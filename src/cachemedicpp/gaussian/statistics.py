@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.gaussian.rotation import Pairs
+from homeostat.errors import UserError
 
 BLOCK = 16  # positions that share one verdict: a noise level, a fit
 
@@ -35,6 +36,9 @@ class Statistics:
     mean: Tensor  # [L, G, d]
     covariance: Tensor  # [1 + 2 reach, L, F, F]: of layer l with layer l + k
     quiet: Tensor  # [2, L, G]: median and largest block median of the disturbance of clean text
+    loudest: Tensor  # [2, L, G]: largest residual of a clean element, given its own head and given all
+    kinds: Tensor  # [K, L, G, d]: where the tokens of each kind lie, from the mean
+    share: Tensor  # [K]: how much of text each kind is
     theta: Tensor  # [L, d]
     partner: Tensor  # [d]
     count: Tensor  # [] ordinary tokens seen
@@ -89,5 +93,11 @@ class Statistics:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Statistics:
         own = {name: x for name, x in tensors.items() if not name.startswith("sink.")}
+        missing = {f.name for f in fields(cls)} - {"sink"} - set(own)
+        if missing:
+            raise UserError(
+                f"this operator G lacks {', '.join(sorted(missing))}: an earlier version made it; calibrate "
+                "again with `homeostat cache calibrate`"
+            )
         sink = {name.removeprefix("sink."): x for name, x in tensors.items() if name.startswith("sink.")}
         return cls(**own, sink=SinkClass(**sink) if sink else None)

@@ -1,0 +1,45 @@
+"""Kinds of tokens: a text's tokens fall into clusters, and noise does not hide which one a token is of.
+
+The layers nearest to the embedding hold little but the token itself, so one Gaussian over all tokens draws a
+rare token towards the common ones. A Gaussian about each kind's own mean, all of one covariance, does not.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+MOST = 512
+_TOKENS = 64  # wanted for each kind
+_LAYERS = 2  # whose features say what a token is; context does not blur them yet
+_ROUNDS = 8
+_CHUNK = 8192  # tokens compared at a time
+_SEED = 0
+
+
+def how_many(tokens: int) -> int:
+    """As many kinds as `tokens` can pin down."""
+    return max(1, min(MOST, tokens // _TOKENS))
+
+
+def mark(x: Tensor) -> Tensor:
+    """What tells the kinds of tokens `x` `[N, L, G, d]` apart, `[N, D]`: their first layers."""
+    return x[:, :_LAYERS].flatten(1)
+
+
+def find(marks: Tensor) -> Tensor:
+    """Centres `[K, D]` of the clusters of marks `[N, D]`, by k-means from a fixed start."""
+    start = torch.randperm(len(marks), generator=torch.Generator().manual_seed(_SEED))
+    centres = marks[start[: how_many(len(marks))]].clone()
+    for _ in range(_ROUNDS):
+        kind = nearest(marks, centres)
+        count = torch.bincount(kind, minlength=len(centres))
+        total = torch.zeros_like(centres).index_add_(0, kind, marks)
+        centres = torch.where(count.unsqueeze(-1) > 0, total / count.clamp(min=1).unsqueeze(-1), centres)
+    return centres
+
+
+def nearest(marks: Tensor, centres: Tensor) -> Tensor:
+    """The number of the centre next to each mark, `[N]`."""
+    offset = centres.square().sum(-1) / 2
+    return torch.cat([(part @ centres.T - offset).argmax(-1) for part in torch.split(marks, _CHUNK)])

@@ -1,0 +1,84 @@
+"""Kinds of tokens, and the posterior mean about them: golden values and what a mixture must bring."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cachemedicpp.gaussian import kinds, outliers
+from cachemedicpp.gaussian.field import Field
+from cachemedicpp.gaussian.statistics import Statistics
+from homeostat.errors import UserError
+
+
+def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Statistics:
+    """One layer, one key and one value of two elements: kinds `[K, 4]`, `within` the variance about each."""
+    d = 2
+    between = (centres.T * share) @ centres
+    return Statistics(
+        scale=torch.ones(1, 2),
+        mean=torch.zeros(1, 2, d),
+        covariance=(between + within * torch.eye(4)).view(1, 1, 4, 4),
+        quiet=torch.ones(2, 1, 2),
+        loudest=torch.tensor([[[3.0, 20.0]], [[3.0, 20.0]]]),
+        kinds=centres.view(-1, 1, 2, d),
+        share=share,
+        theta=torch.zeros(1, d),
+        partner=torch.arange(d),
+        count=torch.tensor(1000),
+    )
+
+
+def test_with_one_kind_the_posterior_mean_is_the_widened_wiener_filter() -> None:
+    """Variance 1, taken as 4; noise of variance 4: half of what is seen."""
+    field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
+    x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
+    mended = field.denoiser(0, torch.full((1, 2), 2.0))(x)
+    assert torch.allclose(mended, x / 2, atol=1e-3)
+
+
+def test_each_token_is_drawn_to_its_own_kind() -> None:
+    """Two kinds at ±10 of variance 0.1: noise of 1 takes a token to its kind, not to their common mean."""
+    centres = torch.tensor([[10.0] * 4, [-10.0] * 4])
+    field = Field(statistics(centres, torch.tensor([0.5, 0.5]), 0.1))
+    x = centres + torch.tensor([[1.0, -1.0, 0.5, 0.0], [0.7, 0.0, 0.0, -1.4]])
+    mended = field.denoiser(0, torch.ones(1, 2))(x)
+    expected = centres + (x - centres) * 0.4 / (0.4 + 1)  # variance 0.1, taken as 0.4
+    assert torch.allclose(mended, expected, atol=1e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), level=st.floats(1e-4, 3e-3))
+def test_where_there_is_hardly_any_noise_hardly_anything_moves(seed: int, level: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(3, 4, generator=generator)
+    share = torch.full((3,), 1 / 3)
+    field = Field(statistics(centres - centres.mean(0), share, 1.0))
+    x = 2 * torch.randn(8, 4, generator=generator)
+    assert (field.denoiser(0, torch.full((1, 2), level))(x) - x).abs().max() < 1e-2
+
+
+def test_separate_clusters_are_found_and_ties_need_no_chance() -> None:
+    generator = torch.Generator().manual_seed(0)
+    which = torch.randint(0, 2, (256,), generator=generator)
+    marks = torch.tensor([[5.0, 0.0], [-5.0, 3.0]])[which] + 0.1 * torch.randn(256, 2, generator=generator)
+    centres = kinds.find(marks)
+    assert len(centres) == kinds.how_many(256) == 4
+    found = kinds.nearest(marks, centres)
+    for kind in range(4):
+        assert len(set(which[found == kind].tolist())) <= 1  # no kind holds tokens of both clusters
+    assert torch.equal(centres, kinds.find(marks))
+
+
+def test_a_head_that_is_loud_on_clean_text_needs_a_louder_element() -> None:
+    stats = statistics(torch.zeros(1, 4), torch.ones(1), 1.0)
+    assert outliers.gross(stats).tolist() == [[outliers.GROSS, 25.0]]  # 1.25 times the loudest clean one
+
+
+def test_an_operator_of_an_earlier_version_is_refused_in_one_line() -> None:
+    tensors = statistics(torch.zeros(1, 4), torch.ones(1), 1.0).tensors()
+    del tensors["kinds"]
+    with pytest.raises(UserError, match="lacks kinds: an earlier version made it; calibrate again"):
+        Statistics.from_tensors(tensors)
