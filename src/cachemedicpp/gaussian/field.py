@@ -43,22 +43,29 @@ class Precision:
 
 @dataclass(frozen=True)
 class Denoiser:
-    """Posterior means of one layer's heads given its noisy window, each token about its own kind's mean."""
+    """Posterior means of one layer's heads given its noisy window, each token about its own kind's mean.
 
-    weights: Tensor  # [W F, F]: C (C + D)⁻¹, `C` within a kind, `D` the noise
-    kinds: Tensor  # [K, W F]
-    evidence: Tensor  # [W F, K]
+    With `A = C + D` (`C` the covariance within a kind, `D` the noise) and `m` the mean of the kinds a token may
+    be of, weighed by how likely each is: `m + C A⁻¹ (x - m) = x - D A⁻¹ (x - m)`.
+    """
+
+    factor: Tensor  # [W F, W F]: lower triangle `R` of `A = R Rᵀ`
+    kinds: Tensor  # [W F, K]: `R⁻¹` of each kind's mean
     offset: Tensor  # [K]
+    noise: Tensor  # [F]: the layer's own part of `D`
     own: slice  # the layer's features in the window
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[N, W F]` to `[N, F]`."""
-        centre = (x @ self.evidence + self.offset).softmax(-1) @ self.kinds
-        return centre[:, self.own] + (x - centre) @ self.weights
+        white = torch.linalg.solve_triangular(self.factor, x.T, upper=False)  # [W F, N]
+        kind = (white.T @ self.kinds + self.offset).softmax(-1)  # [N, K]
+        pull = torch.linalg.solve_triangular(self.factor.T, white - self.kinds @ kind.T, upper=True)
+        mended: Tensor = x[:, self.own] - self.noise * pull[self.own].T
+        return mended
 
     @property
     def nbytes(self) -> int:
-        return self.weights.nbytes + self.kinds.nbytes + self.evidence.nbytes
+        return self.factor.nbytes + self.kinds.nbytes
 
 
 class Field:
@@ -68,6 +75,7 @@ class Field:
         self.stats = stats
         self._precision: dict[int, Precision] = {}
         self._denoisers: OrderedDict[tuple[int, bytes], Denoiser] = OrderedDict()
+        self._last: tuple[int, Tensor, Tensor] | None = None
 
     def precision(self, layer: int) -> Precision:
         if layer not in self._precision:
@@ -120,15 +128,21 @@ class Field:
         return self._denoisers[key]
 
     def _solve(self, layer: int, levels: Tensor) -> Denoiser:
-        stats, window = self.stats, self.stats.window(layer)
-        kinds = stats.kinds[:, window[0] : window[-1] + 1].flatten(1)  # [K, W F]
-        between = (kinds.T * stats.share) @ kinds
-        within = _WIDER * (stats.window_covariance(layer) - between)
-        noise = levels.flatten().square().repeat_interleave(stats.head_dim)
-        F = len(within) // len(window)
-        own = slice((layer - window[0]) * F, (layer - window[0] + 1) * F)
-        factor = torch.linalg.cholesky(within + torch.diag(noise + _FLOOR))
-        evidence = torch.cholesky_solve(kinds.T.contiguous(), factor)
-        offset = stats.share.clamp(min=1e-9).log() - (kinds * evidence.T).sum(-1) / 2
-        weights = torch.cholesky_solve(within[:, own].contiguous(), factor)
-        return Denoiser(weights, kinds, evidence, offset, own)
+        noise = levels.flatten().square().repeat_interleave(self.stats.head_dim) + _FLOOR
+        kinds, within = self._about_kinds(layer)
+        factor = torch.linalg.cholesky(within + torch.diag(noise))
+        white = torch.linalg.solve_triangular(factor, kinds.T, upper=False)  # [W F, K]
+        offset = self.stats.share.clamp(min=1e-9).log() - white.square().sum(0) / 2
+        F = len(noise) // len(levels)
+        start = (layer - self.stats.window(layer)[0]) * F
+        own = slice(start, start + F)
+        return Denoiser(factor, white, offset, noise[own], own)
+
+    def _about_kinds(self, layer: int) -> tuple[Tensor, Tensor]:
+        """The kinds' means in a layer's window, `[K, W F]`, and the covariance about them, widened."""
+        if self._last is None or self._last[0] != layer:  # denoising goes layer by layer: one is kept
+            window = self.stats.window(layer)
+            kinds = self.stats.kinds[:, window[0] : window[-1] + 1].flatten(1)
+            between = (kinds.T * self.stats.share) @ kinds
+            self._last = layer, kinds, _WIDER * (self.stats.window_covariance(layer) - between)
+        return self._last[1:]
