@@ -108,10 +108,16 @@ def main() -> None:
     model.eval().save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
     (args.out / "heldout.txt").write_text(text[cut:].strip() + "\n", encoding="utf-8")
-    loaded, _ = load_model(str(args.out))
-    stats = calibrate(loaded, drawn(stream, 256, 256))
+    calibrated(args.out, stream)
+
+
+def calibrated(folder: Path, stream: torch.Tensor) -> None:
+    """Save operator G for the model in `folder`, from windows like those that it was trained on."""
+    model, _ = load_model(str(folder))
+    torch.manual_seed(0)
+    stats = calibrate(model, drawn(stream, 256, 256))
     settings = {"text": {"origin": "training text", "periods": list(PERIODS)}}
-    store.save(store.make(stats, loaded, settings), args.out / "operator")
+    store.save(store.make(stats, model, settings), folder / "operator")
 
 
 if __name__ == "__main__":

@@ -251,6 +251,24 @@ def _shared(model: Any) -> GaussianRepair:
     return _SHARED[0]
 
 
+def test_learned_positions_that_calibration_never_saw_are_left_alone(
+    calibrated: tuple[Any, GaussianRepair],
+) -> None:
+    model, repair = calibrated
+    cache = damaged(stored(model, text(2, LENGTH + 16, seed=9)), noise(0.6))
+    before = KVState(cache)
+    report = repair.repair_cache(cache)
+    learned = model.config.model_type == "gpt2"
+    assert report["beyond_calibration"] == (2 * 16 if learned else 0)
+    untouched = all(
+        torch.equal(a[:, :, LENGTH:], b[:, :, LENGTH:])
+        for p, q in zip(before, KVState(cache), strict=True)
+        for a, b in zip(p, q, strict=True)
+    )
+    assert untouched == learned
+    assert distance(KVState(cache), before) > 0
+
+
 def test_named_heads_need_more_than_one_misfitting_block() -> None:
     blocks = torch.ones(1, 4, 1, 2)
     blocks[0, 1, 0, 0] = 0.0

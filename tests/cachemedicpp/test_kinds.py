@@ -28,6 +28,7 @@ def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Sta
         theta=torch.zeros(1, d),
         partner=torch.arange(d),
         count=torch.tensor(1000),
+        length=torch.tensor(0),
     )
 
 

@@ -51,6 +51,7 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         theta=pairs.theta,
         partner=pairs.partner,
         count=torch.tensor(0),
+        length=torch.tensor(windows.shape[1] if pairs.none else 0),
     )
     centres = kinds.find(
         torch.cat(

@@ -45,8 +45,8 @@ class Precision:
 class Denoiser:
     """Posterior means of one layer's heads given its noisy window, each token about its own kind's mean.
 
-    With `A = C + D` (`C` the covariance within a kind, `D` the noise) and `m` the mean of the kinds a token may
-    be of, weighed by how likely each is: `m + C A⁻¹ (x - m) = x - D A⁻¹ (x - m)`.
+    With `A = C + D` (`C` the covariance within a kind, `D` the noise) and `m` the mean of the kinds a token
+    may be of, weighed by how likely each is: `m + C A⁻¹ (x - m) = x - D A⁻¹ (x - m)`.
     """
 
     factor: Tensor  # [W F, W F]: lower triangle `R` of `A = R Rᵀ`

@@ -101,15 +101,17 @@ class GaussianRepair(Repair):
     ) -> tuple[Tensor, Tensor]:
         """Repaired numbers for `stored` `[b, T, L, G, d]` and which of them changed."""
         stats, field, rows = self.stats, self.field, len(stored)
-        number, count = blocks_of(real, positions)
-        gridded = exact.on_grid(stored[real], number[real], count, coarse=dtype != torch.float32)
+        known = real & stats.known(positions)
+        number, count = blocks_of(known, positions)
+        gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
         lost = exact.lost_elements(stored, stats.scale, gridded[number]) & real[..., None, None, None]
         usable = stored.masked_fill(lost & (stored != 0), 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
-        sink = sinks.is_sink(usable, stats) & real & ~gone
+        sink = sinks.is_sink(usable, stats) & known & ~gone
+        ordinary = known & ~sink
 
-        tokens = table(usable, real & ~sink, positions, (number, count), stats, stats.mean)
-        found = outliers.in_head(tokens, lost[real & ~sink], field.head_precision, outliers.gross(stats))
+        tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
+        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, outliers.gross(stats))
         slope = fit.fits(tokens, stats)
         misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
         helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
@@ -131,6 +133,7 @@ class GaussianRepair(Repair):
         report.lost += int((lost & changed).sum())
         report.outliers += int((found.lost & touched).sum()) - int((lost[where] & touched).sum())
         report.sinks += int(sink.sum())
+        report.beyond += int((real & ~known).sum())
         report.add_noise(levels.level.view(rows, -1, *levels.level.shape[1:]), start)
         report.add_misfits(
             misfit.view(rows, -1, *misfit.shape[1:]), slope.view(rows, -1, *slope.shape[1:]), start

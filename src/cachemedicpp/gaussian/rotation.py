@@ -25,6 +25,11 @@ class Pairs:
     theta: Tensor  # [L, d], signed: x'_i = x_i cos(t θ_i) + x_partner(i) sin(t θ_i)
     partner: Tensor  # [d]
 
+    @property
+    def none(self) -> bool:
+        """No layer turns anything: positions, if the model has any, are learned."""
+        return not bool(self.theta.any())
+
     @classmethod
     def probe(cls, model: Any, layers: int, head_dim: int) -> Pairs:
         rotary = Rotary(model)

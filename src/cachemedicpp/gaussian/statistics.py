@@ -42,6 +42,7 @@ class Statistics:
     theta: Tensor  # [L, d]
     partner: Tensor  # [d]
     count: Tensor  # [] ordinary tokens seen
+    length: Tensor  # [] positions seen, where the model learned what each adds; 0: any will do
     sink: SinkClass | None = None
 
     @property
@@ -63,6 +64,10 @@ class Statistics:
     @property
     def pairs(self) -> Pairs:
         return Pairs(self.theta, self.partner)
+
+    def known(self, positions: Tensor) -> Tensor:
+        """Positions that can be judged: what a learned one adds beyond those seen, nobody has told."""
+        return positions < (int(self.length) or torch.inf)
 
     def window(self, layer: int) -> range:
         return range(max(0, layer - self.reach), min(self.layers, layer + self.reach + 1))
