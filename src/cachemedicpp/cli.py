@@ -92,7 +92,10 @@ def calibrate(
         str, typer.Option(help="A text file, or wikitext2 (its train split), or offline.")
     ] = "wikitext2",
     windows: Annotated[int, typer.Option(min=16, help="Windows of text to learn from.")] = 128,
-    length: Annotated[int, typer.Option(min=16, help="Tokens in a window.")] = 256,
+    length: Annotated[
+        int,
+        typer.Option(min=16, help="Tokens in a window. Where positions are learned, G judges no later ones."),
+    ] = 256,
     reach: Annotated[
         int | None, typer.Option(min=0, max=2, help="Neighbouring layers on either side; default: by tokens.")
     ] = None,
