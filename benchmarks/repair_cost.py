@@ -1,28 +1,36 @@
 """What repair costs at 1,024 tokens of context: decoding with G at rest or under a guard, healing a block.
 
-    python -m benchmarks.repair_cost --operator OP [--rounds 5] [--tokens 32]
+    python -m benchmarks.repair_cost --operator OP [--rounds 16]
 
-Rounds alternate between the ways, on one thread, in CPU time (other processes do not count), and ratios are
-medians over rounds. Targets: decoding with G at rest ≥ 0.95 of none, guard verifying every 16 tokens ≥ 0.93,
-healing a damaged 32-token block in every layer ≤ 1.5 times the forward of those tokens plus verification.
+One thread, in CPU time, which other processes still disturb through the memory they share, for a few tenths
+of a second at a time. So the ways to decode take turns token by token, in an order that is drawn anew, and a
+figure is the median over rounds of 32 tokens of ratios within a round, with its 95 % bootstrap interval.
+Targets: decoding with G at rest ≥ 0.95 of none, guard verifying every 16 tokens ≥ 0.93, healing a damaged
+32-token block in every layer ≤ 1.5 times the forward of those tokens plus verification.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from transformers import DynamicCache
 
 from cachemedicpp import Guard, KVState, load_repair
+from homeostat import stats
 from homeostat.models import DEFAULT_MODEL, load_model
+from homeostat.progress import track
 
-CONTEXT, BLOCK = 1024, 32
+CONTEXT, BLOCK, EVERY = 1024, 32, 16
+TOKENS = 2 * EVERY  # decoded each way in a round
+BEFORE = 512  # where the block to heal begins
 
 
 def cpu(work: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
@@ -33,9 +41,67 @@ def cpu(work: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
     return time.process_time() - start
 
 
-def decode(model: Any, cache: Any, token: torch.Tensor, count: int) -> None:
-    for _ in range(count):
-        token = model(input_ids=token, past_key_values=cache).logits[:, -1:].argmax(-1)
+class Costs:
+    """What one round measures, always from the same clean cache."""
+
+    def __init__(self, model: Any, repair: Any, ids: Tensor) -> None:
+        self.model, self.repair, self.ids = model, repair, ids
+        self.order = random.Random(0)
+        with torch.no_grad():
+            self.clean = KVState(model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values)
+        repair.repair_cache(self.clean.cache())  # computes the operator's inverse covariances
+
+    def round(self) -> dict[str, float]:
+        """Seconds that each piece of work took."""
+        mended = self.clean.cache()
+        repair = cpu(self.repair.repair_cache, mended)
+        heal = self.order.sample([self.forward, self.verify, self.heal], 3)
+        return {"repair": repair, **self.decode(mended), **{work.__name__: work() for work in heal}}
+
+    def decode(self, mended: Any) -> dict[str, float]:
+        """The ways in turn, token by token; the guard verifies twice, once with tokens that came since."""
+        guard, watched = self.watched(every=EVERY)
+
+        def step(way: str, cache: Any, token: Tensor) -> None:
+            if way == "guard":
+                guard.before_forward(self.model, cache, None)
+            logits = self.model(input_ids=token, past_key_values=cache).logits
+            if way == "guard":
+                guard.after_forward(self.model, cache, token, None)
+            tokens[way] = logits[:, -1:].argmax(-1)
+
+        caches = {"none": self.clean.cache(), "G at rest": mended, "guard": watched}
+        tokens = dict.fromkeys(caches, self.ids[:, -1:])
+        spent = dict.fromkeys(caches, 0.0)
+        for _ in range(TOKENS):
+            for way in self.order.sample(list(caches), len(caches)):
+                spent[way] += cpu(step, way, caches[way], tokens[way])
+        if guard.verified != TOKENS // EVERY:
+            raise SystemExit(f"the guard verified {guard.verified} times in {TOKENS} tokens")
+        return spent
+
+    def watched(self, **options: int) -> tuple[Guard, Any]:
+        guard, cache = Guard(self.model, **options), self.clean.cache()
+        guard.watch(cache, self.ids)
+        return guard, cache
+
+    def forward(self) -> float:
+        prefix = DynamicCache()
+        for layer, (K, V) in enumerate(self.clean):
+            prefix.update(K[:, :, :BEFORE], V[:, :, :BEFORE], layer)
+        return cpu(self.model, input_ids=self.ids[:, BEFORE : BEFORE + BLOCK], past_key_values=prefix)
+
+    def verify(self) -> float:
+        guard, cache = self.watched()
+        return cpu(guard.verify, cache)
+
+    def heal(self) -> float:
+        guard, _ = self.watched()
+        broken = self.clean.replace({i: (K.clone(), V.clone()) for i, (K, V) in enumerate(self.clean)})
+        for K, V in broken:
+            K[:, :, BEFORE : BEFORE + BLOCK] = 0.0
+            V[:, :, BEFORE : BEFORE + BLOCK] = 0.0
+        return cpu(guard.heal, broken.cache())
 
 
 def main() -> None:
@@ -44,62 +110,26 @@ def main() -> None:
     )
     parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--operator", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=16)
     args = parser.parse_args()
     torch.set_num_threads(1)
     model, _ = load_model(args.model)
-    repair = load_repair(args.operator, model)
     ids = torch.randint(100, 20_000, (1, CONTEXT), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        clean = KVState(model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values)
-    token = ids[:, -1:]
-    repair.repair_cache(clean.cache())  # computes the operator's inverse covariances
+    costs = Costs(model, load_repair(args.operator, model), ids)
+    rounds = [costs.round() for _ in track(range(args.rounds), "rounds")]
+    spent = {name: np.array([seconds[name] for seconds in rounds]) for name in rounds[0]}
+    token = spent["none"] / TOKENS
 
-    spent: dict[str, list[float]] = {
-        name: [] for name in ("none", "G at rest", "guard", "forward", "heal", "verify")
-    }
-    once: list[float] = []
-    for _ in range(args.rounds):
-        spent["none"].append(cpu(decode, model, clean.cache(), token, args.tokens))
+    def figure(ratios: np.ndarray) -> str:
+        found = stats.bootstrap(ratios, statistic=np.median)
+        return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
-        mended = clean.cache()
-        once.append(cpu(repair.repair_cache, mended))
-        spent["G at rest"].append(cpu(decode, model, mended, token, args.tokens))
-
-        guard = Guard(model, every=16)
-        watched = clean.cache()
-        guard.watch(watched, ids)
-        with guard:
-            spent["guard"].append(cpu(decode, model, watched, token, args.tokens))
-
-        before, block = 512, ids[:, 512 : 512 + BLOCK]
-        prefix = DynamicCache()
-        for layer, (K, V) in enumerate(clean):
-            prefix.update(K[:, :, :before], V[:, :, :before], layer)
-        spent["forward"].append(cpu(model, input_ids=block, past_key_values=prefix))
-        guard = Guard(model)
-        sound = clean.cache()
-        guard.watch(sound, ids)
-        spent["verify"].append(cpu(guard.verify, sound))
-        broken = clean.replace({i: (K.clone(), V.clone()) for i, (K, V) in enumerate(clean)})
-        for K, V in broken:
-            K[:, :, before : before + BLOCK] = 0.0
-            V[:, :, before : before + BLOCK] = 0.0
-        cache = broken.cache()
-        spent["heal"].append(cpu(guard.heal, cache))
-
-    def ratio(a: str, b: str) -> float:
-        return statistics.median(x / y for x, y in zip(spent[a], spent[b], strict=True))
-
-    token_cost = statistics.median(spent["none"]) / args.tokens
-    allowed = [f + v for f, v in zip(spent["forward"], spent["verify"], strict=True)]
-    healing = statistics.median(h / a for h, a in zip(spent["heal"], allowed, strict=True))
-    print(f"decode with G at rest: {1 / ratio('G at rest', 'none'):.3f} of none")
-    print(f"  (repairing a clean cache once: {statistics.median(once) / token_cost:.1f} tokens' worth)")
-    print(f"decode with a guard verifying every 16 tokens: {1 / ratio('guard', 'none'):.3f} of none")
-    print(f"  (one verification: {statistics.median(spent['verify']) / token_cost:.2f} tokens' worth)")
-    print(f"healing 32 tokens in every layer: {healing:.2f} × (their forward + one verification)")
+    healing = spent["heal"] / (spent["forward"] + spent["verify"])
+    print(f"decode with G at rest: {figure(spent['none'] / spent['G at rest'])} of none")
+    print(f"  (repairing a clean cache once: {figure(spent['repair'] / token)} tokens' worth)")
+    print(f"decode with a guard verifying every 16 tokens: {figure(spent['none'] / spent['guard'])} of none")
+    print(f"  (one verification: {figure(spent['verify'] / token)} tokens' worth)")
+    print(f"healing 32 tokens in every layer: {figure(healing)} × (their forward + one verification)")
 
 
 if __name__ == "__main__":
