@@ -7,12 +7,13 @@ Windows of Wikitext-2 test: a 192-token prefix is prefilled clean and damaged wh
 middle layers. The share recovered is `(L_damaged - L_repaired) / (L_damaged - L_clean)` of the mean negative
 log-likelihood, with a 95 % bootstrap interval over windows; where the interval of the damage itself reaches
 0 there is nothing to take a share of, and the row says so. Results grow by ten windows at a time in every
-cell: a run that was stopped continues.
+cell: a run that was stopped continues, if operator, model and text are those it began with.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,9 +115,20 @@ def prepare(model: Any, ids: torch.Tensor) -> Chunk:
     return Chunk(ids, clean, loss(model, clean.cache(), ids).tolist())
 
 
-def empty(cell: str, scope: str) -> dict[str, Any]:
+def origin(args: argparse.Namespace) -> dict[str, Any]:
+    """What results are of: windows measured with something else are not added to them."""
+
+    def digest(path: Path) -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+    operator = digest(args.operator / "operator.safetensors")
+    return {"model": args.model, "operator": operator, "text": digest(args.text), "period": args.period}
+
+
+def empty(cell: str, scope: str, of: dict[str, Any]) -> dict[str, Any]:
     losses: dict[str, list[float]] = {"clean": [], "none": [], "G": [], "guard": []}
-    return {"cell": cell, "scope": scope, "losses": losses, "named": dict.fromkeys(NAMED, 0)}
+    return {"cell": cell, "scope": scope, "of": of, "losses": losses, "named": dict.fromkeys(NAMED, 0)}
 
 
 def add(
@@ -201,9 +213,12 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="a page to put the table into")
     args = parser.parse_args()
     done: dict[str, Any] = json.loads(args.out.read_text()) if args.out.is_file() else {}
+    of = origin(args)
     for cell in args.cells:
-        done.setdefault(f"{args.scope}: {cell}", empty(cell, args.scope))
+        done.setdefault(f"{args.scope}: {cell}", empty(cell, args.scope, of))
     wanted = [done[f"{args.scope}: {cell}"] for cell in args.cells]
+    if any(result.get("of") != of for result in wanted):
+        raise SystemExit(f"{args.out} holds results of another operator, model or text: give another --out")
     wished = {"G": args.windows, "guard": min(args.windows, args.guard_windows)}
     if any(len(result["losses"][name]) < count for result in wanted for name, count in wished.items()):
         model, tokenizer = load_model(args.model)
