@@ -32,12 +32,19 @@ def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Sta
     )
 
 
-def test_with_one_kind_the_posterior_mean_is_the_widened_wiener_filter() -> None:
-    """Variance 1, taken as 4; noise of variance 4: half of what is seen."""
+@pytest.mark.parametrize(
+    ("level", "kept"),
+    [
+        (0.5, 4 / 4.25),  # variance 1 is taken as 4
+        (0.5**0.5, 2 / 2.5),  # as 2: the more noise, the less is left of a token to take off
+        (2.0, 1 / 5),  # as it is
+    ],
+)
+def test_with_one_kind_the_posterior_mean_is_a_widened_wiener_filter(level: float, kept: float) -> None:
     field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
     x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
-    mended = field.denoiser(0, torch.full((1, 2), 2.0))(x)
-    assert torch.allclose(mended, x / 2, atol=1e-3)
+    mended = field.denoiser(0, torch.full((1, 2), level))(x)
+    assert torch.allclose(mended, kept * x, atol=1e-3)
 
 
 def test_each_token_is_drawn_to_its_own_kind() -> None:
@@ -46,7 +53,7 @@ def test_each_token_is_drawn_to_its_own_kind() -> None:
     field = Field(statistics(centres, torch.tensor([0.5, 0.5]), 0.1))
     x = centres + torch.tensor([[1.0, -1.0, 0.5, 0.0], [0.7, 0.0, 0.0, -1.4]])
     mended = field.denoiser(0, torch.ones(1, 2))(x)
-    expected = centres + (x - centres) * 0.4 / (0.4 + 1)  # variance 0.1, taken as 0.4
+    expected = centres + (x - centres) * 0.1 / (0.1 + 1)
     assert torch.allclose(mended, expected, atol=1e-3)
 
 
@@ -71,6 +78,20 @@ def test_separate_clusters_are_found_and_ties_need_no_chance() -> None:
     for kind in range(4):
         assert len(set(which[found == kind].tolist())) <= 1  # no kind holds tokens of both clusters
     assert torch.equal(centres, kinds.find(marks))
+
+
+def test_a_rare_token_gets_a_kind_of_its_own() -> None:
+    """Two tokens in five hundred, and seven kinds: centres drawn evenly would miss them nearly always."""
+    generator = torch.Generator().manual_seed(1)
+    marks = torch.randn(500, 8, generator=generator)
+    marks[[100, 300]] = 20.0
+    found = kinds.nearest(marks, kinds.find(marks))
+    assert (found == found[100]).nonzero().flatten().tolist() == [100, 300]
+
+
+def test_a_text_of_one_token_over_and_over_is_one_kind() -> None:
+    marks = torch.full((256, 3), 1.5)
+    assert kinds.nearest(marks, kinds.find(marks)).tolist() == [0] * 256
 
 
 def test_a_head_that_is_loud_on_clean_text_needs_a_louder_element() -> None:

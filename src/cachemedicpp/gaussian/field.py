@@ -19,6 +19,7 @@ from cachemedicpp.gaussian.statistics import Statistics
 RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
+_DROWNED = 1.0  # noise level from which little is left of a token to take off: the variance as it was seen
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
 
 
@@ -130,7 +131,8 @@ class Field:
     def _solve(self, layer: int, levels: Tensor) -> Denoiser:
         noise = levels.flatten().square().repeat_interleave(self.stats.head_dim) + _FLOOR
         kinds, within = self._about_kinds(layer)
-        factor = torch.linalg.cholesky(within + torch.diag(noise))
+        wider = ((_DROWNED / levels.max()) ** 2).clamp(1.0, _WIDER)
+        factor = torch.linalg.cholesky(wider * within + torch.diag(noise))
         white = torch.linalg.solve_triangular(factor, kinds.T, upper=False)  # [W F, K]
         offset = self.stats.share.clamp(min=1e-9).log() - white.square().sum(0) / 2
         F = len(noise) // len(levels)
@@ -139,10 +141,10 @@ class Field:
         return Denoiser(factor, white, offset, noise[own], own)
 
     def _about_kinds(self, layer: int) -> tuple[Tensor, Tensor]:
-        """The kinds' means in a layer's window, `[K, W F]`, and the covariance about them, widened."""
+        """The kinds' means in a layer's window, `[K, W F]`, and the covariance about them."""
         if self._last is None or self._last[0] != layer:  # denoising goes layer by layer: one is kept
             window = self.stats.window(layer)
             kinds = self.stats.kinds[:, window[0] : window[-1] + 1].flatten(1)
             between = (kinds.T * self.stats.share) @ kinds
-            self._last = layer, kinds, _WIDER * (self.stats.window_covariance(layer) - between)
+            self._last = layer, kinds, self.stats.window_covariance(layer) - between
         return self._last[1:]

@@ -17,7 +17,7 @@ from cachemedicpp.gaussian.field import Field
 from cachemedicpp.gaussian.tokens import Tokens
 
 GATE = 1.5  # times the largest disturbance seen in any clean block: below it a head is left as it is
-WORTH = 0.08  # noise below this share of a head's RMS costs less than taking it off would
+WORTH = 0.1  # noise below this share of a head's RMS costs less than taking it off would
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence

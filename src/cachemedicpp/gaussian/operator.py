@@ -28,7 +28,7 @@ from homeostat.errors import UserError
 from homeostat.records import Record
 
 _TOKENS = 4096  # worked on at a time
-_SINK_OUTLIER = 16.0  # sink templates are tight: this is about a sixth of a sink's RMS
+_SINK_OUTLIER = 8.0  # sink templates are tight: this is about a twelfth of a sink's RMS
 _GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
 _HELPLESS = 0.5  # share of misfitting heads in a block beyond which it is left alone
 
