@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from cachemedicpp.state import KV, KVState, first_positions, positions, write
+from cachemedicpp.state import KV, KVState, positions, write
 from homeostat.errors import UserError
 
 
@@ -109,8 +109,15 @@ def layout(
     length: int, batch: int, attention_mask: Tensor | None, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Which of the stored positions are real, and their numbers: two tensors `[B, T]`."""
-    starts = torch.tensor(first_positions(length, attention_mask, batch), device=device)
-    real = torch.arange(length, device=device) >= starts.unsqueeze(1)
+    if attention_mask is None:
+        numbers = positions(length, None, batch, device)
+        return torch.ones_like(numbers, dtype=torch.bool), numbers
+    if attention_mask.dim() != 2 or len(attention_mask) != batch or attention_mask.shape[1] < length:
+        raise UserError(
+            f"attention_mask has shape {list(attention_mask.shape)}; the cache holds {batch} × {length} "
+            "positions"
+        )
+    real = attention_mask[:, :length].to(device, torch.bool)
     return real, positions(length, attention_mask, batch, device)
 
 

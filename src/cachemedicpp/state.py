@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from homeostat.errors import UserError
 
@@ -125,6 +125,32 @@ class KVState:
 
     def __iter__(self) -> Iterator[KV]:
         return (self[layer] for layer in range(len(self)))
+
+
+def readable(cache: Any) -> KVState:
+    """What `cache` stores, if it stores whole sequences; a repair must know which position each row is."""
+    layers = getattr(cache, "layers", None)
+    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
+        raise UserError("this cache is empty: run the model on it first")
+    for index, layer in enumerate(layers):
+        whole = type(layer) is DynamicLayer
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            whole = layer.keys is not None and int(layer.get_seq_length()) == layer.keys.shape[-2]
+        if not whole:
+            raise UserError(
+                f"cache layer {index} is a {type(layer).__name__} that does not keep every position as it "
+                "was written: use a model without sliding windows (or prompts inside them) and use_cache=True"
+            )
+    state = KVState(cache)
+    if any(x.dim() != 4 or 0 in x.shape for kv in state for x in kv):
+        raise UserError(f"this cache stores nothing: keys of shape {list(state[0].K.shape)}")
+    for index, (K, V) in enumerate(state):
+        if K.shape[:2] != V.shape[:2] or K.shape[-1] != V.shape[-1]:
+            raise UserError(
+                f"layer {index} stores keys of shape {list(K.shape)} and values of shape {list(V.shape)}: "
+                "they must have the same heads and head size"
+            )
+    return state
 
 
 def stack(states: Sequence[KVState]) -> KVState:

@@ -274,3 +274,53 @@ def test_named_heads_need_more_than_one_misfitting_block() -> None:
     blocks[0, 1, 0, 0] = 0.0
     blocks[0, 1:3, 0, 1] = 0.0
     assert fit.misfits(blocks).sum((0, 1, 2)).tolist() == [0, 2]
+
+
+def test_padding_names_no_heads_and_leaves_nothing_non_finite(
+    calibrated: tuple[Any, GaussianRepair],
+) -> None:
+    """A short row has blocks with no tokens in them, which fit nothing and say nothing."""
+    model, repair = calibrated
+    ids = text(2, seed=8)
+    mask = torch.ones_like(ids)
+    mask[1, :76] = 0
+    clean = stored(model, ids, mask)
+    cache = clean.cache()
+    report = repair.repair_cache(cache, mask)
+    assert report["misfits"] == [] and report["left_alone"] == []
+
+    def spoil(x: torch.Tensor, _: str) -> torch.Tensor:
+        x[1, :, 3, 5] = torch.nan
+        return x
+
+    cache = damaged(clean, spoil)
+    repair.repair_cache(cache, mask)
+    assert all(bool(x.isfinite().all()) for kv in KVState(cache) for x in kv)
+
+
+def test_positions_with_nothing_left_are_counted(calibrated: tuple[Any, GaussianRepair]) -> None:
+    model, repair = calibrated
+
+    def page(x: torch.Tensor, _: str) -> torch.Tensor:
+        x[:, :, 32:48] = 0.0
+        return x
+
+    clean = stored(model, text(2, seed=9))
+    assert repair.repair_cache(clean.cache())["gone"] == 0
+    assert repair.repair_cache(damaged(clean, page))["gone"] == 2 * 16
+
+
+@pytest.mark.parametrize("shape", [(96,), (1, 96), (2, 50)])
+def test_a_mask_must_fit_the_cache(calibrated: tuple[Any, GaussianRepair], shape: tuple[int, ...]) -> None:
+    model, repair = calibrated
+    with pytest.raises(UserError, match="attention_mask has shape"):
+        repair.repair_cache(stored(model, text(2)).cache(), torch.ones(shape))
+
+
+def test_a_damaged_operator_is_refused(tmp_path: Path, tiny_llama: Any) -> None:
+    stats = _shared(tiny_llama).stats
+    tensors = stats.tensors()
+    tensors["covariance"] = tensors["covariance"].clone()
+    tensors["covariance"][0, 0, 0, 0] = torch.nan
+    with pytest.raises(UserError, match="damaged: covariance not finite"):
+        type(stats).from_tensors(tensors)

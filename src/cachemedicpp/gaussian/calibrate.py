@@ -193,6 +193,9 @@ def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:
             f"calibration needs at least {2 * _HELD_OUT} windows of {2 * _SHORT} tokens, not "
             f"{list(windows.shape)}: give a longer text"
         )
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if longest is not None and windows.shape[1] > longest:
+        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {longest} (--length)")
     need = 4 * 2 * geometry.kv_heads * geometry.head_dim
     if windows.numel() < need:
         raise UserError(

@@ -19,13 +19,14 @@ _LEAST = 1e-3  # the weakest direction that counts, relative to a head's mean en
 
 
 def misfits(fit: Tensor) -> Tensor:
-    """Head blocks of named heads that misfit, for `fit` `[rows, blocks, L, G]`."""
+    """Head blocks of named heads that misfit, for `fit` `[rows, blocks, L, G]`, NaN for an empty block."""
     low = fit < MISFIT
-    return low & (low.sum(1, keepdim=True) >= min(NAMED, fit.shape[1]))
+    filled = (~fit.isnan()).sum(1, keepdim=True)  # [rows, 1, L, G]
+    return low & (low.sum(1, keepdim=True) >= filled.clamp(max=NAMED))
 
 
 def fits(tokens: Tokens, stats: Statistics) -> Tensor:
-    """How well each head block fits its calibration, `[blocks, L, G]`."""
+    """How well each head block fits its calibration, `[blocks, L, G]`; NaN for an empty block."""
     L, G, _ = stats.mean.shape
     moments = stats.head_covariance() + stats.mean.unsqueeze(-1) * stats.mean.unsqueeze(-2)
     energy, directions = torch.linalg.eigh(moments)
@@ -38,4 +39,5 @@ def fits(tokens: Tokens, stats: Statistics) -> Tensor:
         x = tokens.x[:, layer] + stats.mean[layer]  # [N, G, d]
         along = torch.einsum("ngi,gij,ngj->ng", x, shape[layer], x) / x.square().sum(-1).clamp(min=1e-12)
         out[:, layer] = tokens.block_mean(along / expected[layer])
+    out[torch.bincount(tokens.block, minlength=tokens.blocks) == 0] = torch.nan
     return out

@@ -23,7 +23,7 @@ from cachemedicpp.gaussian.report import Report
 from cachemedicpp.gaussian.statistics import Statistics
 from cachemedicpp.gaussian.tokens import blocks_of, gather, table
 from cachemedicpp.repair import Repair, Stored, layout
-from cachemedicpp.state import KV, KVState, write
+from cachemedicpp.state import KV, KVState, readable, write
 from homeostat.errors import UserError
 from homeostat.records import Record
 
@@ -65,7 +65,7 @@ class GaussianRepair(Repair):
 
         Blind: `suspect` is not looked at.
         """
-        state = KVState(cache)
+        state = readable(cache)
         self._check_shape(state)
         real, positions = layout(state.length, state.batch, attention_mask, torch.device("cpu"))
         report = Report(self.stats.groups // 2)
@@ -105,7 +105,7 @@ class GaussianRepair(Repair):
         number, count = blocks_of(known, positions)
         gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
         lost = exact.lost_elements(stored, stats.scale, gridded[number]) & real[..., None, None, None]
-        usable = stored.masked_fill(lost & (stored != 0), 0.0)
+        usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
         sink = sinks.is_sink(usable, stats) & known & ~gone
         ordinary = known & ~sink
@@ -128,11 +128,12 @@ class GaussianRepair(Repair):
         changed[where] = touched
         if bool(sink.any()):
             self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, gridded)
-        changed |= ~stored.isfinite() & real[..., None, None, None]
+        changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
         report.outliers += int((found.lost & touched).sum()) - int((lost[where] & touched).sum())
         report.sinks += int(sink.sum())
+        report.gone += int((gone & known).sum())
         report.beyond += int((real & ~known).sum())
         report.add_noise(levels.level.view(rows, -1, *levels.level.shape[1:]), start)
         report.add_misfits(
@@ -175,9 +176,10 @@ class GaussianRepair(Repair):
         changed[where] = found.lost | noisy
 
     def _check_shape(self, state: KVState) -> None:
-        here = (len(state), state[0].K.shape[1], state[0].K.shape[-1])
+        shapes = {(x.shape[1], x.shape[-1]) for kv in state for x in kv}
+        here = (len(state), *max(shapes))
         ours = (self.stats.layers, self.stats.groups // 2, self.stats.head_dim)
-        if here != ours:
+        if here != ours or len(shapes) > 1:
             raise UserError(
                 f"operator G was calibrated for {ours[0]} layers × {ours[1]} KV heads × {ours[2]}; this "
                 f"cache has {here[0]} × {here[1]} × {here[2]}: calibrate one for this model"

@@ -16,6 +16,7 @@ class Report:
     lost: int = 0  # zeros, non-finite and absurd elements, imputed
     outliers: int = 0  # found by their residuals, imputed
     sinks: int = 0
+    gone: int = 0  # positions with too little left to impute them from: as they were, non-finite elements 0
     beyond: int = 0  # positions that calibration never saw, left alone
     noisy: list[dict[str, Any]] = field(default_factory=list)
     misfits: list[dict[str, Any]] = field(default_factory=list)
@@ -53,6 +54,7 @@ class Report:
             "relative_change": self.relative_change,
             "imputed": {"lost": self.lost, "outliers": self.outliers},
             "sinks": self.sinks,
+            "gone": self.gone,
             "beyond_calibration": self.beyond,
             "noisy": self.noisy,
             "misfits": self.misfits,

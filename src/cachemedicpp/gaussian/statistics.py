@@ -104,5 +104,7 @@ class Statistics:
                 f"this operator G lacks {', '.join(sorted(missing))}: an earlier version made it; calibrate "
                 "again with `homeostat cache calibrate`"
             )
+        if broken := [name for name, x in tensors.items() if not bool(x.isfinite().all())]:
+            raise UserError(f"this operator G is damaged: {', '.join(broken)} not finite; calibrate again")
         sink = {name.removeprefix("sink."): x for name, x in tensors.items() if name.startswith("sink.")}
         return cls(**own, sink=SinkClass(**sink) if sink else None)
