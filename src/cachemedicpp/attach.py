@@ -7,7 +7,8 @@ the scores, KV heads not repeated. Leaving the block puts the old one back.
 *Stored positions* are those the cache held when the first call after the prefill was made. Damage and repair
 concern these only: the prefill itself reads nothing from a store, and tokens of later calls are fresh. So a
 block is the same as damaging (and, for a query-independent repair, repairing) the cache once, at rest, after
-the prefill. The stored cache itself is not written to.
+the prefill. The stored cache itself is not written to, unless a guard is there to see it: then the damage is
+done to what is stored, once, and the guard heals it before it is read.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
+from cachemedicpp.guard.heal import recomputing
 from cachemedicpp.repair import QueryRepair, Repair, Stored, layout
-from cachemedicpp.state import KV, KVState, fork
+from cachemedicpp.state import KV, KVState, fork, write
 from homeostat.errors import UserError
 
 Observer = Callable[[int, Tensor, KV], None]
@@ -44,9 +46,14 @@ class Guard(Protocol):
         """The cache is about to be read."""
 
     def after_forward(
-        self, model: Any, cache: Cache, input_ids: Tensor | None, attention_mask: Tensor | None
+        self,
+        model: Any,
+        cache: Cache,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None = None,
     ) -> None:
-        """The cache has grown by the tokens of this call."""
+        """The cache has grown by the tokens of this call; positions are there if the call gave them."""
 
 
 @contextmanager
@@ -84,6 +91,8 @@ def medic(
     try:
         model.set_attn_implementation(f"medic_{before}")
         yield session
+        if (finish := getattr(guard, "finish", None)) is not None:
+            finish()
     finally:
         model.set_attn_implementation(before)
         del _ACTIVE[id(config)]
@@ -157,7 +166,7 @@ class Session:
         return [] if self.plan is None else [event.as_record() for event in self.plan.events]
 
     def before_forward(self, module: Any, args: Any, kwargs: Any) -> None:
-        if self._paused:
+        if self._paused or recomputing():
             return
         call = self._signature.bind_partial(*args, **kwargs).arguments
         cache, mask = call.get("past_key_values"), call.get("attention_mask")
@@ -180,6 +189,9 @@ class Session:
         if self._stored == 0 or length < self._stored:
             self._stored, self._mask = length, mask
             self._damaged, self._layout, self.plan, self._mended = {}, None, None, None
+            if self._corruption is not None and self._guard is not None:
+                state = KVState(cache)
+                write(cache, {i: self._corrupted(i, state[i]) for i in self._corruption.family.protected})
         self._cache = weakref.ref(cache)
 
     def after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -187,9 +199,10 @@ class Session:
         cache = getattr(output, "past_key_values", None)
         mask = call.get("attention_mask")
         mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
-        if self._guard is not None and cache is not None and not self._paused:
+        places = call.get("position_ids")
+        if self._guard is not None and cache is not None and not self._paused and not recomputing():
             with self.pause():
-                self._guard.after_forward(self._model, cache, call.get("input_ids"), mask)
+                self._guard.after_forward(self._model, cache, call.get("input_ids"), mask, places)
 
     def attend(
         self,
@@ -204,7 +217,7 @@ class Session:
         """Attention of one layer: query `[B, H, Q, d]`, key and value `[B, H_kv, T, d]`, new tokens last."""
         attention = self._attention(base, module)
         layer, stored = module.layer_idx, self._stored
-        if stored == 0 or layer not in self._layers or self._paused:
+        if stored == 0 or layer not in self._layers or self._paused or recomputing():
             return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
         past = key.shape[-2] - query.shape[-2]
         if past < stored:
@@ -230,9 +243,16 @@ class Session:
         return attention(module, query, K, V, mask, **kwargs)  # type: ignore[no-any-return]
 
     def _read(self, layer: int, clean: KV) -> KV:
-        """What the store holds for a layer: damaged once, then remembered."""
+        """What attention finds stored for a layer."""
         if self._corruption is None or layer not in self._corruption.family.protected:
             return clean
+        if self._guard is not None:
+            return clean  # the store itself was damaged, and healed
+        return self._corrupted(layer, clean)
+
+    def _corrupted(self, layer: int, clean: KV) -> KV:
+        """A layer damaged once, then remembered."""
+        assert self._corruption is not None  # noqa: S101
         if layer not in self._damaged:
             if self.plan is None:
                 keys = self._given_keys or self._seen_keys

@@ -110,7 +110,7 @@ def load_sentences(config: DataConfig) -> Sentences:
 
 def read_paragraphs(path: Path) -> list[str]:
     """Paragraphs of a text file: a blank line ends one, and in Wikitext's own form so does every line."""
-    text = _read_text(path)
+    text = read_text(path)
     paragraphs = [line.strip() for line in text.splitlines() if line.strip()]
     if not paragraphs:
         raise UserError(f"{path} has no text in it: give a file of plain paragraphs")
@@ -119,7 +119,7 @@ def read_paragraphs(path: Path) -> list[str]:
 
 def read_sentences(path: Path) -> list[Sentence]:
     """Labelled sentences from `.jsonl` (`text`, `label`) or tab-separated `label<TAB>text`, header or not."""
-    lines = [(n, line) for n, line in enumerate(_read_text(path).splitlines(), start=1) if line.strip()]
+    lines = [(n, line) for n, line in enumerate(read_text(path).splitlines(), start=1) if line.strip()]
     if path.suffix == ".jsonl":
         found = [_json_sentence(path, n, line) for n, line in lines]
     else:
@@ -249,7 +249,8 @@ def _hub_offline(offline: bool) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A UTF-8 text file, or one line that says why not."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

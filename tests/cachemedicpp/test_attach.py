@@ -300,7 +300,12 @@ def test_a_guard_sees_every_read_and_every_write_of_the_cache(tiny_llama: Any) -
             calls.append(("before", cache.get_seq_length()))
 
         def after_forward(
-            self, model: Any, cache: Any, input_ids: Tensor | None, attention_mask: Tensor | None
+            self,
+            model: Any,
+            cache: Any,
+            input_ids: Tensor | None,
+            attention_mask: Tensor | None,
+            position_ids: Tensor | None = None,
         ) -> None:
             assert input_ids is not None
             calls.append(("after", cache.get_seq_length()))

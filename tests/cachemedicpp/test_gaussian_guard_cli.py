@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner
@@ -82,3 +84,36 @@ def test_check_saves_verifies_and_heals(folder: Path, tmp_path: Path) -> None:
     assert found.exit_code == 1 and "1 damaged blocks" in found.output
     assert run(app, ["check", str(saved), "--heal", "--model", str(folder)]).exit_code == 0
     assert run(app, ["check", str(saved)]).exit_code == 0
+
+
+def test_check_refuses_a_cache_that_is_not_the_fingerprinted_one(folder: Path, tmp_path: Path) -> None:
+    """Layers missing, positions missing: neither sound nor damaged, and never a traceback."""
+    prompt, saved = tmp_path / "prompt.txt", tmp_path / "cache"
+    prompt.write_text(" ".join(WORDS * 5))
+    run = CliRunner().invoke
+    assert run(app, ["check", str(saved), "--text", str(prompt), "--model", str(folder)]).exit_code == 0
+    whole = load_file(saved / "cache.safetensors")
+    for wrong in (
+        {name: x for name, x in whole.items() if name.endswith(".0")},
+        {name: x[:, :, :40].contiguous() for name, x in whole.items()},
+        {name: x[:, :, :40].contiguous() if name == "K.1" else x for name, x in whole.items()},
+        {name: torch.cat((x, x), 2) for name, x in whole.items()},
+        {},
+    ):
+        save_file(wrong, saved / "cache.safetensors")
+        done = run(app, ["check", str(saved)])
+        assert isinstance(done.exception, UserError), done.output
+
+
+def test_unreadable_text_and_windows_beyond_the_model_are_told_in_a_line(
+    folder: Path, story: Path, tmp_path: Path
+) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("café".encode("latin-1"))
+    run = CliRunner().invoke
+    for command in (
+        ["check", str(tmp_path / "c"), "--text", str(latin), "--model", str(folder)],
+        ["calibrate", str(folder), "--text", str(story), "--length", "4000", "--out", str(tmp_path / "op")],
+    ):
+        assert isinstance(run(app, command).exception, UserError)
+    assert not (tmp_path / "c").exists() and not (tmp_path / "op").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 import typer
 
+from cachemedicpp.data import read_text
 from cachemedicpp.guard.disk import load_cache, save_cache
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.ledger import Damage
@@ -51,8 +52,9 @@ def check_command(folder: Path, text: Path | None, model_name: str | None, heal:
 def _make(folder: Path, text: Path, model_name: str) -> int:
     if not text.is_file():
         raise UserError(f"--text {text}: no such file")
+    content = read_text(text)
     model, tokenizer = load_model(model_name)
-    ids = tokenizer(text.read_text(encoding="utf-8"), return_tensors="pt").input_ids.to(model.device)
+    ids = tokenizer(content, return_tensors="pt").input_ids.to(model.device)
     if not ids.numel():
         raise UserError(f"--text {text}: it is empty")
     longest = getattr(model.config, "max_position_embeddings", None)

@@ -16,7 +16,7 @@ from transformers import Cache, DynamicCache
 
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.ledger import Ledger
-from cachemedicpp.state import KVState
+from cachemedicpp.state import KVState, readable
 from homeostat import atomic
 from homeostat.errors import UserError
 from homeostat.models import model_identity
@@ -65,6 +65,10 @@ def load_cache(
         raise UserError(
             f"{folder / FINGERPRINTS} was damaged: the cache can neither be verified nor healed; prefill anew"
         )
+    try:
+        ledger.check(readable(cache), grown=False)
+    except UserError as error:
+        raise UserError(f"{folder / CACHE} does not fit {FINGERPRINTS}: {error}") from None
     return cache, ledger, about
 
 

@@ -51,7 +51,7 @@ def weights(x: Tensor, block: int) -> Weights:
 
 def digest(x: Tensor, weight: Weights) -> Tensor:
     """The share of each position of `x` `[B, H, T, d]` in its block's fingerprint: `[B, T]`."""
-    v = x.detach().view(torch.int64)
+    v = x.detach().contiguous().view(torch.int64)
     if v.device.type != "cpu":
         return (v * weight.a + (v >> 32) * weight.b).sum((1, 3))
     words, sum_over = v.numpy(), "bhtw,htw->bt"  # the same sum without temporaries: half the time

@@ -12,6 +12,7 @@ with Guard(model, every=16) as guard:    # by itself around generate(): every 16
 from __future__ import annotations
 
 import inspect
+import weakref
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -20,11 +21,11 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from cachemedicpp.guard.heal import recompute
+from cachemedicpp.guard.heal import recompute, recomputing, remake
 from cachemedicpp.guard.ledger import BLOCK, Damage, Ledger
 from cachemedicpp.guard.reshape import Reshaped, follow
 from cachemedicpp.repair import Repair
-from cachemedicpp.state import KVState, positions, write
+from cachemedicpp.state import KVState, positions, readable, write
 from homeostat.errors import UserError
 
 
@@ -38,10 +39,10 @@ class Guard:
         self.ledger: Ledger | None = None
         self.healed: list[Damage] = []
         self.verified = 0
-        self._waiting: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []  # ids, mask, positions
         self._followed: Reshaped | None = None
         self._hooks: list[Any] = []
-        self._busy = False
+        self._left: weakref.ref[Cache] | None = None  # never seen, and left to the repair
         self._signature = inspect.signature(model.base_model.forward)
 
     def watch(
@@ -55,45 +56,62 @@ class Guard:
 
         `attention_mask` covers the same tokens. Positions are counted as `generate()` does, unless given.
         """
-        state = KVState(cache)
+        state = readable(cache)
+        if input_ids.dim() != 2 or input_ids.shape[0] != state.batch:
+            raise UserError(
+                f"input_ids has shape {list(input_ids.shape)}; the cache holds {state.batch} sequences"
+            )
+        for name, given in (("attention_mask", attention_mask), ("position_ids", position_ids)):
+            rows = (1, state.batch) if name == "position_ids" else (state.batch,)
+            if given is not None and (given.shape[0] not in rows or given.shape[1:] != input_ids.shape[1:]):
+                raise UserError(
+                    f"{name} has shape {list(given.shape)}, input_ids {list(input_ids.shape)}: give one "
+                    "number for each token"
+                )
         if self.ledger is None or self._followed is None or self._followed.cache is not cache:
             self.forget()
             self.ledger = Ledger.empty(state, self.block)
             self._followed = follow(cache, self._before_crop, self._reshaped)
-        ledger = self.ledger
-        ids = (
-            input_ids[:, -(state.length - ledger.length) :]
-            if state.length > ledger.length
-            else input_ids[:, :0]
-        )
-        if ledger.length + ids.shape[1] != state.length or ids.shape[0] != state.batch:
+        count = state.length - self.ledger.length
+        if count == 0:
+            return
+        if not 0 < count <= input_ids.shape[1]:
             raise UserError(
-                f"the cache holds {state.batch} × {state.length} positions, {ledger.length} of them known; "
-                f"input_ids has shape {list(input_ids.shape)}: give the tokens of every stored position"
+                f"the cache holds {state.batch} × {state.length} positions, {self.ledger.length} of them "
+                f"known; input_ids has shape {list(input_ids.shape)}: give the tokens of every stored one"
             )
-        new = slice(ledger.length, state.length)
-        mask = torch.ones(ids.shape) if attention_mask is None else attention_mask[:, -ids.shape[1] :]
+        self.ledger = self.ledger.extend(state, *self._tokens(input_ids, attention_mask, position_ids, count))
+
+    def _tokens(
+        self, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None, count: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, mask and positions of the last `count` tokens; positions as `generate()` counts them."""
+        ledger = self.ledger
+        assert ledger is not None  # noqa: S101
+        ids = input_ids[:, -count:]
+        mask = torch.ones(ids.shape) if attention_mask is None else attention_mask[:, -count:]
         if position_ids is None:
             whole = torch.cat((ledger.mask, mask.cpu().bool()), 1)
             known = None if bool(whole.all()) else whole
-            position_ids = positions(state.length, known, state.batch, torch.device("cpu"))[:, new]
-        position_ids = position_ids[:, -ids.shape[1] :].expand(ids.shape)
-        self.ledger = ledger.extend(state, ids, mask, position_ids)
+            position_ids = positions(whole.shape[1], known, len(whole), torch.device("cpu"))
+        return ids, mask, position_ids[:, -count:].expand(ids.shape)
 
     def verify(self, cache: Cache) -> list[Damage]:
         """The blocks of `cache` that are not as they were written; empty if all is well."""
-        return self._known(cache).compare(KVState(cache))
+        ledger, state = self._known(cache)
+        return ledger.compare(state)
 
     def heal(self, cache: Cache, attention_mask: Tensor | None = None) -> list[Damage]:
         """Recompute the damaged blocks in place and return what they were.
 
         Undamaged blocks keep their bits. Recomputed ones equal the lost ones to rounding, which a fingerprint
-        cannot compare: each must have the sum of squares that was written, and gets a new fingerprint.
+        cannot compare: each must have the sketch of what was written, and gets a new fingerprint. `cache` is
+        the one that was watched, or a copy of it: whatever else it holds is taken for damage.
         """
         if self.ledger is None and self.repair is not None:
             self.repair.repair_cache(cache, attention_mask)
             return []
-        ledger, state = self._known(cache), KVState(cache)
+        ledger, state = self._known(cache)
         damages = ledger.compare(state)
         if damages:
             write(cache, recompute(self.model, state, ledger, damages))
@@ -111,11 +129,23 @@ class Guard:
 
     def forget(self) -> None:
         """Drop the fingerprints and stop following the cache."""
+        self._release()
+        self.ledger, self._waiting, self._left = None, [], None
+
+    def finish(self) -> None:
+        """Verify a last time and let the cache go: what happens to it from now on is not noticed."""
+        if self._followed is not None:
+            self._settle(self._followed.cache)
+        self._release()
+
+    def _release(self) -> None:
         if self._followed is not None:
             self._followed.release()
-        self.ledger, self._followed, self._waiting = None, None, []
+        self._followed = None
 
     def __enter__(self) -> Self:
+        if self._hooks:
+            raise UserError("this guard is on duty already: leave its block first, or make another Guard")
         inner = self.model.base_model
         self._hooks = [
             inner.register_forward_pre_hook(self._before, with_kwargs=True),
@@ -129,24 +159,28 @@ class Guard:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        if self._followed is not None and kind is None:
-            self._catch_up(self._followed.cache)
-            self.heal(self._followed.cache)
-        if self._followed is not None:
-            self._followed.release()
+        if kind is None:
+            self.finish()
+        self._release()
 
     def before_forward(self, model: Any, cache: Cache, attention_mask: Tensor | None) -> None:
         """A cache is about to be read: verify and heal it, every `every` tokens."""
         if self._followed is None or self._followed.cache is not cache:
-            raise UserError(
-                "this cache was filled before the guard watched it: call guard.watch(cache, input_ids) "
-                "first, or run the prefill inside the block"
-            )
-        if sum(ids.shape[1] for ids, *_ in self._waiting) >= self.every:
-            self._catch_up(cache)
-        if not self._waiting:
-            self.heal(cache)
+            self._leave_to_repair(cache, attention_mask)
+        elif not self._waiting or sum(ids.shape[1] for ids, *_ in self._waiting) >= self.every:
+            self._settle(cache)
             self.verified += 1
+
+    def _leave_to_repair(self, cache: Cache, attention_mask: Tensor | None) -> None:
+        """A cache that this guard never saw: the repair's, once, if there is one."""
+        if self.repair is None:
+            raise UserError(
+                "this cache was filled before the guard watched it (or changed hands since): call "
+                "guard.watch(cache, input_ids) first, or run the prefill inside the block"
+            )
+        if self._left is None or self._left() is not cache:
+            self.repair.repair_cache(cache, attention_mask)
+            self._left = weakref.ref(cache)
 
     def after_forward(
         self,
@@ -159,31 +193,51 @@ class Guard:
         """A cache has grown by the tokens of this call."""
         if input_ids is None:
             raise UserError("a guard needs input_ids: positions made from inputs_embeds cannot be recomputed")
-        count = input_ids.shape[1]
-        if int(cache.get_seq_length()) == count:  # a prefill: nothing before this call
-            self.forget()
-        mask = None if attention_mask is None else attention_mask[:, -count:]
-        if self._followed is None or self._followed.cache is not cache:
-            self.watch(cache, input_ids, mask, position_ids)
+        if self._left is not None and self._left() is cache:
             return
-        places = None if position_ids is None else position_ids.expand(input_ids.shape)
-        self._waiting.append((input_ids, mask, places))
+        count, length = input_ids.shape[1], int(cache.get_seq_length())
+        if length == count:  # a prefill: nothing before this call
+            self.forget()
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask[:, -count:]
+        if position_ids is None:  # as the model counts them: it does not look at the mask for this
+            position_ids = torch.arange(length - count, length).unsqueeze(0)
+        places = position_ids.expand(input_ids.shape)
+        if self._followed is None or self._followed.cache is not cache:
+            self.watch(cache, input_ids, mask, places)
+            return
+        self._waiting.append((input_ids.cpu(), mask.cpu(), places.cpu()))
         if self.every == 1:
             self._catch_up(cache)
 
+    def _settle(self, cache: Cache) -> None:
+        """Heal what has fingerprints, make anew what was made from it while it was damaged, catch up."""
+        damages = self.heal(cache)
+        if damages and self._waiting:
+            assert self.ledger is not None  # noqa: S101
+            ids, mask, places = self._last()
+            tokens = replace(
+                self.ledger,
+                ids=torch.cat((self.ledger.ids, ids.cpu()), 1),
+                mask=torch.cat((self.ledger.mask, mask.cpu().bool()), 1),
+                positions=torch.cat((self.ledger.positions, places.cpu()), 1),
+            )
+            rows = sorted({damage.row for damage in damages})
+            write(cache, remake(self.model, KVState(cache), tokens, self.ledger.length, rows))
+        self._catch_up(cache)
+
+    def _last(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, mask and positions of the tokens that came since the last time."""
+        ids, mask, places = (torch.cat(column, 1) for column in zip(*self._waiting, strict=True))
+        return ids, mask, places
+
     def _catch_up(self, cache: Cache) -> None:
         """Fingerprint the tokens that came since the last time."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
-        ids = torch.cat([call[0] for call in waiting], 1)
-        masks = [torch.ones_like(call[0]) if call[1] is None else call[1] for call in waiting]
-        places = None
-        if all(call[2] is not None for call in waiting):
-            places = torch.cat([call[2] for call in waiting if call[2] is not None], 1)
-        self.watch(cache, ids, torch.cat(masks, 1), places)
+        if self._waiting:
+            tokens = self._last()
+            self._waiting = []
+            self.watch(cache, *tokens)
 
-    def _known(self, cache: Cache) -> Ledger:
+    def _known(self, cache: Cache) -> tuple[Ledger, KVState]:
         ledger = self.ledger
         if ledger is None:
             raise UserError(
@@ -193,19 +247,14 @@ class Guard:
             raise UserError(
                 "the guard's own fingerprints were damaged: nothing can be told or healed by them"
             )
-        state = KVState(cache)
-        if (state.batch, len(state)) != (ledger.rows, ledger.sums.shape[0]) or state.length < ledger.length:
-            raise UserError(
-                f"the cache ({len(state)} layers, {state.batch} × {state.length} positions) is not the one "
-                f"that was fingerprinted ({ledger.sums.shape[0]} layers, {ledger.rows} × {ledger.length})"
-            )
-        return ledger
+        state = readable(cache)
+        ledger.check(state)
+        return ledger, state
 
     def _before_crop(self) -> None:
         """A cut block is fingerprinted anew, so it must be sound before the cut."""
         assert self._followed is not None  # noqa: S101
-        self._catch_up(self._followed.cache)
-        self.heal(self._followed.cache)
+        self._settle(self._followed.cache)
 
     def _reshaped(self, rows: Tensor | None, length: int | None) -> None:
         """The cache was reordered, repeated, thinned or cropped by its own methods."""
@@ -218,34 +267,20 @@ class Guard:
         if rows is not None:
             self.ledger = self.ledger.select(rows)
             index = rows.cpu()
-            self._waiting = [
-                (ids[index], None if mask is None else mask[index], None if at is None else at[index])
-                for ids, mask, at in self._waiting
-            ]
+            self._waiting = [(ids[index], mask[index], at[index]) for ids, mask, at in self._waiting]
 
     def _before(self, module: Any, args: Any, kwargs: Any) -> None:
         call = self._signature.bind_partial(*args, **kwargs).arguments
         cache = call.get("past_key_values")
-        if cache is not None and int(cache.get_seq_length()) > 0:
-            self._paused(lambda: self.before_forward(self.model, cache, _flat(call.get("attention_mask"))))
+        if cache is not None and int(cache.get_seq_length()) > 0 and not recomputing():
+            self.before_forward(self.model, cache, _flat(call.get("attention_mask")))
 
     def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         call = self._signature.bind_partial(*args, **kwargs).arguments
         cache = getattr(output, "past_key_values", None)
-        if cache is not None:
+        if cache is not None and not recomputing():
             mask, places = _flat(call.get("attention_mask")), call.get("position_ids")
-            ids = call.get("input_ids")
-            self._paused(lambda: self.after_forward(self.model, cache, ids, mask, places))
-
-    def _paused(self, work: Any) -> None:
-        """Healing runs the model itself: its calls are not watched."""
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            work()
-        finally:
-            self._busy = False
+            self.after_forward(self.model, cache, call.get("input_ids"), mask, places)
 
 
 def _flat(mask: Any) -> Tensor | None:
@@ -255,9 +290,9 @@ def _flat(mask: Any) -> Tensor | None:
 def _renewed(ledger: Ledger, state: KVState, damages: list[Damage]) -> Ledger:
     """The ledger with new fingerprints of the healed blocks, and only of those."""
     fresh = Ledger.empty(state, ledger.block).extend(state, ledger.ids, ledger.mask, ledger.positions)
-    sums, sizes = ledger.sums.clone(), ledger.sizes.clone()
+    sums, sketches = ledger.sums.clone(), ledger.sketches.clone()
     for damage in damages:
         for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
             where = (damage.layer, kind, damage.row, damage.block)
-            sums[where], sizes[where] = fresh.sums[where], fresh.sizes[where]
-    return replace(ledger, sums=sums, sizes=sizes).sealed()
+            sums[where], sketches[where] = fresh.sums[where], fresh.sketches[where]
+    return replace(ledger, sums=sums, sketches=sketches).sealed()

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from cachemedicpp.guard.ledger import Damage, Ledger, block_squares
-from cachemedicpp.state import KV, KVState
+from cachemedicpp.guard import sketch
+from cachemedicpp.guard.ledger import Damage, Ledger
+from cachemedicpp.state import KV, Geometry, KVState
 from homeostat.errors import UserError
 
-_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.05, torch.float16: 0.02}  # of Σ x² in a block
+_RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
+
+
+def recomputing() -> bool:
+    """Whether the model is running for a guard: what watches or changes its calls stands aside."""
+    return _RECOMPUTING.get()
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    token = _RECOMPUTING.set(True)
+    try:
+        yield
+    finally:
+        _RECOMPUTING.reset(token)
 
 
 def spans(damages: Iterable[Damage], block: int, length: int) -> list[tuple[int, int]]:
@@ -35,6 +52,14 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
     One forward a run of adjacent blocks, for the damaged sequences only, over the cache before it, which is
     clean or already healed. Layers above the last damaged one are not run.
     """
+    geometry = Geometry.of(model)
+    ours = (geometry.layers, geometry.kv_heads, geometry.head_dim)
+    theirs = (len(state), state[0].K.shape[1], state[0].K.shape[-1])
+    if ours != theirs or int(ledger.ids.max()) >= int(model.config.get_text_config().vocab_size):
+        raise UserError(
+            "this cache ({} layers × {} KV heads × {}) was made by another model; this one has "
+            "{} × {} × {}: heal it with its own".format(*theirs, *ours)
+        )
     rows = sorted({damage.row for damage in damages})
     depth = max(damage.layer for damage in damages) + 1
     index = torch.tensor(rows, device=state[0].K.device)
@@ -54,6 +79,23 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
     return healed
 
 
+@torch.no_grad()
+def remake(model: Any, state: KVState, tokens: Ledger, start: int, rows: list[int]) -> dict[int, KV]:
+    """All layers with positions from `start` on of these rows made anew, over the cache before them.
+
+    For tokens that were made from a damaged cache before anyone noticed. All that is known of them is in
+    `tokens`, the ledger with their ids, mask and positions.
+    """
+    index = torch.tensor(rows, device=state[0].K.device)
+    before = [KV(K[index, :, :start], V[index, :, :start]) for K, V in state]
+    fresh = _forward(model, before, tokens, rows, start, tokens.length)
+    made = {layer: KV(*(x.clone() for x in kv)) for layer, kv in enumerate(state)}
+    for layer, new in enumerate(fresh):
+        for kind, x in enumerate(new):
+            made[layer][kind][index, :, start:] = x
+    return made
+
+
 def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: int, b: int) -> list[KV]:
     """Keys and values of positions `[a, b)` in the first layers, from tokens and the cache before `a`."""
     cache = DynamicCache()
@@ -69,13 +111,14 @@ def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: i
         hook = _layers(inner)[len(before)].register_forward_pre_hook(stop, with_kwargs=True)
     mask = ledger.mask[rows, :b]
     try:
-        inner(
-            input_ids=ledger.ids[rows, a:b].to(device),
-            attention_mask=None if bool(mask.all()) else mask.long().to(device),
-            position_ids=ledger.positions[rows, a:b].to(device),
-            past_key_values=cache,
-            use_cache=True,
-        )
+        with _aside():
+            inner(
+                input_ids=ledger.ids[rows, a:b].to(device),
+                attention_mask=None if bool(mask.all()) else mask.long().to(device),
+                position_ids=ledger.positions[rows, a:b].to(device),
+                past_key_values=cache,
+                use_cache=True,
+            )
     except _StoppedError:
         pass
     finally:
@@ -107,12 +150,16 @@ def _layers(inner: Any) -> Any:
 
 
 def _accept(part: Tensor, ledger: Ledger, damage: Damage, kind: int) -> None:
-    """Refuse a recomputation that is not what was once written: other tokens, another model."""
-    there = float(ledger.sizes[damage.layer, kind, damage.row, damage.block])
-    here = float(block_squares(part.unsqueeze(0), part.shape[1])[0, 0])
-    slack = _TOLERANCE[part.dtype]
-    if not abs(here - there) <= slack * max(there, 1e-6):
+    """Refuse a recomputation that is not what was once written: other tokens or positions, another model."""
+    first = damage.block * ledger.block
+    count = part.shape[1]
+    real = ledger.mask[damage.row, first : first + count].unsqueeze(0)
+    drawn = sketch.shares(part.unsqueeze(0), real, torch.arange(count), ledger.block)
+    here = drawn.sum(1)[0]
+    there = ledger.sketches[damage.layer, kind, damage.row, damage.block]
+    if not sketch.alike(here, there, part.dtype):
         raise UserError(
             f"recomputing layer {damage.layer}, block {damage.block} of sequence {damage.row} does not give "
-            f"what was stored (Σx² {here:.6g}, was {there:.6g}): are these its tokens and its model?"
+            f"what was stored (Σx² {float(here[0]):.6g}, was {float(there[0]):.6g}): are these its tokens, "
+            "their positions and its model?"
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from cachemedicpp.guard import sketch
 from cachemedicpp.guard.fingerprint import Weights, add, digest, weights
 from cachemedicpp.state import KVState
+from homeostat.errors import UserError
 
 BLOCK = 32
 
@@ -32,7 +34,7 @@ class Ledger:
     mask: Tensor  # [B, T] bool: real tokens
     positions: Tensor  # [B, T]
     sums: Tensor  # [L, 2, B, n] int64
-    sizes: Tensor  # [L, 2, B, n] float64: Σ x², to tell a good recomputation from another
+    sketches: Tensor  # [L, 2, B, n, WIDTH] float64: to tell a good recomputation from another
     block: int = BLOCK
     seal: int = field(default=0)
 
@@ -53,10 +55,9 @@ class Ledger:
     def empty(cls, state: KVState, block: int) -> Ledger:
         none = torch.zeros(state.batch, 0, dtype=torch.long)
         shape = (len(state), 2, state.batch, 0)
-        ledger = cls(
-            none, none.bool(), none, torch.zeros(shape, dtype=torch.int64), torch.zeros(shape).double(), block
-        )
-        return ledger.sealed()
+        sums = torch.zeros(shape, dtype=torch.int64)
+        sketches = torch.zeros(*shape, sketch.WIDTH, dtype=torch.float64)
+        return cls(none, none.bool(), none, sums, sketches, block).sealed()
 
     def sealed(self) -> Ledger:
         return replace(self, seal=_seal(self))
@@ -64,15 +65,15 @@ class Ledger:
     def extend(self, state: KVState, ids: Tensor, mask: Tensor, positions: Tensor) -> Ledger:
         """This ledger with the positions that the cache has grown by, from tokens `[B, n]`."""
         start, end = self.length, self.length + ids.shape[1]
-        sums, sizes = [], []
-        weight = _weights(state, self.block, start, end)
+        sums, sketches = [], []
+        weight, places = _weights(state, self.block, start, end), torch.arange(start, end) % self.block
         for layer, kv in enumerate(state):
             for kind, x in enumerate(kv):
                 new = x[:, :, start:end]
                 shares = digest(new, weight)
                 sums.append(add(self.sums[layer, kind].to(x.device), shares, start, self.block).cpu())
-                squares = new.float().square().sum((1, 3)).double().cpu()  # [B, n]
-                sizes.append(_add_sizes(self.sizes[layer, kind], squares, start, self.block))
+                drawn = sketch.shares(new, mask.bool(), places, self.block)
+                sketches.append(sketch.add(self.sketches[layer, kind], drawn, start, self.block))
         shape = (len(state), 2, self.rows, -1)
         return replace(
             self,
@@ -80,8 +81,21 @@ class Ledger:
             mask=torch.cat((self.mask, mask.cpu().bool()), 1),
             positions=torch.cat((self.positions, positions.cpu()), 1),
             sums=torch.stack(sums).view(shape),
-            sizes=torch.stack(sizes).view(shape),
+            sketches=torch.stack(sketches).view(*shape, sketch.WIDTH),
         ).sealed()
+
+    def check(self, state: KVState, grown: bool = True) -> None:
+        """Refuse a cache that cannot be the one that was fingerprinted; it may have `grown` since."""
+        layers = self.sums.shape[0]
+        shapes = [x.shape for kv in state for x in kv]
+        same = len(state) == layers and all(len(s) == 4 and s[:1] == (self.rows,) for s in shapes)
+        lengths = {s[2] for s in shapes} if same else set()
+        if len(lengths) != 1 or min(lengths) < self.length or (not grown and max(lengths) > self.length):
+            here = f"{len(state)} layers" + "".join(f", {list(s)}" for s in dict.fromkeys(shapes))
+            raise UserError(
+                f"this cache ({here}) is not the one that was fingerprinted ({layers} layers, {self.rows} × "
+                f"{self.length} positions)"
+            )
 
     def compare(self, state: KVState) -> list[Damage]:
         """Blocks of `state` whose bits differ from what was written, in order."""
@@ -104,7 +118,7 @@ class Ledger:
             mask=self.mask[:, : whole * self.block],
             positions=self.positions[:, : whole * self.block],
             sums=self.sums[..., :whole],
-            sizes=self.sizes[..., :whole],
+            sketches=self.sketches[..., :whole, :],
         )
         cut = slice(whole * self.block, length)
         return kept.extend(state, self.ids[:, cut], self.mask[:, cut], self.positions[:, cut])
@@ -118,18 +132,12 @@ class Ledger:
             mask=self.mask[rows],
             positions=self.positions[rows],
             sums=self.sums[:, :, rows],
-            sizes=self.sizes[:, :, rows],
+            sketches=self.sketches[:, :, rows],
         ).sealed()
 
     def tensors(self) -> dict[str, Tensor]:
-        names = ("ids", "mask", "positions", "sums", "sizes")
+        names = ("ids", "mask", "positions", "sums", "sketches")
         return {name: getattr(self, name).contiguous() for name in names}
-
-
-def block_squares(x: Tensor, block: int) -> Tensor:
-    """Σ x² of each block of `x` `[B, H, T, d]`: `[B, n]`."""
-    squares = x.float().square().sum((1, 3)).double().cpu()
-    return _add_sizes(torch.zeros(len(x), 0).double(), squares, 0, block)
 
 
 def _weights(state: KVState, block: int, start: int, end: int) -> Weights:
@@ -138,18 +146,10 @@ def _weights(state: KVState, block: int, start: int, end: int) -> Weights:
     return weights(K, block).at(torch.arange(start, end, device=K.device) % block)
 
 
-def _add_sizes(sizes: Tensor, squares: Tensor, start: int, block: int) -> Tensor:
-    end = start + squares.shape[1]
-    grown = torch.zeros(squares.shape[0], -(-end // block), dtype=torch.float64)
-    grown[:, : sizes.shape[1]] = sizes
-    return grown.index_add_(1, torch.arange(start, end) // block, squares)
-
-
-def _seal(ledger: Any) -> int:
+def _seal(ledger: Ledger) -> int:
     """A checksum of the ledger's own numbers: a guard does not heal by a ledger that was itself damaged."""
-    total = 0
-    for number, x in enumerate(ledger.tensors().values()):
-        plain = x.view(torch.int64) if x.dtype == torch.float64 else x.long()
-        odd = 2 * torch.arange(plain.numel()) + 1
-        total += (number + 1) * int((plain.flatten() * odd).sum())
-    return total % 2**63
+    total = hashlib.blake2b(str(ledger.block).encode(), digest_size=8)
+    for name, x in ledger.tensors().items():
+        total.update(f"{name} {x.dtype} {list(x.shape)}".encode())
+        total.update(x.numpy().tobytes())
+    return int.from_bytes(total.digest())

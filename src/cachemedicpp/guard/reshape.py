@@ -46,9 +46,9 @@ def follow(
 @memo
 def _reporting(plain: Any) -> Any:
     def rows(method: str, chosen: Callable[[Any, Any], Tensor]) -> Callable[..., Any]:
-        def call(self: Any, argument: Any) -> Any:
-            index = chosen(self, argument)
-            result = getattr(plain, method)(self, argument)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            index = chosen(self, *args, *kwargs.values())
+            result = getattr(plain, method)(self, *args, **kwargs)
             if id(self) in _REGISTER:
                 _REGISTER[id(self)].after(index, None)
             return result
@@ -64,17 +64,27 @@ def _reporting(plain: Any) -> Any:
             followed.after(None, int(self.get_seq_length()))
         return result
 
+    def reduced(self: Any, protocol: Any) -> Any:
+        """Copied and pickled as what it was: copies are not followed."""
+        _, (_, *rest), *state = plain.__reduce_ex__(self, protocol)
+        return _made, (plain, *rest), *state
+
     return type(
         plain.__name__,
         (plain,),
         {
             "_plain": plain,
+            "__reduce_ex__": reduced,
             "crop": crop,
             "reorder_cache": rows("reorder_cache", lambda _, index: index),
             "batch_select_indices": rows("batch_select_indices", lambda _, index: index),
             "batch_repeat_interleave": rows("batch_repeat_interleave", _repeated),
         },
     )
+
+
+def _made(plain: Any, *args: Any) -> Any:
+    return plain.__new__(plain, *args)
 
 
 def _repeated(cache: Any, repeats: int) -> Tensor:
