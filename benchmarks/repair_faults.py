@@ -82,11 +82,11 @@ def main() -> None:
     repair = load_repair(args.operator, model)
     chunks = [prepare(model, ids) for ids in windows(tokenizer, args.text, args.windows).split(args.batch)]
     clean = math.exp(sum(sum(c.losses) for c in chunks) / args.windows)
-    print(f"clean ppl {clean:.3f}\n\n| fault | none | G | guard | G: imputed, noisy, misfits, left alone |")
+    print(f"clean ppl {clean:.3f}\n\n| fault | none | G | guard | G: imputed, noisy, misfits, left alone, gone |")
     print("|---|---|---|---|---|")
     for name, change in faults(model).items():
         total = {"none": 0.0, "G": 0.0, "guard": 0.0}
-        told = [0, 0, 0, 0]
+        told = [0, 0, 0, 0, 0]
         for chunk in chunks:
             changed = {i: change(K.clone(), V.clone(), i) for i, (K, V) in enumerate(chunk.clean)}
             damaged = chunk.clean.replace(changed)
@@ -94,7 +94,8 @@ def main() -> None:
             cache = damaged.cache()
             report = repair.repair_cache(cache)
             parts = (report["noisy"], report["misfits"], report["left_alone"])
-            for k, n in enumerate((sum(report["imputed"].values()), *map(len, parts))):
+            counts = (sum(report["imputed"].values()), *map(len, parts), report["gone"])
+            for k, n in enumerate(counts):
                 told[k] += n
             total["G"] += float(loss(model, cache, chunk.ids).sum())
             guard = Guard(model)
