@@ -82,7 +82,8 @@ def main() -> None:
     repair = load_repair(args.operator, model)
     chunks = [prepare(model, ids) for ids in windows(tokenizer, args.text, args.windows).split(args.batch)]
     clean = math.exp(sum(sum(c.losses) for c in chunks) / args.windows)
-    print(f"clean ppl {clean:.3f}\n\n| fault | none | G | guard | G: imputed, noisy, misfits, left alone, gone |")
+    print(f"clean ppl {clean:.3f}\n")
+    print("| fault | none | G | guard | G: imputed, noisy, misfits, left alone, gone |")
     print("|---|---|---|---|---|")
     for name, change in faults(model).items():
         total = {"none": 0.0, "G": 0.0, "guard": 0.0}
