@@ -214,13 +214,7 @@ class Guard:
         damages = self.heal(cache)
         if damages and self._waiting:
             assert self.ledger is not None  # noqa: S101
-            ids, mask, places = self._last()
-            tokens = replace(
-                self.ledger,
-                ids=torch.cat((self.ledger.ids, ids.cpu()), 1),
-                mask=torch.cat((self.ledger.mask, mask.cpu().bool()), 1),
-                positions=torch.cat((self.ledger.positions, places.cpu()), 1),
-            )
+            tokens = self.ledger.told(*self._last())
             rows = sorted({damage.row for damage in damages})
             write(cache, remake(self.model, KVState(cache), tokens, self.ledger.length, rows))
         self._catch_up(cache)

@@ -76,13 +76,19 @@ class Ledger:
                 sketches.append(sketch.add(self.sketches[layer, kind], drawn, start, self.block))
         shape = (len(state), 2, self.rows, -1)
         return replace(
+            self.told(ids, mask, positions),
+            sums=torch.stack(sums).view(shape),
+            sketches=torch.stack(sketches).view(*shape, sketch.WIDTH),
+        ).sealed()
+
+    def told(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Ledger:
+        """This ledger with more tokens and no fingerprints of them (and so not sealed)."""
+        return replace(
             self,
             ids=torch.cat((self.ids, ids.cpu()), 1),
             mask=torch.cat((self.mask, mask.cpu().bool()), 1),
             positions=torch.cat((self.positions, positions.cpu()), 1),
-            sums=torch.stack(sums).view(shape),
-            sketches=torch.stack(sketches).view(*shape, sketch.WIDTH),
-        ).sealed()
+        )
 
     def check(self, state: KVState, grown: bool = True) -> None:
         """Refuse a cache that cannot be the one that was fingerprinted; it may have `grown` since."""
