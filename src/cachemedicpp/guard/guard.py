@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -115,7 +114,7 @@ class Guard:
         damages = ledger.compare(state)
         if damages:
             write(cache, recompute(self.model, state, ledger, damages))
-            self.ledger = _renewed(ledger, KVState(cache), damages)
+            self.ledger = ledger.renewed(KVState(cache), damages)
             if left := self.ledger.compare(KVState(cache)):
                 raise UserError(f"{len(left)} blocks still differ after healing, the first in {left[0]}")
             self.healed += damages
@@ -279,14 +278,3 @@ class Guard:
 
 def _flat(mask: Any) -> Tensor | None:
     return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
-
-
-def _renewed(ledger: Ledger, state: KVState, damages: list[Damage]) -> Ledger:
-    """The ledger with new fingerprints of the healed blocks, and only of those."""
-    fresh = Ledger.empty(state, ledger.block).extend(state, ledger.ids, ledger.mask, ledger.positions)
-    sums, sketches = ledger.sums.clone(), ledger.sketches.clone()
-    for damage in damages:
-        for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
-            where = (damage.layer, kind, damage.row, damage.block)
-            sums[where], sketches[where] = fresh.sums[where], fresh.sketches[where]
-    return replace(ledger, sums=sums, sketches=sketches).sealed()

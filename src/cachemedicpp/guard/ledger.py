@@ -115,6 +115,22 @@ class Ledger:
                     wrong[row, layer, block] = wrong.get((row, layer, block), "") + "KV"[kind]
         return sorted(Damage(*where, tensor) for where, tensor in wrong.items())
 
+    def renewed(self, state: KVState, damages: list[Damage]) -> Ledger:
+        """This ledger with new fingerprints of the healed blocks, and only of those."""
+        sums, sketches = self.sums.clone(), self.sketches.clone()
+        whole = weights(state[0].K, self.block)
+        for damage in damages:
+            first = damage.block * self.block
+            here = slice(first, min(first + self.block, self.length))
+            places = torch.arange(here.stop - first)
+            row = slice(damage.row, damage.row + 1)
+            for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
+                x = state[damage.layer][kind][row, :, here]
+                where = (damage.layer, kind, damage.row, damage.block)
+                sums[where] = digest(x, whole.at(places.to(x.device))).sum().cpu()
+                sketches[where] = sketch.shares(x, self.mask[row, here], places, self.block).sum(1)[0]
+        return replace(self, sums=sums, sketches=sketches).sealed()
+
     def crop(self, state: KVState, length: int) -> Ledger:
         """The ledger of the first `length` positions; a block that is cut is fingerprinted anew."""
         whole = length // self.block
