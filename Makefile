@@ -28,6 +28,7 @@ lint: setup
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/lint-imports --quiet
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup

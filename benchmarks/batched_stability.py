@@ -11,12 +11,12 @@ import time
 
 import torch
 
-from cachemedicpp.config import MedicConfig
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.data import load_text
-from cachemedicpp.defences import Defence
-from cachemedicpp.stability import Prompt, directions, perturbed, sensitivity
-from homeostat.models import load_model
+from cachemedicpp.eval.defences import Defence
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.stability.measures import Prompt, directions, perturbed, sensitivity
+from cachemedicpp.tasks.data import load_text
+from homeostat.core.models import load_model
 
 
 def main() -> None:

@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 
-from cachemedicpp.attach import medic
-from cachemedicpp.config import RepairConfig
-from cachemedicpp.operators import build_operator
-from cachemedicpp.state import Geometry, KVState
-from homeostat.models import load_model
+from cachemedicpp.cache.state import Geometry, KVState
+from cachemedicpp.repair.attach import medic
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.operators import build_operator
+from homeostat.core.models import load_model
 
 WARM_UP = 2  # tokens that are decoded but not counted
 Variant = Callable[[], AbstractContextManager[Any]]

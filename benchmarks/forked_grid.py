@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from cachemedicpp.config import MedicConfig
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.defences import Defence, heuristics
-from cachemedicpp.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
+from cachemedicpp.eval.defences import Defence, heuristics
+from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
+from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks import build_tasks
-from homeostat.models import load_model
+from homeostat.core.models import load_model
 
 
 def naive(

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import yaml
 
-from homeostat.config import parse_config
-from homeostat.stats import wilson
-from skyt.contract import Contract
-from skyt.equivalence import compare_many
-from skyt.normalise import normalise
-from skyt.oracle import Oracle
-from skyt.rules import Facts, normal_form
+from homeostat.core.config import parse_config
+from homeostat.core.stats import wilson
+from skyt.contracts.contract import Contract
+from skyt.oracle.oracle import Oracle
+from skyt.repair.equivalence import compare_many
+from skyt.repair.rules import Facts, normal_form
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.normalise import normalise
 
 FOLDER = Path(__file__).parent / "held_out"
 PARTS = ("open", "opened", "sealed", "blind_opened", "blind_sealed")

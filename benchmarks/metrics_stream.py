@@ -23,7 +23,7 @@ _VERSION = "bench"
 _MEASURE = """
 import json, resource, sys, time
 from pathlib import Path
-from skyt.aggregate import aggregate
+from skyt.metrics.aggregation import aggregate
 start_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 begun = time.perf_counter()
 tallies = aggregate(Path(sys.argv[1]), 0.1, json.loads(sys.argv[2]))

@@ -15,11 +15,11 @@ import statistics
 from benchmarks.held_out import PARTS, tasks
 from benchmarks.styles import STYLES
 
-from skyt.contract import Contract, load_contracts
-from skyt.equivalence import compare, compare_many
-from skyt.equivalence.mutants import mutants
-from skyt.normalise import normalise
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.repair.equivalence import compare, compare_many
+from skyt.repair.equivalence.mutants import mutants
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.normalise import normalise
 
 INPUTS = 1000
 

@@ -24,9 +24,9 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from cachemedicpp import Guard, KVState, load_repair
-from homeostat import stats
-from homeostat.models import DEFAULT_MODEL, load_model
-from homeostat.progress import track
+from homeostat.core import stats
+from homeostat.core.models import DEFAULT_MODEL, load_model
+from homeostat.core.progress import track
 
 CONTEXT, BLOCK, EVERY = 1024, 32, 16
 TOKENS = 2 * EVERY  # decoded each way in a round

@@ -19,7 +19,7 @@ import torch
 from benchmarks.repair_recovery import PREFIX, loss, prepare, windows
 
 from cachemedicpp import Guard, KVState, Rotary, load_repair
-from homeostat.models import DEFAULT_MODEL, load_model
+from homeostat.core.models import DEFAULT_MODEL, load_model
 
 Change = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
 

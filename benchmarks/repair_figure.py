@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from cachemedicpp.labels import headline, label, look
-from cachemedicpp.plots import read_metrics
-from homeostat.figures import save, style
-from homeostat.records import read_jsonl
-from homeostat.stats import bootstrap
+from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.labels import headline, label, look
+from homeostat.core.figures import save, style
+from homeostat.core.records import read_jsonl
+from homeostat.core.stats import bootstrap
 
 Cell = tuple[str, float]  # type, epsilon
 Point = tuple[float, float, float]  # perplexity, low, high

@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, load_repair, sequence_keys
-from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams
-from homeostat import atomic
-from homeostat.models import DEFAULT_MODEL, load_model
-from homeostat.stats import bootstrap, paired_bootstrap
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
+from homeostat.core import atomic
+from homeostat.core.models import DEFAULT_MODEL, load_model
+from homeostat.core.stats import bootstrap, paired_bootstrap
 
 PREFIX, SCORED = 192, 64
 NAMED = ("damaged", "hits", "sound", "false")

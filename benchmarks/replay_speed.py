@@ -15,22 +15,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from skyt.contract import load_contracts
+from skyt.contracts.contract import load_contracts
 from skyt.generators.base import Generation
 from skyt.generators.recorded import read_generations
-from skyt.replay import read_canons
+from skyt.runs.replay import read_canons
 
 _DATA = Path(__file__).parents[2] / "shared" / "data" / "skyt_generations"
 _DRAWN = 48
 _SAME_WORK = """
 import json, sys
-from skyt.config import MeasureConfig
-from skyt.contract import load_contract
-from skyt.pipeline import new_canon
-from skyt.workbench import Workbench
+from skyt.runs.config import MeasureConfig
+from skyt.contracts.contract import load_contract
+from skyt.runs.pipeline import new_canon
+from skyt.runs.assess import Assessor
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])
-with Workbench(MeasureConfig()) as bench:
+with Assessor(MeasureConfig()) as bench:
     text = bench.prepare(row["raw_output"]).text
     bench.verdict(contract, text)
     if row["canon"]:
@@ -40,10 +40,10 @@ with Workbench(MeasureConfig()) as bench:
 """
 _CALLS_ONLY = """
 import json, sys
-from skyt.contract import load_contract
-from skyt.domain import generate_inputs
-from skyt.extract import extract_code
-from skyt.normalise import normalise
+from skyt.contracts.contract import load_contract
+from skyt.contracts.domain import generate_inputs
+from skyt.text.extract import extract_code
+from skyt.text.normalise import normalise
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])
 space = {}

@@ -21,15 +21,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from homeostat.engine import run_tasks
-from homeostat.stats import wilson
-from skyt.contract import Contract, load_contracts
-from skyt.equivalence import Equivalence, compare_many
-from skyt.extract import extract_code
-from skyt.normalise import normalise
-from skyt.oracle import Oracle
-from skyt.rules import Facts, normal_form
+from homeostat.core.engine import run_tasks
+from homeostat.core.stats import wilson
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.oracle.oracle import Oracle
+from skyt.repair.equivalence import Equivalence, compare_many
+from skyt.repair.rules import Facts, normal_form
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.extract import extract_code
+from skyt.text.normalise import normalise
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "skyt_generations"
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from benchmarks.repair_recovery import insert
 
-from cachemedicpp.labels import headline, label
-from cachemedicpp.plots import read_metrics
-from homeostat.records import Record
+from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.labels import headline, label
+from homeostat.core.records import Record
 
 TASKS = {"task.wikitext2.ppl": "ppl", "task.sst2.accuracy": "SST-2", "task.needle.accuracy": "needle"}
 FIGURES = (

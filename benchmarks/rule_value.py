@@ -19,10 +19,10 @@ from benchmarks.held_out import PARTS, tasks
 from benchmarks.rescue_table import DATA, read_rows
 from benchmarks.styles import STYLES
 
-from homeostat.engine import run_tasks
-from skyt.contract import Contract, load_contracts
-from skyt.normalise import normalise
-from skyt.rules import RULES, Facts, normal_form
+from homeostat.core.engine import run_tasks
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.repair.rules import RULES, Facts, normal_form
+from skyt.text.normalise import normalise
 
 VARIATIONS = Path(__file__).parent / "variations.yaml"
 Program = tuple[str, str]  # contract id, text

@@ -19,9 +19,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from skyt.contract import Contract, load_contracts
-from skyt.domain import generate_inputs
-from skyt.oracle import Oracle
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts.domain import generate_inputs
+from skyt.oracle.oracle import Oracle
 from skyt.sandbox import EncodedCalls, Job, SandboxPool, encode_calls
 
 ROOT = Path(__file__).parents[1]

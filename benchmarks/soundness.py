@@ -25,14 +25,14 @@ from benchmarks.held_out import PARTS, tasks
 from benchmarks.rescue_table import DATA, Study, read_rows
 from benchmarks.styles import STYLES
 
-from homeostat.engine import run_tasks
-from skyt.contract import Contract, load_contracts
-from skyt.domain import generate_inputs
-from skyt.equivalence import compare
-from skyt.equivalence.mutants import mutants
-from skyt.normalise import normalise
-from skyt.rules import Facts, normal_form
+from homeostat.core.engine import run_tasks
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts.domain import generate_inputs
+from skyt.repair.equivalence import compare
+from skyt.repair.equivalence.mutants import mutants
+from skyt.repair.rules import Facts, normal_form
 from skyt.sandbox.pool import Job, SandboxPool, encode_calls
+from skyt.text.normalise import normalise
 
 Program = tuple[str, str]  # contract id, text
 BATCH = 1000

@@ -9,8 +9,8 @@ says how far the rules reach beyond the data they were developed on.
 
 from __future__ import annotations
 
-from skyt.contract import load_contracts
-from skyt.rules import Facts, normal_form
+from skyt.contracts.contract import load_contracts
+from skyt.repair.rules import Facts, normal_form
 
 STYLES: dict[str, list[str]] = {
     "fibonacci_recursive": [

@@ -23,10 +23,10 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from cachemedicpp.gaussian import store
-from cachemedicpp.gaussian.calibrate import calibrate
-from homeostat.models import load_model
-from homeostat.resources import resource
+from cachemedicpp.repair.gaussian import store
+from cachemedicpp.repair.gaussian.calibrate import calibrate
+from homeostat.core.models import load_model
+from homeostat.core.resources import resource
 
 WINDOW = 257
 RATE = 2e-3

@@ -40,7 +40,7 @@ def _threads() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def default_model(_threads: None) -> tuple[Any, Any]:
     """SmolLM2-135M-Instruct and its tokenizer, loaded once a worker. Treat it as read-only."""
-    from homeostat.models import load_model
+    from homeostat.core.models import load_model
 
     return load_model()
 

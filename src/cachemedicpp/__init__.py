@@ -1,28 +1,50 @@
 """State: corrupt a transformer's KV cache on purpose, repair it inside attention, and report the drift.
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, heuristic, load_repair, medic
+
+Rooms, in the order in which data passes through them: cache → corruption → guard → repair → tasks → train →
+eval → stability → plots → runs → sweep. A room uses only rooms before it.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-# Names are looked up when they are first used: importing this package must not import torch.
-_PUBLIC = {
-    "CorruptionFamily": "cachemedicpp.corruption",
-    "Guard": "cachemedicpp.guard",
-    "KVState": "cachemedicpp.state",
-    "MedicConfig": "cachemedicpp.config",
-    "Repair": "cachemedicpp.repair",
-    "Rotary": "cachemedicpp.rotary",
-    "heuristic": "cachemedicpp.heuristics",
-    "load_repair": "cachemedicpp.repair",
-    "medic": "cachemedicpp.attach",
-    "sequence_keys": "cachemedicpp.corruption",
-}
-__all__ = sorted(_PUBLIC)
+from homeostat.core.lazy import lazily
 
+if TYPE_CHECKING:
+    from cachemedicpp.cache.rotary import Rotary
+    from cachemedicpp.cache.state import KVState
+    from cachemedicpp.corruption import CorruptionFamily, sequence_keys
+    from cachemedicpp.guard.guard import Guard
+    from cachemedicpp.repair.attach import medic
+    from cachemedicpp.repair.base import Repair, load_repair
+    from cachemedicpp.repair.heuristics import heuristic
+    from cachemedicpp.runs.config import MedicConfig
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'cachemedicpp' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+__all__ = [
+    "CorruptionFamily",
+    "Guard",
+    "KVState",
+    "MedicConfig",
+    "Repair",
+    "Rotary",
+    "heuristic",
+    "load_repair",
+    "medic",
+    "sequence_keys",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "CorruptionFamily": "cachemedicpp.corruption",
+        "Guard": "cachemedicpp.guard.guard",
+        "KVState": "cachemedicpp.cache.state",
+        "MedicConfig": "cachemedicpp.runs.config",
+        "Repair": "cachemedicpp.repair.base",
+        "Rotary": "cachemedicpp.cache.rotary",
+        "heuristic": "cachemedicpp.repair.heuristics",
+        "load_repair": "cachemedicpp.repair.base",
+        "medic": "cachemedicpp.repair.attach",
+        "sequence_keys": "cachemedicpp.corruption",
+    },
+)

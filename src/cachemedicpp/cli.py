@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from homeostat.cli.entry import Overrides
+from homeostat.core.entry import Overrides, run
 
 app = typer.Typer(help="State: corrupt, repair, guard and measure a model's KV cache.", no_args_is_help=True)
 
@@ -27,7 +28,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a repair operator A, B or C by distillation from the clean model."""
-    from cachemedicpp.training.command import train_command
+    from cachemedicpp.runs.commands import train_command
 
     train_command(config, out, overrides or [], stop_at)
 
@@ -42,7 +43,7 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes that evaluate examp
 @app.command("run")
 def run_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Train, evaluate, measure stability, draw figures and tables; resumable stage by stage."""
-    from cachemedicpp.commands import run_command
+    from cachemedicpp.runs.commands import run_command
 
     run_command(config, out, overrides or [], workers)
 
@@ -50,7 +51,7 @@ def run_(config: Config, out: RunDirectory, overrides: Overrides = None, workers
 @app.command("eval")
 def eval_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Evaluate every task, corruption type, epsilon and defence of a trained run."""
-    from cachemedicpp.commands import stage_command
+    from cachemedicpp.runs.commands import stage_command
 
     stage_command("eval", config, out, overrides or [], workers)
 
@@ -58,7 +59,7 @@ def eval_(config: Config, out: RunDirectory, overrides: Overrides = None, worker
 @app.command()
 def stability(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Measure logit sensitivity and amplification of an evaluated run."""
-    from cachemedicpp.commands import stage_command
+    from cachemedicpp.runs.commands import stage_command
 
     stage_command("stability", config, out, overrides or [], workers)
 
@@ -66,7 +67,7 @@ def stability(config: Config, out: RunDirectory, overrides: Overrides = None, wo
 @app.command()
 def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with metrics.")]) -> None:
     """Draw figures and tables again from the records of a run."""
-    from cachemedicpp.commands import plots_command
+    from cachemedicpp.runs.commands import plots_command
 
     plots_command(run_dir)
 
@@ -79,7 +80,7 @@ def sweep(
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
 ) -> None:
     """Run many variants of one configuration and compare them. Exit code 1: some run failed."""
-    from cachemedicpp.sweep import sweep_command
+    from cachemedicpp.sweep.run import sweep_command
 
     raise typer.Exit(sweep_command(config, out, engine, workers))
 
@@ -101,7 +102,7 @@ def calibrate(
     ] = None,
 ) -> None:
     """Learn the statistics of repair operator G from ordinary text. No training, minutes."""
-    from cachemedicpp.gaussian.command import calibrate_command
+    from cachemedicpp.runs.calibrate import calibrate_command
 
     calibrate_command(model, text, out, windows, length, reach)
 
@@ -116,6 +117,11 @@ def check(
     heal: Annotated[bool, typer.Option("--heal", help="Recompute damaged blocks and save.")] = False,
 ) -> None:
     """Verify a KV cache on disk, block by block, and heal it. Exit code 1: it is damaged."""
-    from cachemedicpp.guard.command import check_command
+    from cachemedicpp.runs.check import check_command
 
     raise typer.Exit(check_command(folder, text, model, heal))
+
+
+def run_module(command: str) -> None:
+    """One command by module name: `python -m cachemedicpp.train …` is `homeostat cache train …`."""
+    run(app, [command, *sys.argv[1:]], name=f"python -m cachemedicpp.{command}")

@@ -1,7 +1,7 @@
 """Output: anchor a prompt to one canon, measure every generation's distance to it, and repair towards it.
 
 Names are imported when they are first used, so `import skyt` costs nothing. A name that is also a module's
-(`skyt.signature`, `skyt.normalise`) cannot be among them: the module would take its place.
+(`skyt.text.signature`, `skyt.text.normalise`) cannot be among them: the module would take its place.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skyt.canon import CanonImmutabilityError
-    from skyt.distance import Distance, Measured, register
     from skyt.middleware import Anchored, Wrapped, wrap
+    from skyt.text.distance import Distance, Measured, register
 
 _WHERE = {
     "Anchored": "skyt.middleware",
     "CanonImmutabilityError": "skyt.canon",
-    "Distance": "skyt.distance",
-    "Measured": "skyt.distance",
+    "Distance": "skyt.text.distance",
+    "Measured": "skyt.text.distance",
     "Wrapped": "skyt.middleware",
-    "register": "skyt.distance",
+    "register": "skyt.text.distance",
     "wrap": "skyt.middleware",
 }
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from homeostat import atomic
-from homeostat.errors import UserError
-from homeostat.records import read_record, utc_now, validate
-from skyt.signature import signature
+from homeostat.core import atomic
+from homeostat.core.errors import UserError
+from homeostat.core.records import read_record, utc_now, validate
+from skyt.text.signature import signature
 
 
 class CanonImmutabilityError(UserError):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from homeostat.cli.entry import Overrides
+from homeostat.core.entry import Overrides
 from skyt.serve.commands import register
 
 if TYPE_CHECKING:
-    from skyt.session import Surroundings
-    from skyt.suite import Generated
+    from skyt.runs.measure import Surroundings
+    from skyt.runs.suite import Generated
 
 app = typer.Typer(
     help=(
@@ -107,10 +107,10 @@ def run(
 
     Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
     """
-    from homeostat.config import load_config
-    from skyt.config import RunConfig
-    from skyt.metrics import check_tau
-    from skyt.suite import run_one
+    from homeostat.core.config import load_config
+    from skyt.metrics.formulas import check_tau
+    from skyt.runs.config import RunConfig
+    from skyt.runs.suite import run_one
 
     check_tau(tau)
     settings = [
@@ -155,9 +155,9 @@ def suite(
 
     Example: homeostat code suite configs/skyt/suite.yaml --set n=5
     """
-    from homeostat.config import load_config
-    from skyt.config import SuiteConfig
-    from skyt.suite import run_suite
+    from homeostat.core.config import load_config
+    from skyt.runs.config import SuiteConfig
+    from skyt.runs.suite import run_suite
 
     config = load_config(SuiteConfig, matrix, overrides or [])
     folder = out or Path("runs") / f"code-{matrix.stem}"
@@ -195,13 +195,13 @@ def replay(
 
     Example: homeostat code replay generations.jsonl.gz --out runs/replay
     """
-    from skyt.config import MeasureConfig
-    from skyt.metrics import check_tau
-    from skyt.present import show_metrics
-    from skyt.replay import replay as replay_file
+    from skyt.metrics.formulas import check_tau
+    from skyt.metrics.table import show_metrics
+    from skyt.runs.config import MeasureConfig
+    from skyt.runs.replay import replay as replay_file
 
     check_tau(tau)
-    from homeostat.config import parse_config
+    from homeostat.core.config import parse_config
 
     raw = {
         "tau": tau,
@@ -232,8 +232,8 @@ def metrics(
 
     Example: homeostat code metrics runs/code-gcd --tau 0.2
     """
-    from skyt.present import show_metrics
-    from skyt.summary import summarise_again
+    from skyt.metrics.summary import summarise_again
+    from skyt.metrics.table import show_metrics
 
     show_metrics(summarise_again(run_dir, tau))
 
@@ -244,7 +244,7 @@ def plots(run_dir: RunDirectory) -> None:
 
     Example: homeostat code plots runs/code-gcd
     """
-    from skyt.figures import draw_all
+    from skyt.metrics.figures import draw_all
 
     for path in draw_all(run_dir, run_dir / "paper" / "figures"):
         if path.suffix == ".png":
@@ -260,7 +260,7 @@ def diff(
 
     Example: homeostat code diff runs/code-gcd 3
     """
-    from skyt.diff import show_diff
+    from skyt.runs.diff import show_diff
 
     show_diff(run_dir, sample)
 
@@ -274,7 +274,7 @@ def explain(
 
     Example: homeostat code explain runs/code-gcd 3
     """
-    from skyt.explain import show_explanation
+    from skyt.runs.explain import show_explanation
 
     show_explanation(run_dir, sample)
 
@@ -283,7 +283,7 @@ register(app)  # serve, status, export, import, keys
 
 
 def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_figures: bool) -> Surroundings:
-    from skyt.session import Surroundings
+    from skyt.runs.measure import Surroundings
 
     return Surroundings(canon_dir, re_anchor, workers, not no_figures)
 
@@ -299,7 +299,7 @@ def _report(done: Generated, folder: Path) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(1)
-    from skyt.present import show_metrics
+    from skyt.metrics.table import show_metrics
 
     show_metrics(done.metrics)
     _say_where(folder)

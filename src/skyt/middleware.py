@@ -21,19 +21,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from homeostat.config import parse_config
-from homeostat.errors import UserError
-from homeostat.records import Record, utc_now
-from homeostat.rundir import RunDir, hold, open_run
+from homeostat.core.config import parse_config
+from homeostat.core.errors import UserError
+from homeostat.core.records import Record, utc_now
+from homeostat.core.rundir import RunDir, hold, open_run
 from skyt.canon import Canon, CanonStore
-from skyt.config import WrapConfig
-from skyt.contract import Contract, load_contract
+from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.base import Generation
-from skyt.pipeline import new_canon, sample_record
+from skyt.metrics.summary import summarise
 from skyt.records import Ledger, RunRow
-from skyt.session import measured_with, stamped
-from skyt.summary import summarise
-from skyt.workbench import Workbench, versions
+from skyt.runs.assess import Assessor, versions
+from skyt.runs.config import WrapConfig
+from skyt.runs.measure import measured_with, stamped
+from skyt.runs.pipeline import new_canon, sample_record
 
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
@@ -61,7 +61,7 @@ class Wrapped:
             raise UserError(f"wrap: {generate!r} is not callable; it takes a prompt and returns text")
         self._generate, self._contract, self._config = generate, contract, config
         self._lock = threading.RLock()
-        self._benches: dict[int, Workbench] = {}
+        self._benches: dict[int, Assessor] = {}
         self._run = _open(store, config)
         self._ledger = Ledger(store)
         self._canons = CanonStore(store / "canon", versions())
@@ -134,14 +134,14 @@ class Wrapped:
     ) -> None:
         self.close()
 
-    def _bench(self) -> Workbench:
+    def _bench(self) -> Assessor:
         """A sandbox belongs to the process that started it: after a fork, the child makes its own."""
         here = os.getpid()
         if here not in self._benches:
-            self._benches[here] = Workbench(self._config)
+            self._benches[here] = Assessor(self._config)
         return self._benches[here]
 
-    def _canon(self, bench: Workbench, raw: str) -> Canon | None:
+    def _canon(self, bench: Assessor, raw: str) -> Canon | None:
         fixed = self._canons.get(self._contract.id)
         if fixed is not None:
             return fixed
@@ -169,7 +169,7 @@ def wrap(
     """Anchor and repair what `generate(prompt)` returns, against one contract.
 
     `store` is the folder for canon and records (default `runs/wrap-<contract>`). `settings` are those of
-    `skyt.config.WrapConfig`: model, temperature, tau, evidence, …
+    `skyt.runs.config.WrapConfig`: model, temperature, tau, evidence, …
     """
     if not isinstance(contract, Contract):
         contract = load_contract(contract, None if contracts_dir is None else Path(contracts_dir))

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import filelock
 
-from homeostat.atomic import utf8
-from homeostat.errors import UserError
-from homeostat.records import Record, validate
+from homeostat.core.atomic import utf8
+from homeostat.core.errors import UserError
+from homeostat.core.records import Record, validate
 
 RUNS = "runs.csv"
 PRE = "distances_pre.csv"

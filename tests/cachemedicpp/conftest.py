@@ -66,7 +66,7 @@ def small_config() -> Callable[..., Any]:
     def build(**changes: Any) -> Any:
         import copy
 
-        from cachemedicpp.config import MedicConfig
+        from cachemedicpp.runs.config import MedicConfig
 
         raw = copy.deepcopy(SMALL)
         for dotted, value in changes.items():
@@ -86,8 +86,8 @@ def small_setup(
     """`prepare` on the tiny Llama, as it would run on a loaded model."""
 
     def build(**changes: Any) -> Any:
-        from cachemedicpp.evaluate import prepare
-        from homeostat.models import ModelConfig
+        from cachemedicpp.eval.stage import prepare
+        from homeostat.core.models import ModelConfig
 
         monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
         return prepare(small_config(**changes))
@@ -98,7 +98,7 @@ def small_setup(
 @pytest.fixture
 def open_small(tmp_path: Path) -> Any:
     """Open a run directory for a configuration."""
-    from homeostat.rundir import open_run
+    from homeostat.core.rundir import open_run
 
     def opened(config: Any, name: str = "run") -> Any:
         return open_run(tmp_path / name, command="test", config=config)

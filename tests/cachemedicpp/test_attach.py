@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from cachemedicpp.attach import check_decoder, medic
-from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams, RepairConfig
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import REGISTRY, CorruptionFamily, sequence_keys
-from cachemedicpp.heuristics import HEURISTICS, heuristic
-from cachemedicpp.operators import build_operator
-from cachemedicpp.state import Geometry
-from homeostat.errors import UserError
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
+from cachemedicpp.repair.attach import check_decoder, medic
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+from cachemedicpp.repair.operators import build_operator
+from homeostat.core.errors import UserError
 
 CONFIG = CorruptionConfig(
     axes=AxesConfig(N_recent=4, head_mode="all"), params=CorruptionParams(overwrite_window=(2, 8))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cachemedicpp.cli import app
-from homeostat.cli.entry import run
+from homeostat.core.entry import run
 
 
 def command(monkeypatch: pytest.MonkeyPatch, model: Any, tokenizer: Any, out: Path, *overrides: str) -> int:
-    from homeostat.models import ModelConfig
+    from homeostat.core.models import ModelConfig
 
     monkeypatch.setattr(ModelConfig, "load", lambda self: (model, tokenizer))
     sets = [part for override in overrides for part in ("--set", override)]

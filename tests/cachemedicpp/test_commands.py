@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.cli.entry import run
 from homeostat.cli.main import app
-from homeostat.models import ModelConfig
+from homeostat.core.entry import run
+from homeostat.core.models import ModelConfig
 
 
 def _exit(arguments: list[str]) -> int:

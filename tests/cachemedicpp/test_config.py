@@ -9,10 +9,12 @@ import jsonschema
 import pytest
 import yaml
 
-from cachemedicpp.config import DEFAULT_MIXTURE, MedicConfig, RepairConfig
-from homeostat.config import load_config, resolved
-from homeostat.errors import UserError
-from homeostat.resources import resource
+from cachemedicpp.corruption.config import DEFAULT_MIXTURE
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.runs.config import MedicConfig
+from homeostat.core.config import load_config, resolved
+from homeostat.core.errors import UserError
+from homeostat.core.resources import resource
 
 ROOT = Path(__file__).parents[2]
 

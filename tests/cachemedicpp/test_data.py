@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cachemedicpp import data
-from cachemedicpp.data import load_sentences, load_text, read_paragraphs, read_sentences, spread
-from cachemedicpp.eval_config import DataConfig
-from homeostat.errors import UserError
-from homeostat.resources import resource
+from cachemedicpp.tasks import data
+from cachemedicpp.tasks.config import DataConfig
+from cachemedicpp.tasks.data import load_sentences, load_text, read_paragraphs, read_sentences, spread
+from homeostat.core.errors import UserError
+from homeostat.core.resources import resource
 
 
 def test_the_offline_text_has_at_least_200_different_readable_paragraphs() -> None:

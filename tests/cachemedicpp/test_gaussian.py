@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachemedicpp import KVState, Rotary, load_repair, medic
-from cachemedicpp.gaussian import GaussianRepair, calibrate, exact, fit
-from cachemedicpp.gaussian.impute import fill
-from cachemedicpp.gaussian.rotation import Pairs, still
-from cachemedicpp.gaussian.store import make, save
-from cachemedicpp.state import write
-from homeostat.errors import UserError
+from cachemedicpp.cache.rotation import Pairs, still
+from cachemedicpp.cache.state import write
+from cachemedicpp.repair.gaussian import GaussianRepair, calibrate, exact, fit
+from cachemedicpp.repair.gaussian.impute import fill
+from cachemedicpp.repair.gaussian.store import make, save
+from homeostat.core.errors import UserError
 
 LENGTH = 96
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cachemedicpp import load_repair
 from cachemedicpp.cli import app
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 WORDS = [
     "the",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import sequence_keys
-from cachemedicpp.defences import AtRest, Defence, Forks, heuristics
-from cachemedicpp.grid import (
+from cachemedicpp.eval.defences import AtRest, Defence, Forks, heuristics
+from cachemedicpp.eval.grid import (
     CLEAN,
     Cell,
     corrupt_forks,
@@ -20,7 +21,6 @@ from cachemedicpp.grid import (
     grid_cells,
     prefill,
 )
-from cachemedicpp.state import KVState
 
 TYPES = ["gaussian", "dropout_zero", "orthogonal_rotation", "bitflipish_sparse", "quant_noise"]
 

@@ -13,7 +13,7 @@ from cachemedicpp import Guard, KVState, medic
 from cachemedicpp.guard import load_cache, save_cache
 from cachemedicpp.guard.heal import recomputing, spans
 from cachemedicpp.guard.ledger import Damage
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 

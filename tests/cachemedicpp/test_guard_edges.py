@@ -10,11 +10,11 @@ import torch
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
 from cachemedicpp import Guard, KVState, medic
-from cachemedicpp.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption import CorruptionFamily
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
 from cachemedicpp.guard.heal import recomputing
 from cachemedicpp.guard.sketch import alike
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 GREEDY: dict[str, Any] = {"do_sample": False, "pad_token_id": 0, "return_dict_in_generate": True}
 

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cachemedicpp.cache.state import KV
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.heuristics import (
+from cachemedicpp.repair.base import Stored, layout
+from cachemedicpp.repair.heuristics import (
     HEURISTICS,
     ClippingRenorm,
     MaskingDropout,
@@ -17,9 +19,7 @@ from cachemedicpp.heuristics import (
     Smoothing,
     heuristic,
 )
-from cachemedicpp.repair import Stored, layout
-from cachemedicpp.state import KV
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 
 def stored(x: Tensor, mask: Tensor | None = None, suspect: Tensor | None = None) -> Stored:

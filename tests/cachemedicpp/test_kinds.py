@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachemedicpp.gaussian import kinds, outliers
-from cachemedicpp.gaussian.field import Field
-from cachemedicpp.gaussian.statistics import Statistics
-from homeostat.errors import UserError
+from cachemedicpp.repair.gaussian import kinds, outliers
+from cachemedicpp.repair.gaussian.field import Field
+from cachemedicpp.repair.gaussian.statistics import Statistics
+from homeostat.core.errors import UserError
 
 
 def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Statistics:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachemedicpp.eval_config import LongContextConfig
-from cachemedicpp.needle import PREFIX, extract, generate, matches
-from homeostat.errors import UserError
+from cachemedicpp.tasks.config import LongContextConfig
+from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches
+from homeostat.core.errors import UserError
 
 STATEMENT = "NEEDLE: the_key = violet-7."
 

@@ -6,14 +6,14 @@ import math
 
 import torch
 
-from cachemedicpp.objective import (
+from cachemedicpp.cache.state import KV
+from cachemedicpp.train.objective import (
     contraction_loss,
     contraction_ratios,
     identity_loss,
     kd_loss,
     weight_penalty,
 )
-from cachemedicpp.state import KV
 
 
 def kv(*keys: float, value: float = 0.0) -> KV:

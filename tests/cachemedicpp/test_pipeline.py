@@ -13,14 +13,20 @@ import pytest
 import torch
 import yaml
 
-from cachemedicpp.ood import apply_split, load_splits
-from cachemedicpp.pipeline import STAGES, check_defence_names, load, render, run_stages
-from cachemedicpp.plots import FIGURES, amplification_map, clean_vs_overhead, lambda0_run, with_lambda0
-from cachemedicpp.tables import ablation_summary, main_results
-from homeostat.errors import UserError
-from homeostat.figures import style
-from homeostat.records import read_jsonl, validate
-from homeostat.rundir import open_run
+from cachemedicpp.plots.figures import (
+    FIGURES,
+    amplification_map,
+    clean_vs_overhead,
+    lambda0_run,
+    with_lambda0,
+)
+from cachemedicpp.plots.tables import ablation_summary, main_results
+from cachemedicpp.runs.ood import apply_split, load_splits
+from cachemedicpp.runs.pipeline import STAGES, check_defence_names, load, render, run_stages
+from homeostat.core.errors import UserError
+from homeostat.core.figures import style
+from homeostat.core.records import read_jsonl, validate
+from homeostat.core.rundir import open_run
 
 LOCKED = [
     *(f"paper/figures/{name}.{end}" for name in FIGURES for end in ("png", "pdf")),
@@ -46,8 +52,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any, byte_tok
     """One run of all stages on the tiny Llama."""
     import copy
 
-    from cachemedicpp.config import MedicConfig
-    from homeostat.models import ModelConfig
+    from cachemedicpp.runs.config import MedicConfig
+    from homeostat.core.models import ModelConfig
 
     small = copy.deepcopy(_small())
     small["train"] = SMALL_TRAINING
@@ -122,9 +128,10 @@ def test_the_metric_keys_are_the_protocols_and_the_source_is_on_record(finished:
 def test_a_finished_run_is_not_done_again(
     finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from cachemedicpp import evaluate, stability_metrics
-    from cachemedicpp.config import MedicConfig
-    from homeostat.models import ModelConfig
+    from cachemedicpp.eval import stage as evaluate
+    from cachemedicpp.runs.config import MedicConfig
+    from cachemedicpp.stability.measures import stage as stability_metrics
+    from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
     shutil.copytree(finished, again)
@@ -141,8 +148,8 @@ def test_a_finished_run_is_not_done_again(
 def test_an_interrupted_evaluation_goes_on_and_ends_the_same(
     finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from cachemedicpp.config import MedicConfig
-    from homeostat.models import ModelConfig
+    from cachemedicpp.runs.config import MedicConfig
+    from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
     shutil.copytree(finished, again)
@@ -192,8 +199,8 @@ def test_the_tables_compile_with_booktabs(finished: Path, tmp_path: Path) -> Non
 def test_several_workers_give_the_same_values_as_one(
     finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cachemedicpp import workers
-    from homeostat.models import ModelConfig
+    from cachemedicpp.runs import workers
+    from homeostat.core.models import ModelConfig
 
     monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
     workers._surroundings.cache_clear()
@@ -252,7 +259,7 @@ def test_loto_trains_on_no_held_out_type_and_weights_sum_to_one(small_config: Ca
 def test_loto_training_log_holds_no_event_of_the_held_out_type(
     tiny_llama: Any, byte_tokenizer: Any, small_config: Callable[..., Any], tmp_path: Path
 ) -> None:
-    from cachemedicpp.training.run import train_run
+    from cachemedicpp.train.stage import train_run
 
     training = {**SMALL_TRAINING, "steps": 12, "heldout_sequences": 0, "clean_batch_prob": 0.0}
     config = apply_split(

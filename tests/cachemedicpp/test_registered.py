@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cachemedicpp import heuristics, tasks
-from cachemedicpp.config import MedicConfig
-from cachemedicpp.eval_config import TASK_NAMES
-from cachemedicpp.heuristics import Smoothing
-from cachemedicpp.pipeline import check_defence_names
-from homeostat.config import parse_config
-from homeostat.errors import UserError
+from cachemedicpp import tasks
+from cachemedicpp.repair.base import heuristics
+from cachemedicpp.repair.heuristics import Smoothing
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.runs.pipeline import check_defence_names
+from cachemedicpp.tasks.config import TASK_NAMES
+from homeostat.core.config import parse_config
+from homeostat.core.errors import UserError
 
 
 @pytest.fixture(autouse=True)

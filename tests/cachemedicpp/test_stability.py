@@ -11,9 +11,10 @@ import pytest
 import torch
 from transformers import DynamicCache
 
+from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.defences import Defence, heuristics
-from cachemedicpp.stability import (
+from cachemedicpp.eval.defences import Defence, heuristics
+from cachemedicpp.stability.measures import (
     EPS0,
     Prompt,
     amplification,
@@ -23,7 +24,6 @@ from cachemedicpp.stability import (
     relative_norm,
     sensitivity,
 )
-from cachemedicpp.state import KVState
 
 
 def _toy(rows: int = 1) -> KVState:

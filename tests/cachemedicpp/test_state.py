@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import DynamicCache, StaticCache
 
-from cachemedicpp.rotary import Rotary
-from cachemedicpp.state import Geometry, KVState, first_positions, fork, positions, stack, write
-from homeostat.errors import UserError
+from cachemedicpp.cache.rotary import Rotary
+from cachemedicpp.cache.state import Geometry, KVState, first_positions, fork, positions, stack, write
+from homeostat.core.errors import UserError
 
 
 def prefill(model: Any, batch: int = 2, length: int = 12, seed: int = 0) -> tuple[torch.Tensor, KVState]:

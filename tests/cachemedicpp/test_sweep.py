@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from cachemedicpp import sweep_summary
-from cachemedicpp.sweep import SweepConfig, expand, plan, run_sweep
-from cachemedicpp.sweep_summary import summarise
-from homeostat.errors import UserError
-from homeostat.records import validate
+from cachemedicpp.sweep.run import SweepConfig, expand, plan, run_sweep
+from cachemedicpp.sweep.run import summary as sweep_summary
+from cachemedicpp.sweep.summary import summarise
+from homeostat.core.errors import UserError
+from homeostat.core.records import validate
 
 SMALL_RUN: dict[str, Any] = {
     "data": {
@@ -111,8 +111,8 @@ def test_a_bad_setting_in_any_variant_is_refused_before_the_first_run(tmp_path: 
 
 
 def test_the_shipped_sweeps_load_and_every_setting_is_valid() -> None:
-    from cachemedicpp.pipeline import load
-    from homeostat.config import load_config
+    from cachemedicpp.runs.pipeline import load
+    from homeostat.core.config import load_config
 
     for name, runs in (("sweeps/ablations", 25), ("sweeps/ablations_cpu", 13)):
         sweep = load_config(SweepConfig, name)
@@ -166,7 +166,7 @@ def test_both_engines_measure_the_same_and_one_failing_run_leaves_the_others(
     ]
     path = _sweep_file(tmp_path, tiny_folder, variants)
     for engine in ("local", "ray"):
-        command = [sys.executable, "-m", "cachemedicpp.sweep", str(path), "--out", str(tmp_path / engine)]
+        command = [sys.executable, "-m", "cachemedicpp.sweep.run", str(path), "--out", str(tmp_path / engine)]
         done = subprocess.run(
             [*command, "--engine", engine, "--workers", "2"], capture_output=True, text=True, check=False
         )

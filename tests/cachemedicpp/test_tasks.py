@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.defences import Defence
-from cachemedicpp.grid import CLEAN, evaluate_example, prefill
+from cachemedicpp.eval.defences import Defence
+from cachemedicpp.eval.grid import CLEAN, evaluate_example, prefill
 from cachemedicpp.tasks import build_tasks
 from cachemedicpp.tasks.sst2 import PROMPT, Sst2Task, label_logprobs
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task, strided_windows
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 
 def _by_name(setup: Any) -> dict[str, Any]:

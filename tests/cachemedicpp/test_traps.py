@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from cachemedicpp.config import MedicConfig, RepairConfig
+from cachemedicpp.cache.state import Geometry, KVState
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.defences import Defence, from_repair, heuristics
-from cachemedicpp.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
-from cachemedicpp.operators import build_operator
-from cachemedicpp.pipeline import render, run_defences
-from cachemedicpp.robustness import Robustness, TaskScores, pick_heuristic
-from cachemedicpp.state import Geometry, KVState
+from cachemedicpp.eval.defences import Defence, from_repair, heuristics
+from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
+from cachemedicpp.eval.robustness import Robustness, TaskScores, pick_heuristic
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.operators import build_operator
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.runs.pipeline import render, run_defences
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 TYPES = MedicConfig().eval.corruption_eval.types
 

@@ -142,7 +142,7 @@ def _tiny_model(path: Path) -> None:
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    from homeostat.models import DEFAULT_MODEL, converted, default_gguf
+    from homeostat.core.models import DEFAULT_MODEL, converted, default_gguf
 
     tokenizer = AutoTokenizer.from_pretrained(converted(default_gguf(), DEFAULT_MODEL)[0])
     torch.manual_seed(0)

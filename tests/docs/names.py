@@ -21,7 +21,7 @@ def _made() -> dict[str, Any]:
     import torch
 
     from cachemedicpp import CorruptionFamily, MedicConfig, sequence_keys
-    from homeostat.models import load_model
+    from homeostat.core.models import load_model
 
     model, tokenizer = load_model("tiny")
     inputs = tokenizer(TEXT, return_tensors="pt")

@@ -27,14 +27,14 @@ HEAVY = (
     "transformers.models.llama.modeling_llama",
     "alembic.command",
     "openai",
-    "cachemedicpp.evaluate",
-    "cachemedicpp.gaussian.calibrate",
-    "cachemedicpp.plots",
+    "cachemedicpp.eval.stage",
+    "cachemedicpp.repair.gaussian.calibrate",
+    "cachemedicpp.plots.figures",
     "homeostat.cli.main",
     "homeostat.report",
-    "skyt.figures",
+    "skyt.metrics.figures",
     "skyt.serve.server",
-    "skyt.session",
+    "skyt.runs.measure",
 )
 
 
@@ -59,7 +59,7 @@ def _import_everything() -> None:
             import_module(name)
     from matplotlib import pyplot
 
-    from homeostat.figures import save, style
+    from homeostat.core.figures import save, style
 
     with TemporaryDirectory() as folder, style():  # fonts and formulas are slow the first time
         figure, axes = pyplot.subplots()

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from homeostat.config import ConfigModel
-from homeostat.records import validate
-from homeostat.rundir import open_run
-from skyt.metrics import details, metrics, tally_of
+from homeostat.core.config import ConfigModel
+from homeostat.core.records import validate
+from homeostat.core.rundir import open_run
+from skyt.metrics.formulas import details, metrics, tally_of
 
 CANON = "def gcd(a, b):\n    while b:\n        a, b = (b, a % b)\n    return a"
 OTHER = "def gcd(x, y):\n    while y:\n        x, y = (y, x % y)\n    return x"
@@ -129,9 +129,9 @@ def cache_run(path: Path, *, seed: int = 0, finish: bool = True, into: bool = Fa
 
     With `into` the metrics are added to the run that is at `path` already.
     """
-    from cachemedicpp.grid import grid_cells
-    from cachemedicpp.robustness import Robustness, TaskScores
-    from cachemedicpp.task_metrics import task_metrics
+    from cachemedicpp.eval.grid import grid_cells
+    from cachemedicpp.eval.robustness import Robustness, TaskScores
+    from cachemedicpp.eval.task_metrics import task_metrics
 
     knowledge = {
         "none": "blind",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homeostat import atomic
+from homeostat.core import atomic
 
 
 def test_a_failure_while_writing_keeps_the_old_content_and_leaves_nothing(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_a_lone_surrogate_in_plain_text_is_written_as_its_escape(tmp_path: Path)
 WRITE_PAST_THE_LIMIT = """
 import resource, signal, sys
 from pathlib import Path
-from homeostat import atomic
-from homeostat.errors import UserError
+from homeostat.core import atomic
+from homeostat.core.errors import UserError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from tests.homeostat.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, sample
 
+from homeostat.core.rundir import open_run
 from homeostat.report import write_report
-from homeostat.rundir import open_run
 from homeostat.viewer import Viewer
 
 playwright = pytest.importorskip(

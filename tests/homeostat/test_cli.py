@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from homeostat.cli import entry
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 
 def homeostat(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +37,8 @@ def test_help_starts_without_torch_and_in_under_a_second() -> None:
 
 def test_importing_homeostat_imports_no_torch() -> None:
     code = (
-        "import sys, homeostat.models, homeostat.rundir, homeostat.stats; assert 'torch' not in sys.modules"
+        "import sys, homeostat.core.models, homeostat.core.rundir, homeostat.core.stats; "
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from homeostat.config import ConfigModel, config_hash, load_config
-from homeostat.errors import UserError
+from homeostat.core.config import ConfigModel, config_hash, load_config
+from homeostat.core.errors import UserError
 
 
 class Train(ConfigModel):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from homeostat.core.records import read_jsonl, read_record, validate
 from homeostat.demo.cache import agreement
-from homeostat.records import read_jsonl, read_record, validate
 
 SMALL = [
     argument

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.engine import run_tasks
-from homeostat.errors import UserError
+from homeostat.core.engine import run_tasks
+from homeostat.core.errors import UserError
 
 
 def square_unless_three(x: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.homeostat.example_runs import CANON, WRONG, cache_run, code_run, sample
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from homeostat.gate import Check, at_least, at_most, judge
 from homeostat.gate.cache import CacheBounds, cache_checks
 from homeostat.gate.checks import junit_xml, markdown_summary

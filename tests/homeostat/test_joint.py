@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.config import load_config
-from homeostat.errors import UserError
+from homeostat.core.config import load_config
+from homeostat.core.errors import UserError
+from homeostat.core.records import read_record
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.joint.measures import r_raw
-from homeostat.records import read_record
 
 
 def test_the_clean_arm_comes_first_so_that_canons_are_clean() -> None:

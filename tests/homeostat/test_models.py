@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from homeostat import models
-from homeostat.errors import UserError
-from homeostat.models import ModelConfig, load_model, model_identity
+from homeostat.core import models
+from homeostat.core.errors import UserError
+from homeostat.core.models import ModelConfig, load_model, model_identity
 
 CONVERT = """
 import sys
 from pathlib import Path
-from homeostat.models import converted
+from homeostat.core.models import converted
 print(converted(Path(sys.argv[1]), "race")[0])
 """
 
@@ -97,7 +97,7 @@ def test_a_damaged_conversion_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offline", ["0", "1"])
 def test_an_unknown_model_without_a_hub_is_one_clear_line(offline: str) -> None:
-    code = "from homeostat.models import load_model; load_model('no-such-org/no-such-model')"
+    code = "from homeostat.core.models import load_model; load_model('no-such-org/no-such-model')"
     environment = {**os.environ, "HF_HUB_OFFLINE": offline, "HF_ENDPOINT": "http://127.0.0.1:9"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FIND = """
 import homeostat
-from homeostat.resources import find, resource, resource_root
+from homeostat.core.resources import find, resource, resource_root
 for name in ("configs", "contracts", "schemas", "data/offline"):
     folder = resource(name)
     assert any(folder.iterdir()), folder

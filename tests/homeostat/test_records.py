@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.errors import UserError
-from homeostat.records import RecordError, read_jsonl, read_record, write_record
+from homeostat.core.errors import UserError
+from homeostat.core.records import RecordError, read_jsonl, read_record, write_record
 
 METRIC = {"run_id": "r", "config_hash": "0" * 64, "metrics": {"a": 1.0}, "settings": {}}
 

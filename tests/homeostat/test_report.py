@@ -24,7 +24,8 @@ from tests.homeostat.example_runs import (
     sample,
 )
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
+from homeostat.core.rundir import open_run
 from homeostat.report import build, write_report
 from homeostat.report.build import key_figures, sparkline
 from homeostat.report.page import inert_json, packed
@@ -33,7 +34,6 @@ from homeostat.report.sections.artifacts import latex_rows
 from homeostat.report.sections.progress import _POINTS, _thinned
 from homeostat.report.sections.samples import pack_samples, sample_data
 from homeostat.report.status import run_status
-from homeostat.rundir import open_run
 
 ANY_TEXT = st.text(st.characters(codec=None))  # lone surrogates too
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from homeostat import resources
-from homeostat.errors import UserError
+from homeostat.core import resources
+from homeostat.core.errors import UserError
 
 
 def test_files_and_folders_that_come_along_are_found_from_anywhere(

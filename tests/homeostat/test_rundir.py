@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.config import ConfigModel
-from homeostat.errors import UserError
-from homeostat.records import RecordError, read_record
-from homeostat.rundir import RunDir, open_run
+from homeostat.core.config import ConfigModel
+from homeostat.core.errors import UserError
+from homeostat.core.records import RecordError, read_record
+from homeostat.core.rundir import RunDir, open_run
 
 # A run of eight slow stages, each logged; run as a program so that it can be killed.
 PROGRAM = textwrap.dedent(
     """
     import sys, time
     from pathlib import Path
-    from homeostat.config import ConfigModel
-    from homeostat.rundir import open_run
+    from homeostat.core.config import ConfigModel
+    from homeostat.core.rundir import open_run
 
     class Config(ConfigModel):
         stages: int = 8

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from homeostat.cli.schema import config_schema
-from homeostat.config import resolved
+from homeostat.core.config import resolved
+from homeostat.core.records import RecordError, validate
+from homeostat.core.resources import resource
 from homeostat.demo.config import DemoConfig
-from homeostat.records import RecordError, validate
-from homeostat.resources import resource
 
 
 def test_the_config_schema_is_the_one_of_the_code() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homeostat import stats
+from homeostat.core import stats
 
 
 def test_auc_of_a_hand_drawn_curve() -> None:

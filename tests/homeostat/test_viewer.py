@@ -17,8 +17,8 @@ from urllib.parse import quote
 import pytest
 from tests.homeostat.example_runs import ExampleConfig, code_run
 
-from homeostat.errors import UserError
-from homeostat.rundir import open_run
+from homeostat.core.errors import UserError
+from homeostat.core.rundir import open_run
 from homeostat.viewer import Viewer
 from homeostat.viewer.files import read_inside
 from homeostat.viewer.runs import Runs

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt import records
-from skyt.aggregate import Cell, Tallies, aggregate, signatures
-from skyt.metrics import metrics, tally_of
-from skyt.signature import signature
+from skyt.metrics.aggregation import Cell, Tallies, aggregate, signatures
+from skyt.metrics.formulas import metrics, tally_of
+from skyt.text.signature import signature
 
 STAMP = "2026-01-01T00:00:00.000Z"
 CANON = signature("canon")
@@ -101,7 +101,7 @@ def test_spilled_signature_counts_are_the_same(tmp_path: Path, monkeypatch: pyte
 
 
 def test_many_blocks_give_the_same_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyt.aggregate import columns
+    from skyt.metrics.aggregation import columns
 
     plain = Run(tmp_path, 100).aggregate()
     monkeypatch.setattr(columns, "BLOCK", 7)

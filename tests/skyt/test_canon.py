@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.canon import Canon, CanonImmutabilityError, CanonStore, CanonVersionError, Versions
-from skyt.signature import signature
+from skyt.text.signature import signature
 
 VERSIONS = Versions("1-py3.11", "1")
 

@@ -9,7 +9,7 @@ import pytest
 import typer.testing
 import yaml
 
-from homeostat.cli.entry import run as run_app
+from homeostat.core.entry import run as run_app
 from skyt.cli import app
 from skyt.sandbox import capability
 
@@ -159,7 +159,7 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(
 def test_a_contract_without_oracle_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from homeostat.resources import resource
+    from homeostat.core.resources import resource
 
     monkeypatch.chdir(tmp_path)
     contract = yaml.safe_load(resource("contracts/gcd.yaml").read_text())

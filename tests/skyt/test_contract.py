@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from homeostat.errors import UserError
-from homeostat.resources import resource
-from skyt.contract import Contract, load_contract, load_contracts
+from homeostat.core.errors import UserError
+from homeostat.core.resources import resource
+from skyt.contracts.contract import Contract, load_contract, load_contracts
 
 ENTRY_POINTS = {
     "fibonacci_basic": "fibonacci",

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homeostat.errors import UserError
-from skyt import distance as module
-from skyt.distance import LEVENSHTEIN, Distance, Measured, get_distance, register
+from homeostat.core.errors import UserError
+from skyt.text import distance as module
+from skyt.text.distance import LEVENSHTEIN, Distance, Measured, get_distance, register
 
 SHORT = st.text(alphabet="ab\nc", max_size=12)
 

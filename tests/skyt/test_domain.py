@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyt import codec
-from skyt.contract import Contract, load_contracts
-from skyt.domain import Call, Operation, generate_inputs, generate_outside, in_domain, mutate
-from skyt.rules import Facts as RuleFacts
-from skyt.specs import ListSpec, conditions
+from skyt.contracts import codec
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts.domain import Call, Operation, generate_inputs, generate_outside, in_domain, mutate
+from skyt.contracts.parameters import ListSpec, conditions
+from skyt.repair.rules import Facts as RuleFacts
 
 CONTRACTS = load_contracts()
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyt.contract import Contract, load_contracts
-from skyt.domain import in_domain
-from skyt.equivalence import compare, compare_many
-from skyt.equivalence.calls import battery, harvested
-from skyt.equivalence.mutants import mutants
-from skyt.equivalence.store import VerdictStore, compare_once
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts.domain import in_domain
+from skyt.repair.equivalence import compare, compare_many
+from skyt.repair.equivalence.calls import battery, harvested
+from skyt.repair.equivalence.mutants import mutants
+from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.pool import SandboxPool
 
 CONTRACTS = load_contracts()

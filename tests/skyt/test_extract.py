@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyt.extract import extract_code
+from skyt.text.extract import extract_code
 
 CODE = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
 

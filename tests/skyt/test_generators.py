@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from homeostat.errors import UserError
-from homeostat.models import ModelConfig
-from skyt.collect import CellJob, collect, collect_cell
-from skyt.config import LocalGenerator, OpenAIGenerator, RecordedGenerator
+from homeostat.core.errors import UserError
+from homeostat.core.models import ModelConfig
 from skyt.generators.base import Failure, Generator, Output, Request, sample_seed
+from skyt.generators.config import LocalGenerator, OpenAIGenerator, RecordedGenerator
 from skyt.generators.factory import make_generator
 from skyt.generators.function import Function
 from skyt.generators.local import LocalModel
 from skyt.generators.openai import Endpoint
 from skyt.generators.recorded import BrokenLine, read_generations
+from skyt.runs.generate import CellJob, collect, collect_cell
 
 
 def requests(n: int, temperature: float = 0.7) -> list[Request]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.skyt.hostile_programs import CANARY, PROGRAMS, SECRET
 
-from skyt.contract import Contract, load_contract
-from skyt.domain import Call
-from skyt.oracle import Oracle
+from skyt.contracts.contract import Contract, load_contract
+from skyt.contracts.domain import Call
+from skyt.oracle.oracle import Oracle
 from skyt.sandbox import Limits, SandboxPool
 
 LIMITS = Limits(call_seconds=0.2, cpu_seconds=0.6, wall_seconds=1.5, memory_mb=256)
@@ -40,7 +40,7 @@ def test_hostile_program_gets_a_verdict_in_time_and_leaves_nothing(
     name: str, contract: Contract, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("skyt.static.violations", lambda *_: [])
+    monkeypatch.setattr("skyt.oracle.constraints.violations", lambda *_: [])
     started = time.monotonic()
     verdict = oracle.check(PROGRAMS[name], contract)
     assert time.monotonic() - started < 20

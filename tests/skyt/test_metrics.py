@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homeostat.errors import UserError
-from skyt.metrics import BOOTSTRAP_LIMIT, ExactSum, Metrics, Tally, check_tau, details, metrics, tally_of
+from homeostat.core.errors import UserError
+from skyt.metrics.formulas import (
+    BOOTSTRAP_LIMIT,
+    ExactSum,
+    Metrics,
+    Tally,
+    check_tau,
+    details,
+    metrics,
+    tally_of,
+)
 
 # Ten samples of one prompt, worked out by hand:
 #   signature  A A A A B B C D E F      (A is the canon)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import skyt
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.records import read_rows
 from skyt.sandbox import capability
 

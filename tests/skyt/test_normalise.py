@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyt.normalise import MAX_PARSED_CHARS, NORMALIZATION_VERSION, normalise
+from skyt.text.normalise import MAX_PARSED_CHARS, NORMALIZATION_VERSION, normalise
 
 PLAIN = "def f(x):\n    return {'a': x}"
 

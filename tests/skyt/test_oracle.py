@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.skyt.wrong_programs import WRONG
 
-from homeostat.errors import UserError
-from homeostat.resources import resource
-from skyt.contract import Contract, load_contract, load_contracts
-from skyt.domain import Call, in_domain
-from skyt.oracle import Oracle
+from homeostat.core.errors import UserError
+from homeostat.core.resources import resource
+from skyt.contracts.contract import Contract, load_contract, load_contracts
+from skyt.contracts.domain import Call, in_domain
+from skyt.oracle.oracle import Oracle
 from skyt.sandbox import SandboxPool
 
 REFERENCES = Path(__file__).parent / "references"

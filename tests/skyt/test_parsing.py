@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skyt.parsing import parse, parse_expression
+from skyt.text.parsing import parse, parse_expression
 
 PROGRAM = "\n".join(f"def f{i}(xs):\n    return [(x + {i}) * 2 for x in xs if x > {i}]" for i in range(60))
 

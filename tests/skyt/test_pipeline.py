@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from homeostat.records import read_jsonl
-from homeostat.rundir import open_run
+from homeostat.core.records import read_jsonl
+from homeostat.core.rundir import open_run
 from skyt.canon import CanonImmutabilityError
-from skyt.config import MeasureConfig
-from skyt.contract import load_contracts
+from skyt.contracts.contract import load_contracts
 from skyt.generators.base import Generation
-from skyt.pipeline import measure
+from skyt.metrics.summary import summarise
 from skyt.records import read_rows
+from skyt.runs.assess import Assessor
+from skyt.runs.config import MeasureConfig
+from skyt.runs.pipeline import measure
 from skyt.sandbox import capability
-from skyt.summary import summarise
-from skyt.workbench import Workbench
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
 
@@ -52,18 +52,18 @@ def generations(order: list[int] | None = None) -> list[Generation]:
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    with Workbench(MeasureConfig()) as made:
+    with Assessor(MeasureConfig()) as made:
         yield made
 
 
-def run_all(folder: Path, rows: list[Generation], bench: Workbench, **options: Any) -> dict[str, Any]:
+def run_all(folder: Path, rows: list[Generation], bench: Assessor, **options: Any) -> dict[str, Any]:
     with open_run(folder, command="test", config=MeasureConfig()) as run:
         measure(run, rows, CONTRACTS, bench, mode="test", **options)
         return summarise(run, 0.1, {})
 
 
 def test_one_pre_and_one_post_row_a_sample_and_samples_in_input_order(
-    tmp_path: Path, bench: Workbench
+    tmp_path: Path, bench: Assessor
 ) -> None:
     rows = generations()
     metrics = run_all(tmp_path / "r", rows, bench)
@@ -82,7 +82,7 @@ def test_one_pre_and_one_post_row_a_sample_and_samples_in_input_order(
 
 
 def test_a_prompt_without_compliant_output_has_no_canon_and_distance_one(
-    tmp_path: Path, bench: Workbench
+    tmp_path: Path, bench: Assessor
 ) -> None:
     metrics = run_all(tmp_path / "r", generations(), bench)
     assert not (tmp_path / "r" / "canon" / "slugify.json").exists()
@@ -91,7 +91,7 @@ def test_a_prompt_without_compliant_output_has_no_canon_and_distance_one(
     assert not [row for row in read_rows(tmp_path / "r" / "repairs.csv") if row["run_id"].endswith(".0002")]
 
 
-def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, bench: Workbench) -> None:
+def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, bench: Assessor) -> None:
     run_all(tmp_path / "r", generations([0, 4, 3, 1, 2]), bench)
     canon = json.loads((tmp_path / "r" / "canon" / "gcd.json").read_text())
     assert "gcd(b, a % b)" in canon["normalized_code"]
@@ -101,7 +101,7 @@ def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, bench: Wor
 
 
 def test_sample_order_matters_only_through_which_sample_becomes_canon(
-    tmp_path: Path, bench: Workbench
+    tmp_path: Path, bench: Assessor
 ) -> None:
     order = [0, 1, 2, 3, 4, 5, 6, 7]
     plain = run_all(tmp_path / "plain", generations(), bench)
@@ -114,7 +114,7 @@ def test_sample_order_matters_only_through_which_sample_becomes_canon(
         assert found["skyt.overall"] == plain["skyt.overall"]
 
 
-def test_given_canons_are_used_and_cannot_be_changed_later(tmp_path: Path, bench: Workbench) -> None:
+def test_given_canons_are_used_and_cannot_be_changed_later(tmp_path: Path, bench: Assessor) -> None:
     run_all(tmp_path / "r", generations(), bench, given={"gcd": RECURSIVE})
     canon = json.loads((tmp_path / "r" / "canon" / "gcd.json").read_text())
     assert canon["origin"] == "given"
@@ -123,7 +123,7 @@ def test_given_canons_are_used_and_cannot_be_changed_later(tmp_path: Path, bench
         run_all(tmp_path / "r", rows, bench, given={"gcd": GCD})
 
 
-def test_running_again_changes_nothing(tmp_path: Path, bench: Workbench) -> None:
+def test_running_again_changes_nothing(tmp_path: Path, bench: Assessor) -> None:
     run_all(tmp_path / "r", generations(), bench)
     files = [p for p in sorted((tmp_path / "r").rglob("*")) if p.is_file() and p.name != "run_record.json"]
     before = {p: p.read_bytes() for p in files}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from homeostat.errors import UserError
-from homeostat.records import RecordError
+from homeostat.core.errors import UserError
+from homeostat.core.records import RecordError
 from skyt import records
 from skyt.records import DistanceRow, Ledger, RepairRow, RunRow, SampleRecord, read_rows
 

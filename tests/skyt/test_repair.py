@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyt.canon import Canon
-from skyt.config import MeasureConfig
-from skyt.contract import load_contracts
-from skyt.distance import LEVENSHTEIN
-from skyt.normalise import normalise
-from skyt.pipeline import new_canon
-from skyt.repair import MAX_RULES, Approach, approach, repair
+from skyt.contracts.contract import load_contracts
+from skyt.repair.repair import MAX_RULES, Approach, approach, repair
+from skyt.runs.assess import Assessor, prepare
+from skyt.runs.config import MeasureConfig
+from skyt.runs.pipeline import new_canon
 from skyt.sandbox import capability
-from skyt.workbench import Workbench, prepare
+from skyt.text.distance import LEVENSHTEIN
+from skyt.text.normalise import normalise
 
 REFERENCES = Path(__file__).parent / "references"
 CONTRACTS = load_contracts()
@@ -122,8 +122,8 @@ needs_sandbox = pytest.mark.skipif(not capability().contained, reason="this mach
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(MeasureConfig()) as made:
+def bench() -> Iterator[Assessor]:
+    with Assessor(MeasureConfig()) as made:
         yield made
 
 
@@ -146,7 +146,7 @@ CASES = {
 
 @needs_sandbox
 @pytest.mark.parametrize("name", CASES)
-def test_first_rules_bring_a_sample_to_the_canon(name: str, bench: Workbench) -> None:
+def test_first_rules_bring_a_sample_to_the_canon(name: str, bench: Assessor) -> None:
     canon = canon_of("gcd", EUCLID)
     done = bench.repair(CONTRACTS["gcd"], prepare(CASES[name]).text, canon)
     assert done.text == canon.normalized_code
@@ -154,7 +154,7 @@ def test_first_rules_bring_a_sample_to_the_canon(name: str, bench: Workbench) ->
 
 
 @needs_sandbox
-def test_code_that_does_not_parse_fails_within_bounds(bench: Workbench) -> None:
+def test_code_that_does_not_parse_fails_within_bounds(bench: Assessor) -> None:
     canon = canon_of("gcd", EUCLID)
     broken = prepare("def gcd(a, b:\n    return a")
     assert not broken.parsed
@@ -201,7 +201,7 @@ PROGRAMS = {path.stem: path.read_text() for path in sorted(REFERENCES.glob("*.py
 @settings(max_examples=15)
 @given(name=st.sampled_from(sorted(PROGRAMS)), wanted=st.integers(0, 11))
 def test_mutants_are_repaired_monotonically_and_rejected_ones_stay_away(
-    name: str, wanted: int, bench: Workbench
+    name: str, wanted: int, bench: Assessor
 ) -> None:
     contract = CONTRACTS[name]
     canon = canon_of(name, PROGRAMS[name])

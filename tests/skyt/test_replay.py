@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.errors import UserError
-from homeostat.records import read_jsonl
+from homeostat.core.errors import UserError
+from homeostat.core.records import read_jsonl
 from skyt.canon import CanonVersionError
-from skyt.config import MeasureConfig
-from skyt.replay import read_canons, replay
+from skyt.runs.config import MeasureConfig
+from skyt.runs.measure import Surroundings
+from skyt.runs.replay import read_canons, replay
 from skyt.sandbox import capability
-from skyt.session import Surroundings
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
 

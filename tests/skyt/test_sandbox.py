@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from homeostat.errors import UserError
-from skyt.contract import EntryPoint, load_contract
-from skyt.domain import Call, Operation, generate_inputs
+from homeostat.core.errors import UserError
+from skyt.contracts.contract import EntryPoint, load_contract
+from skyt.contracts.domain import Call, Operation, generate_inputs
 from skyt.sandbox import CallResult, Job, Limits, SandboxPool, capability, encode_calls, expected, same
 from skyt.sandbox.results import parse
 

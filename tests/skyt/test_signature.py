@@ -5,8 +5,8 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyt.distance import LEVENSHTEIN
-from skyt.signature import signature
+from skyt.text.distance import LEVENSHTEIN
+from skyt.text.signature import signature
 
 
 def test_empty_normalised_text_has_the_sha256_of_the_empty_string() -> None:

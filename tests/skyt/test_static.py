@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from skyt.contract import Constraints, EntryPoint, load_contract
-from skyt.static import is_recursive, violations
+from skyt.contracts.contract import Constraints, EntryPoint, load_contract
+from skyt.oracle.constraints import is_recursive, violations
 
 F = EntryPoint(kind="function", name="f")
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig, CorruptionParams
+from cachemedicpp.corruption.config import AxesConfig, CorruptionParams
 from cachemedicpp.corruption.streams import Stream
-from homeostat.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest
 
 
 @dataclass(frozen=True)

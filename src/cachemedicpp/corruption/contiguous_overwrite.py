@@ -9,10 +9,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig, CorruptionParams, Window
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
+from cachemedicpp.corruption.config import AxesConfig, CorruptionParams, Window
 from cachemedicpp.corruption.streams import Stream
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 
 @register("contiguous_overwrite")

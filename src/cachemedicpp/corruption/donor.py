@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from cachemedicpp.state import KV, KVState
-from homeostat.errors import UserError
+from cachemedicpp.cache.state import KV, KVState
+from homeostat.core.errors import UserError
 
 
 class Donor:

@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from cachemedicpp.config import CorruptionConfig
+from cachemedicpp.cache.state import KV, Geometry, KVState, first_positions, write
 from cachemedicpp.corruption.base import Corruption, Site, corruption_type
+from cachemedicpp.corruption.config import CorruptionConfig
 from cachemedicpp.corruption.donor import Donor
 from cachemedicpp.corruption.masks import Mask, check_axes, draw_mask
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.corruption.targeted import Targeted
-from cachemedicpp.state import KV, Geometry, KVState, first_positions, write
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 _TARGETED = "targeted:"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.state import Geometry
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from cachemedicpp.config import CorruptionParams
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
+from cachemedicpp.corruption.config import CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
 

@@ -8,8 +8,8 @@ from typing import Self
 
 from torch import Tensor
 
-from cachemedicpp.config import CorruptionParams
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
+from cachemedicpp.corruption.config import CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
 _FINEST = 2.0**-24  # a step below float32's own resolution changes nothing

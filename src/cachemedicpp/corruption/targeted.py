@@ -7,8 +7,8 @@ from typing import Self
 
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig, CorruptionParams
 from cachemedicpp.corruption.base import Corruption, Site
+from cachemedicpp.corruption.config import AxesConfig, CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
 

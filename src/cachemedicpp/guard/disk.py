@@ -14,12 +14,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 from transformers import Cache, DynamicCache
 
+from cachemedicpp.cache.state import KVState, readable
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.ledger import Ledger
-from cachemedicpp.state import KVState, readable
-from homeostat import atomic
-from homeostat.errors import UserError
-from homeostat.models import model_identity
+from homeostat.core import atomic
+from homeostat.core.errors import UserError
+from homeostat.core.models import model_identity
 
 CACHE, FINGERPRINTS = "cache.safetensors", "fingerprints.safetensors"
 

@@ -13,11 +13,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
+
+try:
+    import numpy as np
+except ImportError:  # torch works without it, and so does this module
+    np = None  # type: ignore[assignment]
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _SEED = 0x5EED
@@ -52,7 +56,7 @@ def weights(x: Tensor, block: int) -> Weights:
 def digest(x: Tensor, weight: Weights) -> Tensor:
     """The share of each position of `x` `[B, H, T, d]` in its block's fingerprint: `[B, T]`."""
     v = x.detach().contiguous().view(torch.int64)
-    if v.device.type != "cpu":
+    if v.device.type != "cpu" or np is None:
         return (v * weight.a + (v >> 32) * weight.b).sum((1, 3))
     words, sum_over = v.numpy(), "bhtw,htw->bt"  # the same sum without temporaries: half the time
     low = np.einsum(sum_over, words, weight.a.numpy())

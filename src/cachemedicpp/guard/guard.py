@@ -14,24 +14,32 @@ from __future__ import annotations
 import inspect
 import weakref
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 from transformers import Cache
 
+from cachemedicpp.cache.state import KVState, positions, readable, write
 from cachemedicpp.guard.heal import recompute, recomputing, remake
 from cachemedicpp.guard.ledger import BLOCK, Damage, Ledger
 from cachemedicpp.guard.reshape import Reshaped, follow
-from cachemedicpp.repair import Repair
-from cachemedicpp.state import KVState, positions, readable, write
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
+
+
+class CacheRepair(Protocol):
+    """What a guard asks of a repair for caches that it never saw being written."""
+
+    def repair_cache(self, cache: Cache, attention_mask: Tensor | None = None) -> Any:
+        """Repair what the cache stores, in place."""
 
 
 class Guard:
     """Watches one cache of `model` at a time; caches it never saw are left to `repair`, if one is given."""
 
-    def __init__(self, model: Any, every: int = 1, block: int = BLOCK, repair: Repair | None = None) -> None:
+    def __init__(
+        self, model: Any, every: int = 1, block: int = BLOCK, repair: CacheRepair | None = None
+    ) -> None:
         if every < 1 or block < 1:
             raise UserError(f"Guard(every={every}, block={block}): both are at least 1")
         self.model, self.every, self.block, self.repair = model, every, block, repair

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from cachemedicpp.cache.state import KV, Geometry, KVState
 from cachemedicpp.guard import sketch
 from cachemedicpp.guard.ledger import Damage, Ledger
-from cachemedicpp.state import KV, Geometry, KVState
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 _RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
 

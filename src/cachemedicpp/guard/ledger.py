@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.state import KVState
 from cachemedicpp.guard import sketch
 from cachemedicpp.guard.fingerprint import Weights, add, digest, weights
-from cachemedicpp.state import KVState
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 BLOCK = 32
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.eval_config import TASK_NAMES
 from cachemedicpp.tasks.base import Example, Score, Task
+from cachemedicpp.tasks.config import TASK_NAMES
 from cachemedicpp.tasks.needle import NeedleTask
 from cachemedicpp.tasks.sst2 import Sst2Task
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task
 
 if TYPE_CHECKING:
-    from cachemedicpp.config import MedicConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 TASKS: dict[str, Any] = {"wikitext2": Wikitext2Task, "sst2": Sst2Task, "needle": NeedleTask}
 
@@ -28,6 +28,6 @@ def register(name: str, task: Any) -> None:
         TASK_NAMES.append(name)
 
 
-def build_tasks(config: MedicConfig, model: Any, tokenizer: Any) -> list[Task]:
+def build_tasks(config: EvaluationConfig, model: Any, tokenizer: Any) -> list[Task]:
     """Every task the configuration names, with its examples tokenised and checked."""
     return [TASKS[name].build(config, model, tokenizer) for name in config.eval.tasks]

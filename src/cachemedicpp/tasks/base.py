@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import Cache
 
-    from cachemedicpp.config import AxesConfig
+    from cachemedicpp.corruption.config import AxesConfig
 
 
 @dataclass(frozen=True)

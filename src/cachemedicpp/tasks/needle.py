@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.needle import STATEMENT, generate, matches
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
-from homeostat.errors import UserError
+from cachemedicpp.tasks.haystack import STATEMENT, generate, matches
+from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.config import AxesConfig, MedicConfig
+    from cachemedicpp.corruption.config import AxesConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class NeedleTask:
     metric: str = "accuracy"
 
     @classmethod
-    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> NeedleTask:
+    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> NeedleTask:
         wanted = config.data.long_context
         needed = wanted.context_len + wanted.max_new_tokens
         check_length("needle", needed, f"data.long_context.context_len = {wanted.context_len}", model)

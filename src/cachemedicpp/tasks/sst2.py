@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.data import load_sentences, spread
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored
-from homeostat.errors import UserError
+from cachemedicpp.tasks.data import load_sentences, spread
+from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.config import AxesConfig, MedicConfig
+    from cachemedicpp.corruption.config import AxesConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 PROMPT = "Review: {x}\nSentiment:"
 
@@ -26,7 +27,7 @@ class Sst2Task:
     metric: str = "accuracy"
 
     @classmethod
-    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Sst2Task:
+    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> Sst2Task:
         wanted = config.data.sst2
         negative = _label_tokens(tokenizer, wanted.negative_label, "negative_label")
         positive = _label_tokens(tokenizer, wanted.positive_label, "positive_label")

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.data import load_text, spread
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
-from homeostat.errors import UserError
+from cachemedicpp.tasks.data import load_text, spread
+from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.config import AxesConfig, MedicConfig
+    from cachemedicpp.corruption.config import AxesConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Wikitext2Task:
     metric: str = "ppl"
 
     @classmethod
-    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
+    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
         wanted, length = config.data.wikitext2, config.eval.max_seq_len
         if wanted.score_len >= length - 1:
             raise UserError(

@@ -4,7 +4,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    # Imported when called, because the command groups it joins import `homeostat.cli.entry` themselves.
+    # Imported when called, because the command groups it joins import `homeostat.core.entry` themselves.
     from homeostat.cli.main import main as run_main
 
     run_main()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from homeostat import __version__, environment, models
-from homeostat.errors import UserError
+from homeostat import __version__
+from homeostat.core import environment, models
+from homeostat.core.errors import UserError
 
 State = Literal["ok", "absent", "broken"]
 

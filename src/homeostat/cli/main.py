@@ -11,7 +11,7 @@ from rich.markup import escape
 from cachemedicpp.cli import app as cache_app
 from homeostat import __version__
 from homeostat.cli import pages
-from homeostat.cli.entry import Overrides, default_run_dir, run
+from homeostat.core.entry import Overrides, default_run_dir, run
 from skyt.cli import app as code_app
 
 app = typer.Typer(
@@ -70,7 +70,7 @@ def demo(
 
     An interrupted demo goes on from where it stopped when it is given the same --out.
     """
-    from homeostat.config import load_config
+    from homeostat.core.config import load_config
     from homeostat.demo.command import run_demo
     from homeostat.demo.config import DemoConfig
 
@@ -94,7 +94,7 @@ def joint(
     """
     from rich.console import Console
 
-    from homeostat.config import load_config
+    from homeostat.core.config import load_config
     from homeostat.joint.config import JointConfig
     from homeostat.joint.experiment import run_joint
     from homeostat.joint.table import terminal_table

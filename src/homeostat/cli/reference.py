@@ -16,44 +16,44 @@ from typing import Any
 
 import pydantic
 
-from homeostat import atomic
+from homeostat.core import atomic
 
 # What people import. A module's public names are its `__all__`, else what it defines without an underscore.
 MODULES = {
     "homeostat": (
-        "homeostat.models",
-        "homeostat.config",
-        "homeostat.rundir",
-        "homeostat.records",
-        "homeostat.engine",
-        "homeostat.stats",
-        "homeostat.figures",
+        "homeostat.core.models",
+        "homeostat.core.config",
+        "homeostat.core.rundir",
+        "homeostat.core.records",
+        "homeostat.core.engine",
+        "homeostat.core.stats",
+        "homeostat.core.figures",
         "homeostat.report",
-        "homeostat.atomic",
-        "homeostat.errors",
+        "homeostat.core.atomic",
+        "homeostat.core.errors",
     ),
     "cachemedicpp": (
         "cachemedicpp",
         "cachemedicpp.corruption",
-        "cachemedicpp.repair",
-        "cachemedicpp.heuristics",
-        "cachemedicpp.operators",
+        "cachemedicpp.repair.base",
+        "cachemedicpp.repair.heuristics",
+        "cachemedicpp.repair.operators",
         "cachemedicpp.tasks",
-        "cachemedicpp.config",
-        "cachemedicpp.eval_config",
+        "cachemedicpp.runs.config",
+        "cachemedicpp.tasks.config",
     ),
     "skyt": (
         "skyt",
-        "skyt.contract",
-        "skyt.normalise",
-        "skyt.signature",
-        "skyt.distance",
-        "skyt.rules",
-        "skyt.oracle",
-        "skyt.repair",
-        "skyt.metrics",
+        "skyt.contracts.contract",
+        "skyt.text.normalise",
+        "skyt.text.signature",
+        "skyt.text.distance",
+        "skyt.repair.rules",
+        "skyt.oracle.oracle",
+        "skyt.repair.repair",
+        "skyt.metrics.formulas",
         "skyt.sandbox",
-        "skyt.config",
+        "skyt.runs.config",
     ),
 }
 _WIDE = 100

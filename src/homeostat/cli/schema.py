@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cachemedicpp.config import MedicConfig
-from homeostat import atomic
+from cachemedicpp.runs.config import MedicConfig
+from homeostat.core import atomic
+from homeostat.core.resources import resource
 from homeostat.demo.config import DemoConfig
 from homeostat.joint.config import JointConfig
-from homeostat.resources import resource
-from skyt.config import ReplayConfig, RunConfig, SuiteConfig, WrapConfig
-from skyt.database.transfer import ExportConfig
+from skyt.runs.config import ReplayConfig, RunConfig, SuiteConfig, WrapConfig
+from skyt.serve.database.transfer import ExportConfig
 
 AnyConfig = (
     MedicConfig

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig, CorruptionConfig
+from cachemedicpp.cache.state import Geometry, KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, sequence_keys
-from cachemedicpp.defences import Defence, Forks, Guarded, heuristics
-from cachemedicpp.state import Geometry, KVState, stack
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
+from cachemedicpp.eval.defences import Defence, Forks, Guarded, heuristics
+from homeostat.core.progress import Bar
+from homeostat.core.records import Record
+from homeostat.core.rundir import RunDir
 from homeostat.demo.config import Case, DemoConfig
-from homeostat.progress import Bar
-from homeostat.records import Record
-from homeostat.rundir import RunDir
 
 CLEAN, DAMAGED = "clean", "corrupted"
 

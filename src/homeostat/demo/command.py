@@ -7,17 +7,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from cachemedicpp.defences import from_repair
-from cachemedicpp.gaussian.prepare import prepare_once
+from cachemedicpp.eval.defences import from_repair
+from cachemedicpp.runs.calibrated import prepare_once
+from homeostat.core.progress import progress
+from homeostat.core.rundir import open_run
 from homeostat.demo.cache import CacheDemonstration
 from homeostat.demo.config import DemoConfig
 from homeostat.demo.tables import cache_table, code_table
 from homeostat.joint.config import CLEAN
 from homeostat.joint.experiment import OPERATOR, build_defences, joint_into
 from homeostat.joint.table import terminal_table
-from homeostat.progress import progress
 from homeostat.report import write_report
-from homeostat.rundir import open_run
 
 
 def run_demo(config: DemoConfig, out: Path) -> None:

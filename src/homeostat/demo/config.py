@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from cachemedicpp.config import CorruptionType
-from homeostat.config import ConfigModel
+from cachemedicpp.corruption.config import CorruptionType
+from homeostat.core.config import ConfigModel
+from homeostat.core.models import ModelConfig
 from homeostat.joint.config import JointConfig
-from homeostat.models import ModelConfig
 
 
 class Case(ConfigModel):

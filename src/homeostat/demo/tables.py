@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
+from homeostat.core.records import Record, read_jsonl
 from homeostat.demo.cache import CLEAN
-from homeostat.records import Record, read_jsonl
 
 
 def cache_table(rows: Sequence[Record]) -> Table:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
-from homeostat import atomic
-from homeostat.errors import UserError
+from homeostat.core import atomic
+from homeostat.core.errors import UserError
 from homeostat.report.reading import RunFiles
 from homeostat.report.status import run_status
 

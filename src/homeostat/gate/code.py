@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homeostat.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest
 from homeostat.gate.checks import Check, at_least, at_most, finished_run
 from homeostat.report.reading import RunFiles
 

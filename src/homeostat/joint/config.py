@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionType
-from cachemedicpp.eval_config import DataConfig
-from homeostat.config import ConfigModel
-from homeostat.models import ModelConfig
-from homeostat.resources import find
-from skyt.config import MeasureConfig
-from skyt.contract import Contract, load_contract
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionType
+from cachemedicpp.tasks.config import DataConfig
+from homeostat.core.config import ConfigModel
+from homeostat.core.models import ModelConfig
+from homeostat.core.resources import find
+from skyt.contracts.contract import Contract, load_contract
+from skyt.runs.config import MeasureConfig
 
 CLEAN = "clean"
 

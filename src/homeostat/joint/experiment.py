@@ -8,27 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.defences import Defence, Guarded, from_repair, heuristics
-from cachemedicpp.gaussian.prepare import prepare_once
-from cachemedicpp.heuristics import HEURISTICS
-from cachemedicpp.repair import Repair, load_repair
-from cachemedicpp.state import Geometry
-from homeostat import atomic
-from homeostat.errors import UserError, nearest
+from cachemedicpp.eval.defences import Defence, Guarded, from_repair, heuristics
+from cachemedicpp.repair.base import Repair, load_repair
+from cachemedicpp.repair.heuristics import HEURISTICS
+from cachemedicpp.runs.calibrated import prepare_once
+from homeostat.core import atomic
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.progress import progress
+from homeostat.core.records import Record
+from homeostat.core.rundir import RunDir, open_run
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.joint.figure import draw
 from homeostat.joint.measures import compare
 from homeostat.joint.sampling import Writer
 from homeostat.joint.table import markdown_table
-from homeostat.progress import progress
-from homeostat.records import Record
-from homeostat.rundir import RunDir, open_run
-from skyt.contract import Contract
+from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.pipeline import measure
-from skyt.summary import summarise
-from skyt.workbench import Workbench
+from skyt.metrics.summary import summarise
+from skyt.runs.assess import Assessor
+from skyt.runs.pipeline import measure
 
 METRICS = "joint_metrics"
 OPERATOR = "operators/G"
@@ -61,7 +61,7 @@ def joint_into(
     """The experiment as part of a run that is open: samples, metrics, figure."""
     contracts = config.load_contracts()
     generations = _write(run, config, model, tokenizer, contracts, defences)
-    with Workbench(config.measure, workers) as bench:
+    with Assessor(config.measure, workers) as bench:
         measure(run, generations, contracts, bench, mode="joint")
     settings = {"type": config.type, "samples": config.samples, "temperature": config.temperature}
     summarise(run, config.measure.tau, settings)

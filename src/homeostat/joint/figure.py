@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cachemedicpp.labels import headline, label, look
-from homeostat.figures import save, style
-from homeostat.records import Record
+from cachemedicpp.plots.labels import headline, label, look
+from homeostat.core.figures import save, style
+from homeostat.core.records import Record
 
 PANELS = {
     "oracle_pass": "passes the oracle",

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from homeostat import stats
+from homeostat.core import stats
+from homeostat.core.records import Record, read_jsonl
 from homeostat.joint.config import Arm, JointConfig
-from homeostat.records import Record, read_jsonl
 
 
 def compare(samples: Path, config: JointConfig) -> Record:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
+from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
-from cachemedicpp.defences import Defence, Forks
-from cachemedicpp.state import KVState, stack
+from cachemedicpp.eval.defences import Defence, Forks
 from homeostat.joint.config import Arm, JointConfig
 from skyt.generators.local import GumbelSampling
 

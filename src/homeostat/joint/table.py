@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 
 COLUMNS = {"oracle_pass": "oracle pass", "r_raw": "R_raw", "r_anchor": "R_anchor", "mu_post": "mu_post"}
 

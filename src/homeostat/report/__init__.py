@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homeostat import atomic
+from homeostat.core import atomic
 from homeostat.report.build import Report, build
 from homeostat.report.page import render
 

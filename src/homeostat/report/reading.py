@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from homeostat.errors import UserError
-from homeostat.records import Record
+from homeostat.core.errors import UserError
+from homeostat.core.records import Record
 
 RECORD = "run_record.json"
 _TAIL = 1_000_000  # bytes at the end of a log that hold its last line

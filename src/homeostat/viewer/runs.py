@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from homeostat.report.build import key_figures, sparkline, systems
 from homeostat.report.reading import RECORD, RunFiles
 from homeostat.report.sections.run import duration, model_name

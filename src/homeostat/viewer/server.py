@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from homeostat import __version__
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from homeostat.report.build import build
 from homeostat.report.page import asset, content_policy, render, script
 from homeostat.report.sections.samples import sample_data

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import importlib
 
-from homeostat.errors import UserError
-from skyt.config import CallableGenerator, GeneratorConfig, LocalGenerator, OpenAIGenerator, RecordedGenerator
+from homeostat.core.errors import UserError
 from skyt.generators.base import Generator
+from skyt.generators.config import (
+    CallableGenerator,
+    GeneratorConfig,
+    LocalGenerator,
+    OpenAIGenerator,
+    RecordedGenerator,
+)
 
 
 def make_generator(config: GeneratorConfig) -> Generator:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.generators.base import Failure, Output, Request
 
 

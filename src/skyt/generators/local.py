@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from homeostat.errors import UserError
-from skyt.config import LocalGenerator
+from homeostat.core.errors import UserError
 from skyt.generators.base import Failure, Output, Request
+from skyt.generators.config import LocalGenerator
 
 if TYPE_CHECKING:
     import torch

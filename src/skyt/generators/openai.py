@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 
-from homeostat.errors import UserError
-from skyt.config import OpenAIGenerator
+from homeostat.core.errors import UserError
 from skyt.generators.base import Failure, GenerationError, Output, Request
+from skyt.generators.config import OpenAIGenerator
 
 _LONGEST_WAIT_S = 60.0
 

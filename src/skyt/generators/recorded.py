@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeostat.errors import UserError
-from skyt.config import RecordedGenerator
+from homeostat.core.errors import UserError
 from skyt.generators.base import Failure, Generation, Output, Request
+from skyt.generators.config import RecordedGenerator
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "contract_id": (str,),

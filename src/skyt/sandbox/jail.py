@@ -36,7 +36,7 @@ def main() -> None:
     results = config["results"]
     here = Path(__file__).parent
     codec, harness, lockdown = map(
-        _load, (here.parent / "codec.py", here / "harness.py", here / "lockdown.py")
+        _load, (here.parent / "contracts" / "codec.py", here / "harness.py", here / "lockdown.py")
     )
     for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
         with contextlib.suppress(ImportError):

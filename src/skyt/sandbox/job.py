@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skyt.contract import EntryPoint
-from skyt.domain import Call
+from skyt.contracts.contract import EntryPoint
+from skyt.contracts.domain import Call
 
 
 @dataclass(frozen=True)

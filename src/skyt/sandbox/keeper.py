@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.sandbox.jail import HEADER, PATIENCE
 from skyt.sandbox.job import Job, Limits
 from skyt.sandbox.results import CallResult, parse

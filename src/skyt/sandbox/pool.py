@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
-from homeostat.errors import UserError
-from skyt.contract import EntryPoint
-from skyt.domain import Call
+from homeostat.core.errors import UserError
+from skyt.contracts.contract import EntryPoint
+from skyt.contracts.domain import Call
 from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
 from skyt.sandbox.keeper import Jail
 from skyt.sandbox.results import CallResult

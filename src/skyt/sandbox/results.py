@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from skyt import codec
+from skyt.contracts import codec
 
 Kind = Literal["value", "raise", "timeout", "crash", "unrun", "unloaded"]
 _OPAQUE = '{"o":'

@@ -16,15 +16,16 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skyt.serve import answers, pages
+from skyt.serve import pages
+from skyt.serve.anchoring.matching import ALIAS
 from skyt.serve.auth import host_of, require, require_unrestricted
-from skyt.serve.codec import BadJsonError, read_json, write_json
-from skyt.serve.errors import ApiError
-from skyt.serve.matching import ALIAS
-from skyt.serve.relay import relay
+from skyt.serve.protocol import answers
+from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
+from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
-from skyt.serve.upstream import Answer, Call
+from skyt.serve.upstream.endpoint import Answer, Call
+from skyt.serve.upstream.relay import relay
 
 _NOT_FORWARDED = frozenset({"authorization", "cookie"})
 Handler = Callable[[Request], Awaitable[Response]]

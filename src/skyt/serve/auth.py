@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import func, select
 
-from skyt.database.keys import ANYONE, Key, match, valid_keys
-from skyt.database.store import Store
-from skyt.database.tables import api_keys
-from skyt.serve.errors import ApiError
+from skyt.serve.database.keys import ANYONE, Key, match, valid_keys
+from skyt.serve.database.store import Store
+from skyt.serve.database.tables import api_keys
+from skyt.serve.protocol.errors import ApiError
 
 _FRESH_S = 2.0
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from homeostat.cli.entry import Overrides
-from homeostat.errors import UserError
+from homeostat.core.entry import Overrides
+from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from skyt.database.store import Store
+    from skyt.serve.database.store import Store
 
 _DEFAULT_DATABASE = "skyt.sqlite"
 _EXTRA = {
@@ -70,7 +70,7 @@ def serve(
 
     Example: homeostat code serve --upstream http://127.0.0.1:11434/v1 --model qwen2.5-coder
     """
-    from homeostat.config import load_config
+    from homeostat.core.config import load_config
 
     given: list[str] = []
     if upstream is not None:
@@ -83,7 +83,7 @@ def serve(
     for name, value in {"database": database, "host": host, "port": port}.items():
         given += [f"{name}={json.dumps(value)}"] * (value is not None)
     with _extra():
-        from skyt.contract import load_contracts
+        from skyt.contracts.contract import load_contracts
         from skyt.serve.config import ServeConfig
         from skyt.serve.server import serve as run
         from skyt.serve.service import Service
@@ -101,11 +101,11 @@ def status(
 
     Example: homeostat code status --database skyt.sqlite
     """
-    from skyt.metrics import check_tau
+    from skyt.metrics.formulas import check_tau
 
     check_tau(tau)
     with _store(database) as store:
-        from skyt.database.live import standings
+        from skyt.serve.database.live import standings
 
         found = [asdict(standing) for standing in standings(store, tau)]
     if as_json:
@@ -126,11 +126,11 @@ def export(
 
     Example: homeostat code export --out runs/served
     """
-    from skyt.metrics import check_tau
+    from skyt.metrics.formulas import check_tau
 
     check_tau(tau)
     with _store(database) as store:
-        from skyt.database.transfer import export as write
+        from skyt.serve.database.transfer import export as write
 
         done = write(store, out, ledger, tau)
     print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {out}")
@@ -146,7 +146,7 @@ def import_(
     Example: homeostat code import runs/code-gcd
     """
     with _store(database, create=True) as store:
-        from skyt.database.transfer import import_run
+        from skyt.serve.database.transfer import import_run
 
         done = import_run(store, run_dir, name)
     print(f"{done.samples} samples and {done.canons} canons in ledger {done.ledger}")
@@ -162,7 +162,7 @@ def add(
 ) -> None:
     """Make a key and print it once; only its hash is kept."""
     with _store(database, create=True) as store:
-        from skyt.database.keys import add_key
+        from skyt.serve.database.keys import add_key
 
         print(add_key(store, name, contract or []))
 
@@ -171,7 +171,7 @@ def add(
 def list_(database: Database = _DEFAULT_DATABASE) -> None:
     """Show valid keys: names and contracts."""
     with _store(database) as store:
-        from skyt.database.keys import valid_keys
+        from skyt.serve.database.keys import valid_keys
 
         for key in valid_keys(store):
             print(f"{key.name}\t{', '.join(sorted(key.contracts or ())) or 'all contracts, pass-through'}")
@@ -181,7 +181,7 @@ def list_(database: Database = _DEFAULT_DATABASE) -> None:
 def revoke(name: str, database: Database = _DEFAULT_DATABASE) -> None:
     """Make a key invalid; the service notices within seconds."""
     with _store(database) as store:
-        from skyt.database.keys import revoke_key
+        from skyt.serve.database.keys import revoke_key
 
         revoke_key(store, name)
 
@@ -189,8 +189,8 @@ def revoke(name: str, database: Database = _DEFAULT_DATABASE) -> None:
 @contextmanager
 def _store(database: str, create: bool = False) -> Iterator[Store]:
     with _extra():
-        from skyt.database.store import Store
-        from skyt.workbench import versions
+        from skyt.runs.assess import versions
+        from skyt.serve.database.store import Store
 
         if not create and "://" not in database and not Path(database).exists():
             raise UserError(f"no such database: {database}; name it with --database")

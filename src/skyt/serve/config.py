@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from homeostat.config import ConfigModel
-from homeostat.models import ModelConfig
-from skyt.config import MeasureConfig
-from skyt.database.engine import DEFAULT_DATABASE
+from homeostat.core.config import ConfigModel
+from homeostat.core.models import ModelConfig
+from skyt.runs.config import MeasureConfig
+from skyt.serve.database.engine import DEFAULT_DATABASE
 
 
 class Policy(ConfigModel):

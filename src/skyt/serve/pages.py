@@ -17,11 +17,11 @@ from starlette.responses import Response
 
 from homeostat.report import blocks
 from homeostat.report.page import asset, script
-from skyt.database import live
 from skyt.serve.auth import require
-from skyt.serve.codec import write_json
-from skyt.serve.errors import ApiError
-from skyt.serve.openapi import description
+from skyt.serve.database import live
+from skyt.serve.protocol.codec import write_json
+from skyt.serve.protocol.errors import ApiError
+from skyt.serve.protocol.openapi import description
 from skyt.serve.service import Service
 
 _POLICY = (

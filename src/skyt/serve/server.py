@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.serve.app import create_app
 from skyt.serve.config import Limits, ServeConfig
 from skyt.serve.service import Service

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import text
 
-from homeostat.errors import UserError, nearest
-from skyt.contract import Contract
-from skyt.database.live import prune, take_snapshot
-from skyt.database.store import Store
-from skyt.serve.anchor import Anchor
+from homeostat.core.errors import UserError, nearest
+from skyt.contracts.contract import Contract
+from skyt.runs.assess import versions
+from skyt.serve.anchoring.anchor import Anchor
+from skyt.serve.anchoring.judge import Judge
+from skyt.serve.anchoring.matching import Match, Matcher
+from skyt.serve.anchoring.recorder import Recorder
 from skyt.serve.auth import Guard, guarded, is_loopback
 from skyt.serve.config import HttpUpstream, ServeConfig
-from skyt.serve.gate import Gate
-from skyt.serve.judge import Judge
-from skyt.serve.matching import Match, Matcher
-from skyt.serve.recorder import Recorder
+from skyt.serve.database.live import prune, take_snapshot
+from skyt.serve.database.store import Store
 from skyt.serve.telemetry import Telemetry, log
-from skyt.serve.upstream import HttpUpstreamClient, Upstream
-from skyt.workbench import versions
+from skyt.serve.upstream.endpoint import HttpUpstreamClient, Upstream
+from skyt.serve.upstream.gate import Gate
 
 _PRUNE_S = 600.0
 
@@ -119,6 +119,6 @@ class Service:
 def _upstream(config: ServeConfig, telemetry: Telemetry) -> Upstream:
     if isinstance(config.upstream, HttpUpstream):
         return HttpUpstreamClient(config.upstream, telemetry.attempt)
-    from skyt.serve.local import LocalUpstreamModel
+    from skyt.serve.upstream.local import LocalUpstreamModel
 
     return LocalUpstreamModel.load(config.upstream, telemetry.attempt)

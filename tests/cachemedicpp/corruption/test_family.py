@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from cachemedicpp.config import AxesConfig, CorruptionConfig, CorruptionParams
+from cachemedicpp.cache.state import KV, Geometry, KVState
 from cachemedicpp.corruption import REGISTRY, CorruptionFamily, sequence_keys
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
 from cachemedicpp.corruption.donor import Donor
-from cachemedicpp.state import KV, Geometry, KVState
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 GEOMETRY = Geometry(layers=3, heads=4, kv_heads=2, head_dim=8)
 CONFIG = CorruptionConfig(

@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachemedicpp.config import AxesConfig
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.masks import check_axes, draw_mask, time_mask
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.state import Geometry
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 GEOMETRY = Geometry(layers=6, heads=4, kv_heads=4, head_dim=8)
 

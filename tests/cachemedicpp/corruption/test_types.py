@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cachemedicpp.config import AxesConfig, CorruptionParams
 from cachemedicpp.corruption import REGISTRY, Site, Stream, Targeted
 from cachemedicpp.corruption import orthogonal_rotation as rotation_module
 from cachemedicpp.corruption.bitflipish_sparse import BitflipishSparse
+from cachemedicpp.corruption.config import AxesConfig, CorruptionParams
 from cachemedicpp.corruption.contiguous_overwrite import ContiguousOverwrite
 from cachemedicpp.corruption.dropout_zero import DropoutZero
 from cachemedicpp.corruption.gaussian import Gaussian
 from cachemedicpp.corruption.orthogonal_rotation import OrthogonalRotation, rotation
 from cachemedicpp.corruption.quant_noise import QuantNoise
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 
 SITE = Site(layer=0, tensor="K")
 PARAMS = CorruptionParams()

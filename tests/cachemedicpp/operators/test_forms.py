@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachemedicpp.config import RepairConfig
-from cachemedicpp.operators import build_operator, parameter_count
-from cachemedicpp.operators.gated import Gated
-from cachemedicpp.operators.shrinkage import Shrinkage
-from cachemedicpp.state import KV, Geometry
-from homeostat.errors import UserError
+from cachemedicpp.cache.state import KV, Geometry
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.operators import build_operator, parameter_count
+from cachemedicpp.repair.operators.gated import Gated
+from cachemedicpp.repair.operators.shrinkage import Shrinkage
+from homeostat.core.errors import UserError
 
 GEOMETRY = Geometry(layers=6, heads=4, kv_heads=2, head_dim=16)
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.attach import medic
-from cachemedicpp.config import RepairConfig
-from cachemedicpp.operators import build_operator
-from cachemedicpp.operators.store import save
-from cachemedicpp.repair import load_repair
-from cachemedicpp.state import Geometry
-from homeostat.errors import UserError
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.attach import medic
+from cachemedicpp.repair.base import load_repair
+from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.operators import build_operator
+from cachemedicpp.repair.operators.store import save
+from homeostat.core.errors import UserError
 
 
 def stored(folder: Path, model: Any, family: str = "A") -> Any:

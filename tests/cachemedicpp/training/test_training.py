@@ -11,17 +11,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cachemedicpp.attach import medic
-from cachemedicpp.config import MedicConfig
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.operators import build_operator
-from cachemedicpp.repair import load_repair
-from cachemedicpp.state import Geometry
-from cachemedicpp.training.loop import DivergedError, Trainer
-from cachemedicpp.training.passes import frozen, study, teach
-from cachemedicpp.training.run import train_run
-from cachemedicpp.training.windows import Windows
-from homeostat.errors import UserError
+from cachemedicpp.repair.attach import medic
+from cachemedicpp.repair.base import load_repair
+from cachemedicpp.repair.operators import build_operator
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.windows import Windows
+from cachemedicpp.train.loop import DivergedError, Trainer
+from cachemedicpp.train.passes import frozen, study, teach
+from cachemedicpp.train.stage import train_run
+from homeostat.core.errors import UserError
 
 Settings = Callable[..., MedicConfig]
 
@@ -155,7 +155,7 @@ def test_the_base_model_stays_as_it_was_and_the_loss_falls(
 def test_a_loss_that_is_not_finite_stops_with_step_and_corruption(
     tmp_path: Path, tiny_llama: Any, byte_tokenizer: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cachemedicpp import objective
+    from cachemedicpp.train import objective
 
     real = objective.kd_loss
     calls = iter(range(100))
@@ -182,7 +182,7 @@ def test_the_clean_pass_is_the_prefill_and_what_follows(tiny_llama: Any) -> None
 
 
 def test_text_shorter_than_a_window_is_refused(byte_tokenizer: Any) -> None:
-    from cachemedicpp.data import Corpus, Source
+    from cachemedicpp.tasks.data import Corpus, Source
 
     corpus = Corpus(("short",), Source("x", "path", "a.txt", "0"))
     with pytest.raises(UserError, match=r"a\.txt has 5 tokens, fewer than one window of 32"):

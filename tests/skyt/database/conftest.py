@@ -12,9 +12,9 @@ pytest.importorskip("sqlalchemy", reason="the `serve` extra is not installed")
 from tests.skyt.database.postgres import postgres
 
 from skyt.canon import Canon, Versions
-from skyt.database.store import Store
 from skyt.records import DistanceRow, RepairRow, SampleRecord
-from skyt.signature import signature
+from skyt.serve.database.store import Store
+from skyt.text.signature import signature
 
 VERSIONS = Versions("1-test", "1-test")
 

@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import func, select
 from tests.skyt.database.conftest import VERSIONS, make_canon, make_sample
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt.canon import CanonImmutabilityError, CanonVersionError, Versions
-from skyt.database.engine import open_database
-from skyt.database.live import count, history, latest, prune, standings, take_snapshot
-from skyt.database.store import AlreadyAnswered, CanonMoved, Store, Submission
-from skyt.database.tables import archived_canons, canons, ledgers, metadata, metrics, samples
-from skyt.metrics import metrics as metrics_of
-from skyt.metrics import tally_of
+from skyt.metrics.formulas import metrics as metrics_of
+from skyt.metrics.formulas import tally_of
 from skyt.records import SampleRecord
+from skyt.serve.database.engine import open_database
+from skyt.serve.database.live import count, history, latest, prune, standings, take_snapshot
+from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
+from skyt.serve.database.tables import archived_canons, canons, ledgers, metadata, metrics, samples
 
 
 def submit(store: Store, submission: Submission) -> list[SampleRecord]:

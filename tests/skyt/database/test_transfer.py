@@ -13,16 +13,16 @@ import pytest
 from tests.skyt.serve.conftest import running, settings
 from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
-from homeostat.errors import UserError
+from homeostat.core.errors import UserError
 from skyt import records
-from skyt.config import MeasureConfig
-from skyt.contract import load_contracts
-from skyt.database.store import Store
-from skyt.database.transfer import export, import_run
-from skyt.replay import replay
+from skyt.contracts.contract import load_contracts
+from skyt.runs.assess import versions
+from skyt.runs.config import MeasureConfig
+from skyt.runs.measure import Surroundings
+from skyt.runs.replay import replay
+from skyt.serve.database.store import Store
+from skyt.serve.database.transfer import export, import_run
 from skyt.serve.service import Service
-from skyt.session import Surroundings
-from skyt.workbench import versions
 
 FILES = (records.RUNS, records.PRE, records.POST, records.REPAIRS, records.SUMMARY, records.SAMPLES)
 OUTPUTS = [
@@ -98,7 +98,7 @@ def test_what_was_served_exports_as_the_equal_file_based_run(replayed: Path, tmp
 def test_a_run_whose_canon_contradicts_the_databases_is_refused_whole(replayed: Path, tmp_path: Path) -> None:
     store = Store.open(str(tmp_path / "x.sqlite"), versions())
     from skyt.canon import CanonStore
-    from skyt.signature import signature
+    from skyt.text.signature import signature
 
     canon = CanonStore(replayed / "canon", versions()).get("gcd")
     assert canon is not None

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyt.rules import RULES, Facts, Parameter, Rule, normal_form
-from skyt.rules.types import parse_type
+from skyt.repair.rules import RULES, Facts, Parameter, Rule, normal_form
+from skyt.repair.rules.analysis.values.types import parse_type
 
 from .examples import EXAMPLES, Example
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyt.contract import Contract, load_contracts
-from skyt.equivalence.mutants import mutants
-from skyt.extract import extract_code
-from skyt.rules import RULES, Facts, Parameter, normal_form
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.repair.equivalence.mutants import mutants
+from skyt.repair.rules import RULES, Facts, Parameter, normal_form
+from skyt.text.extract import extract_code
 
 from .examples import EXAMPLES
 from .test_each_rule import facts_of

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from skyt.parsing import parse
-from skyt.rules.evaluate import GiveUpError, Returned, returned
+from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Returned, returned
+from skyt.text.parsing import parse
 
 
 def body(code: str) -> list[ast.stmt]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyt.rules import normal_form
+from skyt.repair.rules import normal_form
 
 from .test_each_rule import facts_of, outcome, values_of
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from benchmarks.held_out import PARTS, counts, tasks
 
-from skyt.contract import Contract
-from skyt.domain import Call, generate_inputs
-from skyt.rules import Facts, normal_form
+from skyt.contracts.contract import Contract
+from skyt.contracts.domain import Call, generate_inputs
+from skyt.repair.rules import Facts, normal_form
 
 TASKS = {contract.id: (contract, programs) for part in PARTS for contract, programs in tasks(part)}
 

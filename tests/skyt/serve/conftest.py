@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="the `serve` extra is not installed")
 
 from tests.skyt.serve.scripted import ScriptedUpstream
 
-from skyt.contract import Contract, load_contracts
+from skyt.contracts.contract import Contract, load_contracts
 from skyt.serve.config import ServeConfig
 from skyt.serve.server import listen, make_server
 from skyt.serve.service import Service

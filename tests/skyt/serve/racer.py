@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
-from homeostat.resources import resource
-from skyt.contract import Contract, read_contract
+from homeostat.core.resources import resource
+from skyt.contracts.contract import Contract, read_contract
 from skyt.serve.app import create_app
 from skyt.serve.config import ServeConfig
 from skyt.serve.service import Service

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
-from skyt.database.live import latest
+from skyt.serve.database.live import latest
 from skyt.serve.service import Service
 
 CANON = "def gcd(a, b):\n    while b:\n        a, b = (b, a % b)\n    return abs(a)"

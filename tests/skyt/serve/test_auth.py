@@ -12,9 +12,9 @@ import pytest
 from tests.skyt.serve.conftest import settings
 from tests.skyt.serve.scripted import GCD, ScriptedUpstream, fenced
 
-from homeostat.errors import UserError
-from skyt.database.keys import add_key, match, revoke_key, valid_keys
+from homeostat.core.errors import UserError
 from skyt.serve import auth
+from skyt.serve.database.keys import add_key, match, revoke_key, valid_keys
 from skyt.serve.service import Service
 from skyt.serve.telemetry import LOGGER, JsonFormatter
 

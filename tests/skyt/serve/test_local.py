@@ -10,11 +10,11 @@ import openai
 import pytest
 from tests.skyt.serve.conftest import running
 
-from skyt.contract import Contract
-from skyt.database.live import latest
+from skyt.contracts.contract import Contract
 from skyt.serve.config import LocalUpstream, ServeConfig
-from skyt.serve.local import LocalUpstreamModel
+from skyt.serve.database.live import latest
 from skyt.serve.service import Service
+from skyt.serve.upstream.local import LocalUpstreamModel
 
 MODEL = "smollm2-135m"
 ASK: Any = [{"role": "user", "content": "Name one colour."}]

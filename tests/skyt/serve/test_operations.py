@@ -21,11 +21,11 @@ from sqlalchemy import select
 from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
 import homeostat.cli  # noqa: F401 - the commands hang together from the top
-from homeostat.errors import UserError
-from skyt.database.store import Store
-from skyt.database.tables import answers, samples
+from homeostat.core.errors import UserError
+from skyt.runs.assess import versions
 from skyt.serve import commands
-from skyt.workbench import versions
+from skyt.serve.database.store import Store
+from skyt.serve.database.tables import answers, samples
 
 CLIENTS, EACH = 6, 25
 
@@ -162,7 +162,7 @@ def test_status_and_export_read_what_was_served(
 
 
 def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("skyt.database")]:
+    for name in [name for name in sys.modules if name.startswith("skyt.serve.database")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(UserError, match=r"pip install 'homeostat\[serve\]'"):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
-from skyt.database.keys import add_key
+from skyt.serve.database.keys import add_key
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the `serve-test` extra is not installed")
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyt.contract import Contract
-from skyt.serve.answers import add_usage, events
-from skyt.serve.codec import BadJsonError, read_json, write_json
-from skyt.serve.errors import ApiError
-from skyt.serve.gate import Gate
-from skyt.serve.matching import Matcher, prompt_text
-from skyt.serve.relay import relay
+from skyt.contracts.contract import Contract
+from skyt.serve.anchoring.matching import Matcher, prompt_text
+from skyt.serve.protocol.answers import add_usage, events
+from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
+from skyt.serve.protocol.errors import ApiError
+from skyt.serve.upstream.gate import Gate
+from skyt.serve.upstream.relay import relay
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -16,9 +16,9 @@ from sqlalchemy import func, select
 from tests.skyt.database.postgres import MISSING, postgres
 from tests.skyt.serve.scripted import ScriptedUpstream, fenced
 
-from skyt.database.store import Store
-from skyt.database.tables import canons, samples
-from skyt.workbench import versions
+from skyt.runs.assess import versions
+from skyt.serve.database.store import Store
+from skyt.serve.database.tables import canons, samples
 
 PROCESSES, REQUESTS = 8, 50
 

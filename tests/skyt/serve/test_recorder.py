@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.skyt.database.conftest import VERSIONS, make_canon, make_sample
 
-from skyt.database.live import count
-from skyt.database.store import AlreadyAnswered, CanonMoved, Store, Submission
-from skyt.serve.recorder import Recorder, _Waiting
+from skyt.serve.anchoring.recorder import Recorder, _Waiting
+from skyt.serve.database.live import count
+from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
 
 
 def test_a_batch_with_refused_submissions_records_the_others_and_numbers_them_without_a_gap(

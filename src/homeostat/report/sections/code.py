@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 from homeostat.report.blocks import Block, missing, section
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import repeatability

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, interval
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, column, figure, interval, section
 from homeostat.report.reading import RunFiles

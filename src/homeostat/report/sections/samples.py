@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 from homeostat.report.page import packed
 from homeostat.report.reading import RunFiles
 

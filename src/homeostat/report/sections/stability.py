@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from homeostat.records import Record
+from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, missing, section
 from homeostat.report.reading import RunFiles, flatten

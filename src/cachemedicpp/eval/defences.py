@@ -1,0 +1,115 @@
+"""Defences as the grid sees them: something done to the stored cache, or attached while the model reads it.
+
+Every defence gets the same corrupted cache. `knowledge` says what else it is told: nothing (`blind`), the
+true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from cachemedicpp.cache.state import KVState
+from cachemedicpp.corruption import Plan
+from cachemedicpp.repair.attach import medic
+from cachemedicpp.repair.base import Repair
+from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+
+Knowledge = Literal["blind", "oracle", "fingerprints"]
+ORACLE = ":oracle"
+
+
+@dataclass(frozen=True)
+class Forks:
+    """Forks of one clean prefix, corrupted and stacked: what a defence may look at."""
+
+    stored_ids: tuple[int, ...]
+    clean: KVState  # batch 1; only a defence that watched the cache being written may use it
+    plans: Sequence[Plan | None]  # None: an undamaged fork
+
+    def suspects(self, layers: Sequence[int]) -> dict[int, torch.Tensor]:
+        """The true masks `[F, H_kv, T]` by layer."""
+        kv_heads = self.clean[0].K.shape[1]
+        empty = torch.zeros(1, kv_heads, self.clean.length, dtype=torch.bool)
+        return {
+            layer: torch.cat([empty if plan is None else plan.mask(layer) for plan in self.plans])
+            for layer in layers
+        }
+
+
+@dataclass(frozen=True)
+class Defence:
+    """No defence at all; the others say what they do differently."""
+
+    name: str = "none"
+    knowledge: Knowledge = "blind"
+
+    def mend(self, model: Any, cache: Any, forks: Forks) -> None:
+        """Repair the stored cache in place, before it is read."""
+
+    def attached(self, model: Any) -> AbstractContextManager[Any]:
+        """What stays attached while the cache is read."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class AtRest(Defence):
+    """A repair that does not depend on the query: applied once to what is stored."""
+
+    repair: Repair | None = None
+
+    def mend(self, model: Any, cache: Any, forks: Forks) -> None:
+        assert self.repair is not None  # noqa: S101
+        suspect = forks.suspects(self.repair.layers) if self.knowledge == "oracle" else None
+        with torch.no_grad():
+            self.repair.repair_cache(cache, suspect=suspect)
+
+
+@dataclass(frozen=True)
+class Inline(Defence):
+    """A query-conditioned operator: attached to attention while the model runs."""
+
+    repair: Repair | None = None
+
+    def attached(self, model: Any) -> AbstractContextManager[Any]:
+        return medic(model, repair=self.repair)
+
+
+@dataclass(frozen=True)
+class Guarded(Defence):
+    """Fingerprints taken from the clean cache; what no longer matches is recomputed from the tokens."""
+
+    name: str = "guard"
+    knowledge: Knowledge = "fingerprints"
+
+    def mend(self, model: Any, cache: Any, forks: Forks) -> None:
+        from cachemedicpp.guard.guard import Guard
+
+        ids = torch.tensor([forks.stored_ids] * len(forks.plans), device=model.device)
+        guard = Guard(model)
+        guard.watch(forks.clean.repeat(len(forks.plans)).cache(), ids)
+        fingerprints = guard.ledger
+        assert fingerprints is not None  # noqa: S101
+        guard.resume(cache, fingerprints)
+        with torch.no_grad():
+            guard.heal(cache)
+        guard.forget()
+
+
+def from_repair(name: str, repair: Repair, knowledge: Knowledge = "blind") -> Defence:
+    """A repair as a defence, inline where it needs the query."""
+    if repair.query_conditioned:
+        return Inline(name, knowledge, repair)
+    return AtRest(name, knowledge, repair)
+
+
+def heuristics(layers: Sequence[int], oracle: bool) -> list[Defence]:
+    """The four heuristics, blind, and if wanted once more with the true mask, named `<heuristic>:oracle`."""
+    blind: list[Defence] = [from_repair(name, heuristic(name, layers)) for name in HEURISTICS]
+    if not oracle:
+        return blind
+    return [*blind, *(from_repair(n + ORACLE, heuristic(n, layers), "oracle") for n in HEURISTICS)]

@@ -1,0 +1,108 @@
+"""The grid: every example, corruption type, epsilon and defence, from one prefill an example.
+
+A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
+are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
+by construction. Only the query is run for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from cachemedicpp.cache.state import KVState, stack
+from cachemedicpp.corruption import CorruptionFamily, Plan
+from cachemedicpp.corruption.config import Window
+from cachemedicpp.eval.defences import Defence, Forks
+from cachemedicpp.tasks.base import Example, Task
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A corruption type at a severity. `clean` is epsilon 0: the same for every type."""
+
+    type: str
+    epsilon: float
+
+    def as_record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+CLEAN = Cell("clean", 0.0)
+
+
+def grid_cells(types: Sequence[str], eps: Sequence[float]) -> list[Cell]:
+    """Clean first, then every type at every epsilon above 0."""
+    return [CLEAN, *(Cell(name, e) for name in types for e in eps if e > 0)]
+
+
+def prefill(model: Any, ids: Sequence[int]) -> KVState:
+    """The clean state after `ids`."""
+    with torch.no_grad():
+        inputs = torch.tensor([list(ids)], device=model.device)
+        return KVState(model(inputs, use_cache=True, logits_to_keep=1).past_key_values)
+
+
+def evaluate_example(
+    model: Any,
+    family: CorruptionFamily,
+    task: Task,
+    example: Example,
+    cells: Sequence[Cell],
+    defences: Sequence[Defence],
+    fork_batch: int,
+) -> dict[str, Any]:
+    """Scores of one example: for each defence a list in the order of `cells`, and the corruption events."""
+    clean = prefill(model, example.stored)
+    family = family_for(family, task, example)
+    scores: dict[str, list[dict[str, Any]]] = {defence.name: [] for defence in defences}
+    events: list[dict[str, Any]] = []
+    for chunk in _chunks(cells, fork_batch):
+        corrupted, forks = corrupt_forks(clean, family, example, chunk)
+        events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
+        for defence in defences:
+            with torch.no_grad():
+                cache = corrupted.cache()
+                defence.mend(model, cache, forks)
+                with defence.attached(model):
+                    found = task.score(model, example, cache, len(chunk))
+            scores[defence.name] += [asdict(score) for score in found]
+    return {"key": example.key, "scores": scores, "events": events}
+
+
+def corrupt_forks(
+    clean: KVState, family: CorruptionFamily, example: Example, cells: Sequence[Cell]
+) -> tuple[KVState, Forks]:
+    """One corrupted fork a cell, stacked in order. The draw depends on the example and the type alone."""
+    states: list[KVState] = []
+    plans: list[Plan | None] = []
+    for cell in cells:
+        cache = clean.cache()
+        plan = None
+        if cell.epsilon > 0:
+            plan = family.at(cell.type, cell.epsilon).corrupt_cache(cache, [example.key])
+        states.append(KVState(cache))
+        plans.append(plan)
+    return stack(states), Forks(example.stored, clean, plans)
+
+
+def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:
+    """The family under the task's masks, its overwrite window shrunk to fit a short prompt."""
+    old = len(example.stored) - (task.axes.N_recent if task.axes.time_mode == "old_only" else 0)
+    params = family.config.params
+    fitted = params.model_copy(update={"overwrite_window": fit_window(params.overwrite_window, old)})
+    return replace(family, config=family.config.model_copy(update={"axes": task.axes, "params": fitted}))
+
+
+def fit_window(window: Window, positions: int) -> Window:
+    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`."""
+    a, b = window
+    return window if b <= positions else (min(a, positions // 4), max(positions, 1))
+
+
+def _chunks(cells: Sequence[Cell], size: int) -> Iterator[Sequence[Cell]]:
+    for start in range(0, len(cells), size):
+        yield cells[start : start + size]

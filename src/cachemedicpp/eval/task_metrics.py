@@ -1,0 +1,139 @@
+"""`metrics/task_metrics.json`: what the grid measured, under the protocol's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cachemedicpp.eval.defences import ORACLE
+from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
+from homeostat.core.records import Record, finite_or_none
+from homeostat.core.stats import Interval
+
+Knowledge = Mapping[str, str]
+
+
+def task_metrics(found: Robustness, knowledge: Knowledge, heuristics: Sequence[str]) -> Record:
+    """Every metric of the task record. `knowledge` names what each defence was told."""
+    metrics: Record = {}
+    if heuristics:
+        tasks, picked = pick_heuristic(found, heuristics)
+        found = Robustness(tasks, found.cells, found.weights)
+        knowledge = {**knowledge, BEST_HEURISTIC: "blind"}
+        metrics["robustness.best_heuristic"] = picked
+    for task in found.tasks:
+        metrics[f"task.{task.name}.{task.metric}"] = _entries(found, task, knowledge)
+    perplexity = next((task for task in found.tasks if task.metric == "ppl"), None)
+    if perplexity is not None:
+        metrics["ppl_clean"], metrics["ppl_corrupted"] = _undefended(found, perplexity)
+        metrics["robustness.recovered"] = _recovered(found, perplexity, knowledge)
+    metrics["robustness.score"] = _curves(found, knowledge)
+    metrics["robustness.by_type"] = _curves_by_type(found, knowledge)
+    metrics["robustness.auc"] = [
+        _entry(interval(found.auc(name)), defence=name, knowledge=knowledge[name]) for name in knowledge
+    ]
+    metrics["robustness.auc_difference"] = _differences(found, knowledge)
+    metrics["clean_regression"] = _clean_regression(found, knowledge)
+    return metrics
+
+
+def _entries(found: Robustness, task: TaskScores, knowledge: Knowledge) -> list[Record]:
+    entries = []
+    for name, told in knowledge.items():
+        values = task.metric_of(found.means(task, name))  # [1 + R, cells]
+        for column, cell in enumerate(found.cells):
+            entries.append(
+                _entry(
+                    interval(values[:, column]), **cell.as_record(), defence=name, knowledge=told, n=task.n
+                )
+            )
+    return entries
+
+
+def _undefended(found: Robustness, task: TaskScores) -> tuple[float | None, Record]:
+    """`ppl_clean`, and `ppl_corrupted[epsilon][type]`, without any defence."""
+    values = task.metric_of(found.means(task, "none"))[0]
+    corrupted: dict[str, dict[str, float | None]] = {}
+    for cell, value in zip(found.cells, values, strict=True):
+        if cell.epsilon > 0:
+            corrupted.setdefault(f"{cell.epsilon:g}", {})[cell.type] = finite_or_none(float(value))
+    return finite_or_none(float(values[0])), corrupted
+
+
+def _recovered(found: Robustness, task: TaskScores, knowledge: Knowledge) -> list[Record]:
+    """Share of the lost log-likelihood that a defence brings back: 1 all of it, below 0 it did harm.
+
+    A cell where nothing was lost (less than 0.001 nats a token) has no share and is left out.
+    """
+    none = found.means(task, "none")
+    lost = none[:, :1] - none  # [1 + R, cells]
+    entries = []
+    for name, told in knowledge.items():
+        if name == "none":
+            continue
+        gained = found.means(task, name) - none
+        for column, cell in enumerate(found.cells):
+            if cell.epsilon > 0 and lost[0, column] > 1e-3:
+                share = interval(gained[:, column] / lost[:, column])
+                entries.append(_entry(share, **cell.as_record(), defence=name, knowledge=told))
+    return entries
+
+
+def _curves(found: Robustness, knowledge: Knowledge) -> list[Record]:
+    entries = []
+    for name, told in knowledge.items():
+        curve = found.score(name)
+        for column, epsilon in enumerate(found.eps):
+            entries.append(_entry(interval(curve[:, column]), defence=name, knowledge=told, epsilon=epsilon))
+    return entries
+
+
+def _curves_by_type(found: Robustness, knowledge: Knowledge) -> list[Record]:
+    entries = []
+    for kind in found.types:
+        for name, told in knowledge.items():
+            curve = found.score(name, only=kind)
+            for column, epsilon in enumerate(found.eps):
+                point = interval(curve[:, column])
+                entries.append(_entry(point, type=kind, defence=name, knowledge=told, epsilon=epsilon))
+    return entries
+
+
+def _differences(found: Robustness, knowledge: Knowledge) -> list[Record]:
+    """Paired differences of areas, against no defence and against the best heuristic."""
+    entries = []
+    for against in ("none", BEST_HEURISTIC):
+        if against not in knowledge:
+            continue
+        base = found.auc(against)
+        for name, told in knowledge.items():
+            if name != against:
+                difference = interval(found.auc(name) - base)
+                entries.append(_entry(difference, defence=name, knowledge=told, against=against))
+    return entries
+
+
+def _clean_regression(found: Robustness, knowledge: Knowledge) -> list[Record]:
+    """What a defence costs where nothing is wrong: relative perplexity, and accuracy lost, at epsilon 0."""
+    entries = []
+    for name, told in knowledge.items():
+        tasks: Record = {}
+        for task in found.tasks:
+            own, none = found.means(task, name)[:, 0], found.means(task, "none")[:, 0]
+            if task.metric == "ppl":
+                change = task.metric_of(own) / task.metric_of(none) - 1
+                tasks[f"{task.name}.ppl_relative"] = _entry(interval(change))
+            else:
+                tasks[f"{task.name}.accuracy_lost"] = _entry(interval(none - own))
+        score = found.score("none")[:, 0] - found.score(name)[:, 0]
+        entries.append(_entry(interval(score), defence=name, knowledge=told, tasks=tasks))
+    return entries
+
+
+def _entry(found: Interval, **fields: Any) -> Record:
+    ci = [finite_or_none(found.low), finite_or_none(found.high)]
+    return {**fields, "value": finite_or_none(found.estimate), "ci": ci}
+
+
+def is_oracle(defence: str) -> bool:
+    return defence.endswith(ORACLE)

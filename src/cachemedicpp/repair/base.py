@@ -1,0 +1,147 @@
+"""What every repair has in common, whatever its idea: heuristics, calibrated and trained operators.
+
+    repair = load_repair("runs/…/operator", model)
+    repair.repair_cache(cache, attention_mask)     # at rest: what is stored is repaired once
+    with medic(model, repair=repair): …            # inline: what attention reads is repaired at every call
+
+A query-independent repair does the same in both ways. A query-conditioned one (`query_conditioned`) needs the
+query, so it only works inline.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import Cache
+
+from cachemedicpp.cache.state import KV, KVState, positions, write
+from homeostat.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a repair is told about one layer's stored positions, beside the keys and values themselves."""
+
+    layer: int
+    real: Tensor  # [B, T] bool: not padding
+    positions: Tensor  # [B, T]: counted from each sequence's first real token
+    suspect: Tensor | None = None  # [B, H_kv, T] bool: the true mask, for a defence with oracle knowledge
+
+    def region(self, kv_heads: int) -> Tensor:
+        """Where a defence may act, `[B, H_kv, T]`: the suspects if known, else all real positions."""
+        if self.suspect is not None:
+            return self.suspect.to(self.real.device) & self.real.unsqueeze(1)
+        return self.real.unsqueeze(1).expand(-1, kv_heads, -1)
+
+
+class Repair(ABC):
+    """Maps stored keys and values to better ones. `layers` are those it protects."""
+
+    name: str
+    layers: tuple[int, ...]
+    query_conditioned: ClassVar[bool] = False
+    whole_cache: ClassVar[bool] = False  # reads all layers together, so it needs `repair_cache`
+
+    @abstractmethod
+    def repair_layer(self, kv: KV, stored: Stored) -> KV:
+        """Repaired `K` and `V` `[B, H_kv, T, d]` of one protected layer. Never writes into its input."""
+
+    def check(self, model: Any) -> None:
+        """Refuse a model this repair was not made for."""
+        count = int(model.config.get_text_config().num_hidden_layers)
+        if self.layers and self.layers[-1] >= count:
+            raise UserError(
+                f"repair {self.name!r} protects layer {self.layers[-1]}: the model has {count} layers"
+            )
+
+    def repair_cache(
+        self,
+        cache: Cache,
+        attention_mask: Tensor | None = None,
+        suspect: Mapping[int, Tensor] | None = None,
+    ) -> dict[str, Any]:
+        """Repair what `cache` stores, in place, and report how far each layer moved.
+
+        `suspect` gives the true mask of each layer to a defence that is to have oracle knowledge.
+        """
+        state = KVState(cache)
+        known = layout(state.length, state.batch, attention_mask, state[0].K.device)
+        repaired: dict[int, KV] = {}
+        moved: dict[str, float] = {}
+        for layer in self.layers:
+            stored = Stored(layer, *known, None if suspect is None else suspect[layer])
+            repaired[layer] = self.repair_layer(state[layer], stored)
+            moved[str(layer)] = _relative_change(state[layer], repaired[layer])
+        write(cache, repaired)
+        return {"repair": self.name, "relative_change": moved}
+
+
+class QueryRepair(Repair):
+    """A repair whose effect depends on the query, so that it works inside attention only."""
+
+    query_conditioned = True
+
+    @abstractmethod
+    def attend(
+        self, layer: int, query: Tensor, old: KV, new: KV, mask: Tensor | None, **options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention where `query` `[B, H, Q, d]` reads `old` repaired and `new` as it is.
+
+        What one query's gate does to the state is seen by that query only. Returns `[B, Q, H, d]` and, like
+        transformers' attention functions, the weights or None.
+        """
+
+    def repair_layer(self, kv: KV, stored: Stored) -> KV:
+        raise UserError(
+            f"repair {self.name!r} is conditioned on the query and cannot repair a cache at rest: "
+            "use it inside `with medic(model, repair=…)`"
+        )
+
+
+def layout(
+    length: int, batch: int, attention_mask: Tensor | None, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Which of the stored positions are real, and their numbers: two tensors `[B, T]`."""
+    if attention_mask is None:
+        numbers = positions(length, None, batch, device)
+        return torch.ones_like(numbers, dtype=torch.bool), numbers
+    if attention_mask.dim() != 2 or len(attention_mask) != batch or attention_mask.shape[1] < length:
+        raise UserError(
+            f"attention_mask has shape {list(attention_mask.shape)}; the cache holds {batch} × {length} "
+            "positions"
+        )
+    real = attention_mask[:, :length].to(device, torch.bool)
+    return real, positions(length, attention_mask, batch, device)
+
+
+# Families that are stored on disk, and who reads them back: `load(folder, card) -> Repair`.
+_LOADERS = {
+    "A": "cachemedicpp.repair.operators.store",
+    "B": "cachemedicpp.repair.operators.store",
+    "C": "cachemedicpp.repair.operators.store",
+    "G": "cachemedicpp.repair.gaussian.store",
+}
+
+
+def load_repair(path: str | Path, model: Any = None) -> Repair:
+    """Read a repair from its folder (card and tensors); with a model, check that it fits."""
+    from cachemedicpp.repair.cards import read_card
+
+    card = read_card(Path(path))
+    repair: Repair = import_module(_LOADERS[card["family"]]).load(Path(path), card)
+    if model is not None:
+        repair.check(model)
+    return repair
+
+
+def _relative_change(before: KV, after: KV) -> float:
+    moved = sum(float((a - b).double().square().sum()) for a, b in zip(after, before, strict=True))
+    size = sum(float(b.double().square().sum()) for b in before)
+    return float((moved / size) ** 0.5) if size else 0.0

@@ -1,0 +1,99 @@
+"""A stored repair: `operator.safetensors` and a `card.json` that says what it is and what it was made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from cachemedicpp.cache.state import Geometry
+from homeostat.core import atomic
+from homeostat.core.errors import UserError
+from homeostat.core.models import model_identity
+from homeostat.core.records import Record, read_record, write_record
+
+CARD = "card.json"
+TENSORS = "operator.safetensors"
+
+
+def make_card(
+    family: str,
+    model: Any,
+    layers: tuple[int, ...],
+    tensors: dict[str, Tensor],
+    settings: Record,
+    config_hash: str | None = None,
+    training: Record | None = None,
+) -> Record:
+    """The card of a repair for `model`: family, sizes, whose weights, which configuration, how made."""
+    return {
+        "family": family,
+        "model": model_identity(model),
+        "geometry": dict(vars(Geometry.of(model))),
+        "layers": list(layers),
+        "shapes": {name: list(x.shape) for name, x in tensors.items()},
+        "settings": settings,
+        "config_hash": config_hash,
+        "training": training,
+    }
+
+
+def save_repair(folder: Path, tensors: dict[str, Tensor], card: Record) -> None:
+    """Write the tensors, then the card: a folder with a card is complete."""
+    data = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
+    atomic.write_bytes(folder / TENSORS, save(data))
+    write_record(folder / CARD, card, "repair_card")
+
+
+def read_card(folder: Path) -> Record:
+    if not (folder / CARD).is_file():
+        raise UserError(
+            f"{folder} holds no repair (no {CARD}): train one with `homeostat cache train CONFIG`"
+        )
+    return read_record(folder / CARD, "repair_card")
+
+
+def read_tensors(folder: Path, card: Record) -> dict[str, Tensor]:
+    """The tensors of a repair; ones that do not match the card are refused."""
+    path = folder / TENSORS
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    found = {name: list(x.shape) for name, x in tensors.items()}
+    if found != card["shapes"]:
+        raise UserError(f"{path} does not match its card: it holds {found}, the card says {card['shapes']}")
+    return tensors
+
+
+def check_fit(card: Record, model: Any) -> None:
+    """Refuse a model other than the one on the card."""
+    check_model(card["family"], Geometry(**card["geometry"]), card["model"], model)
+
+
+def check_model(name: str, made: Geometry, identity: dict[str, str | None] | None, model: Any) -> None:
+    """Refuse a model of other sizes than the repair was made for, naming both, or with other weights."""
+    here = Geometry.of(model)
+    whose = (identity or {}).get("id") or "another model"
+    if made != here:
+        raise UserError(
+            f"repair {name!r} was made for {whose} with {_shape(made)}; this model has {_shape(here)}: "
+            "use the operator's own model, or make one for this"
+        )
+    ours = model_identity(model)
+    for what in ("revision", "id"):
+        theirs = (identity or {}).get(what)
+        if theirs is not None and ours[what] is not None:
+            if theirs != ours[what]:
+                raise UserError(
+                    f"repair {name!r} was made for {whose} ({what} {theirs}); this model is {ours['id']} "
+                    f"({what} {ours[what]}): use the operator's own model, or make one for this"
+                )
+            return
+
+
+def _shape(g: Geometry) -> str:
+    return f"{g.layers} layers × {g.kv_heads} KV heads × {g.head_dim} ({g.heads} query heads)"

@@ -1,0 +1,204 @@
+"""Learning the statistics of operator G from ordinary text: moments, sinks, how quiet clean caches are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.cache.rotation import Pairs
+from cachemedicpp.cache.state import Geometry, KVState
+from cachemedicpp.repair.gaussian import kinds, outliers, sinks
+from cachemedicpp.repair.gaussian.field import Field
+from cachemedicpp.repair.gaussian.statistics import SinkClass, Statistics
+from cachemedicpp.repair.gaussian.tokens import blocks_of, gather, table
+from homeostat.core.errors import UserError
+from homeostat.core.progress import track
+
+_HELD_OUT = 8  # one window in so many is kept for measuring how quiet clean text is
+_ENOUGH = 8  # tokens wanted for each dimension of a window
+_SHORT = 8  # length of the windows that only look for sinks
+_SCALE_WINDOWS = 16  # windows that settle the typical norms
+
+
+@torch.no_grad()
+def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int = 8) -> Statistics:
+    """Statistics from `windows` `[N, T]` of token ids, for a model with a dynamic KV cache.
+
+    `reach` is how many neighbouring layers on either side inform a head; by default as many (up to one) as
+    the number of tokens can pin down.
+    """
+    geometry = Geometry.of(model)
+    _check(model, windows, geometry)
+    held_out = windows[::_HELD_OUT]
+    learned = windows[[i for i in range(len(windows)) if i % _HELD_OUT]]
+    L, G, d = geometry.layers, 2 * geometry.kv_heads, geometry.head_dim
+    pairs = Pairs.probe(model, L, d)
+    scale = _typical_norm(model, learned[:_SCALE_WINDOWS], batch)  # [L, G]
+    if reach is None:
+        reach = int(learned.numel() >= _ENOUGH * 3 * G * d)
+    empty = Statistics(
+        scale=scale,
+        mean=torch.zeros(L, G, d),
+        covariance=torch.zeros(2 * reach + 1, L, 0, 0),
+        quiet=torch.zeros(2, L, G),
+        loudest=torch.zeros(2, L, G),
+        kinds=torch.zeros(0, L, G, d),
+        share=torch.zeros(0),
+        theta=pairs.theta,
+        partner=pairs.partner,
+        count=torch.tensor(0),
+        length=torch.tensor(windows.shape[1] if pairs.none else 0),
+    )
+    centres = kinds.find(
+        torch.cat(
+            [
+                kinds.mark(_table(stored, ~_off_norm(stored, scale), empty).x)
+                for stored in _caches(model, learned, batch, "telling kinds of tokens")
+            ]
+        )
+    )
+    moments = _Moments(L, G * d, reach, len(centres))
+    sink_rows: list[Tensor] = []
+    norms: list[Tensor] = []
+    for stored in _caches(model, learned, batch, "learning statistics"):
+        is_sink = _off_norm(stored, scale)
+        every = torch.ones_like(is_sink)
+        x = _table(stored, every, empty).x  # [b T, L, G, d]
+        ordinary = x[~is_sink.flatten()]
+        moments.add(ordinary.flatten(2), kinds.nearest(kinds.mark(ordinary), centres))
+        sink_rows.append(x[is_sink.flatten()])
+        norms.append(sinks.log_norms(stored, scale)[~is_sink])
+    short = learned[:, : learned.shape[1] // _SHORT * _SHORT].reshape(-1, _SHORT)[
+        :: learned.shape[1] // _SHORT // 4 or 1
+    ]
+    for stored in _caches(model, short[: 4 * len(learned)], 8 * batch, "looking for sinks"):
+        is_sink = _off_norm(stored, scale)
+        sink_rows.append(_table(stored, is_sink, empty).x)
+    stats = replace(
+        empty,
+        mean=moments.mean.view(L, G, d),
+        covariance=moments.covariance,
+        kinds=moments.kinds.view(-1, L, G, d),
+        share=moments.share,
+        count=torch.tensor(moments.count),
+        sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
+    )
+    return _measured(model, held_out, stats, batch)
+
+
+class _Moments:
+    """Running sums for the mean, the covariances of a layer with the next ones, and the mean of each kind."""
+
+    def __init__(self, layers: int, features: int, reach: int, kinds: int) -> None:
+        self.count = 0
+        self._of_kind = torch.zeros(kinds)
+        self._sum_of_kind = torch.zeros(kinds, layers, features)
+        self._sum = torch.zeros(layers, features, dtype=torch.float64)
+        self._products = torch.zeros(2 * reach + 1, layers, features, features)
+
+    def add(self, x: Tensor, kind: Tensor) -> None:
+        """Tokens `[N, L, F]` and the number of each one's kind."""
+        self.count += len(x)
+        self._of_kind.index_add_(0, kind, torch.ones(len(kind)))
+        self._sum_of_kind.index_add_(0, kind, x)
+        self._sum += x.double().sum(0)
+        layers = x.shape[1]
+        for step in range(len(self._products)):
+            for layer in range(layers - step):
+                self._products[step, layer] += x[:, layer].T @ x[:, layer + step]
+
+    @property
+    def mean(self) -> Tensor:
+        return (self._sum / self.count).float()
+
+    @property
+    def share(self) -> Tensor:
+        return self._of_kind / self.count
+
+    @property
+    def kinds(self) -> Tensor:
+        """Means of the kinds from the mean of all, `[K, L, F]`; of one that no token is of, that mean."""
+        own = self._sum_of_kind / self._of_kind.clamp(min=1)[:, None, None] - self.mean
+        return own * (self._of_kind > 0)[:, None, None]
+
+    @property
+    def covariance(self) -> Tensor:
+        mean = self._sum / self.count
+        out = self._products / self.count
+        for step in range(len(out)):
+            for layer in range(len(mean) - step):
+                out[step, layer] -= torch.outer(mean[layer], mean[layer + step]).float()
+        return out
+
+
+def _caches(model: Any, windows: Tensor, batch: int, what: str) -> Iterator[Tensor]:
+    """What the model stores for each batch of windows, `[b, T, L, G, d]`."""
+    for ids in track(list(torch.split(windows, batch)), what):
+        cache = model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1).past_key_values
+        yield gather(list(KVState(cache))).cpu()
+
+
+def _typical_norm(model: Any, windows: Tensor, batch: int) -> Tensor:
+    rms = torch.cat(
+        [s.square().mean(-1).sqrt().flatten(0, 1) for s in _caches(model, windows, batch, "typical norms")]
+    )
+    return rms.median(0).values.clamp(min=1e-6)
+
+
+def _off_norm(stored: Tensor, scale: Tensor) -> Tensor:
+    """Tokens whose norms are off by a large factor in most heads of most layers: sinks, `[b, T]`."""
+    return sinks.log_norms(stored, scale).abs().mean((-1, -2)) > sinks.OFF_NORM
+
+
+def _table(stored: Tensor, chosen: Tensor, stats: Statistics) -> Any:
+    positions = torch.arange(stored.shape[1]).expand(stored.shape[:2])
+    blocks = blocks_of(torch.ones_like(chosen, dtype=torch.bool), positions)
+    return table(stored, chosen, positions, blocks, stats, stats.mean)
+
+
+def _sink_class(x: Tensor, ordinary: Tensor) -> SinkClass | None:
+    """The template of sink tokens `[n, L, G, d]`, and the log-norms that tell them apart."""
+    if len(x) < sinks.FEWEST:
+        return None
+    mean = x.mean(0)
+    centred = x - mean
+    covariance = torch.einsum("nlgi,nlgj->lgij", centred, centred) / len(x)
+    own = sinks.log_norms(x, torch.ones(x.shape[1:3]))
+    log_norm = torch.stack([ordinary.mean(0), ordinary.std(0), own.mean(0), own.std(0)])
+    return SinkClass(mean, covariance, log_norm, torch.tensor(len(x)))
+
+
+def _measured(model: Any, windows: Tensor, stats: Statistics, batch: int) -> Statistics:
+    """`stats` with how quiet held-out clean text is in each head, and how loud its loudest element."""
+    field = Field(stats)
+    seen, medians, loudest = [], [], torch.zeros_like(stats.loudest)
+    for stored in _caches(model, windows, batch, "measuring clean text"):
+        tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
+        q = field.disturbance(tokens.x)
+        seen.append(q)
+        medians.append(tokens.block_median(q))
+        for given, z in enumerate(outliers.both_residuals(field, tokens)):
+            loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
+    typical, largest = torch.cat(seen).median(0).values, torch.cat(medians).nan_to_num(0).amax(0)
+    return replace(stats, quiet=torch.stack([typical, largest]), loudest=loudest)
+
+
+def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:
+    if windows.dim() != 2 or len(windows) < 2 * _HELD_OUT or windows.shape[1] < 2 * _SHORT:
+        raise UserError(
+            f"calibration needs at least {2 * _HELD_OUT} windows of {2 * _SHORT} tokens, not "
+            f"{list(windows.shape)}: give a longer text"
+        )
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if longest is not None and windows.shape[1] > longest:
+        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {longest} (--length)")
+    need = 4 * 2 * geometry.kv_heads * geometry.head_dim
+    if windows.numel() < need:
+        raise UserError(
+            f"calibration needs at least {need} tokens of text for this model, not {windows.numel()}: "
+            "give a longer text"
+        )

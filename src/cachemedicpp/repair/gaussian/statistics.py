@@ -1,0 +1,110 @@
+"""What calibration learns: first and second moments of the cache, and how quiet a clean cache is.
+
+A token's features in a layer are its `2 H_kv` head vectors, un-rotated keys first, then values, each divided
+by its head's RMS: `F = 2 H_kv d` numbers. Covariances reach from a layer to the next ones (`reach` of them on
+either side), because the residual stream makes neighbouring layers each other's near copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.cache.rotation import Pairs
+from homeostat.core.errors import UserError
+
+BLOCK = 16  # positions that share one verdict: a noise level, a fit
+
+
+@dataclass(frozen=True)
+class SinkClass:
+    """Attention-sink tokens: a template for every head, and how log-norms tell them from ordinary tokens."""
+
+    mean: Tensor  # [L, G, d]
+    covariance: Tensor  # [L, G, d, d]
+    log_norm: Tensor  # [4, L, G]: mean and spread of ordinary tokens, then of sinks
+    count: Tensor  # [] how many were seen
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Moments of ordinary tokens; `G = 2 H_kv` head vectors a layer, `F = G d` features."""
+
+    scale: Tensor  # [L, G]
+    mean: Tensor  # [L, G, d]
+    covariance: Tensor  # [1 + 2 reach, L, F, F]: of layer l with layer l + k
+    quiet: Tensor  # [2, L, G]: median and largest block median of the disturbance of clean text
+    loudest: Tensor  # [2, L, G]: largest residual of a clean element, given its own head and given all
+    kinds: Tensor  # [K, L, G, d]: where the tokens of each kind lie, from the mean
+    share: Tensor  # [K]: how much of text each kind is
+    theta: Tensor  # [L, d]
+    partner: Tensor  # [d]
+    count: Tensor  # [] ordinary tokens seen
+    length: Tensor  # [] positions seen, where the model learned what each adds; 0: any will do
+    sink: SinkClass | None = None
+
+    @property
+    def layers(self) -> int:
+        return self.scale.shape[0]
+
+    @property
+    def groups(self) -> int:
+        return self.scale.shape[1]
+
+    @property
+    def head_dim(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
+    def reach(self) -> int:
+        return (self.covariance.shape[0] - 1) // 2
+
+    @property
+    def pairs(self) -> Pairs:
+        return Pairs(self.theta, self.partner)
+
+    def known(self, positions: Tensor) -> Tensor:
+        """Positions that can be judged: what a learned one adds beyond those seen, nobody has told."""
+        return positions < (int(self.length) or torch.inf)
+
+    def window(self, layer: int) -> range:
+        return range(max(0, layer - self.reach), min(self.layers, layer + self.reach + 1))
+
+    def window_covariance(self, layer: int) -> Tensor:
+        """The joint covariance of a layer and its neighbours, `[W F, W F]`."""
+        where = self.window(layer)
+        rows = [
+            torch.cat(
+                [self.covariance[b - a, a] if b >= a else self.covariance[a - b, b].T for b in where], 1
+            )
+            for a in where
+        ]
+        return torch.cat(rows)
+
+    def head_covariance(self) -> Tensor:
+        """Each head's own covariance, `[L, G, d, d]`."""
+        d, G = self.head_dim, self.groups
+        blocks = self.covariance[0].view(self.layers, G, d, G, d)
+        return blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2).contiguous()
+
+    def tensors(self) -> dict[str, Tensor]:
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sink"}
+        if self.sink is None:
+            return own
+        return own | {f"sink.{f.name}": getattr(self.sink, f.name) for f in fields(self.sink)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Statistics:
+        own = {name: x for name, x in tensors.items() if not name.startswith("sink.")}
+        missing = {f.name for f in fields(cls)} - {"sink"} - set(own)
+        if missing:
+            raise UserError(
+                f"this operator G lacks {', '.join(sorted(missing))}: an earlier version made it; calibrate "
+                "again with `homeostat cache calibrate`"
+            )
+        if broken := [name for name, x in tensors.items() if not bool(x.isfinite().all())]:
+            raise UserError(f"this operator G is damaged: {', '.join(broken)} not finite; calibrate again")
+        sink = {name.removeprefix("sink."): x for name, x in tensors.items() if name.startswith("sink.")}
+        return cls(**own, sink=SinkClass(**sink) if sink else None)

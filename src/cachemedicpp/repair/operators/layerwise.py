@@ -1,0 +1,27 @@
+"""Options A and B: each protected layer has forms of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.operators.form import Form
+from cachemedicpp.repair.operators.lowrank import LowRankRepair
+
+
+class Layerwise(LowRankRepair):
+    """`layers × tensors` independent forms."""
+
+    def __init__(
+        self, name: str, layers: tuple[int, ...], geometry: Geometry, tensors: str, make: Callable[[], Form]
+    ) -> None:
+        super().__init__(name, layers, geometry)
+        self._forms = {(layer, tensor): make() for layer in layers for tensor in tensors}
+        self.forms = nn.ModuleDict(
+            {f"{layer}_{tensor}": form for (layer, tensor), form in self._forms.items()}
+        )
+
+    def form(self, layer: int, tensor: str) -> Form | None:
+        return self._forms.get((layer, tensor))

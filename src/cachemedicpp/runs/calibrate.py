@@ -1,0 +1,47 @@
+"""`homeostat cache calibrate`: operator G for a model, from a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import typer
+
+from cachemedicpp.repair.gaussian.calibrate import calibrate
+from cachemedicpp.repair.gaussian.store import make, save
+from cachemedicpp.tasks.config import DataConfig
+from cachemedicpp.tasks.data import load_text, read_paragraphs
+from homeostat.core.errors import UserError
+from homeostat.core.models import load_model
+
+
+def calibrate_command(
+    model_name: str, text: str, out: Path, windows: int, length: int, reach: int | None
+) -> None:
+    """Calibrate on `text` (a file, `wikitext2` or `offline`) and write the operator to `out`."""
+    words, told = _text(text)
+    model, tokenizer = load_model(model_name)
+    ids = tokenizer(words, return_tensors="pt").input_ids[0]
+    whole = ids[: len(ids) // length * length].view(-1, length)
+    chosen = (
+        whole[torch.linspace(0, len(whole) - 1, min(windows, len(whole))).long()] if len(whole) else whole
+    )
+    stats = calibrate(model, chosen, reach)
+    operator = make(stats, model, {"text": told, "windows": len(chosen), "length": length})
+    save(operator, out)
+    settings = operator.card["settings"]
+    typer.echo(
+        f"operator G for {model_name}: {settings['tokens']} tokens, {settings['sinks']} sinks, reach "
+        f"{settings['reach']} → {out}"
+    )
+
+
+def _text(text: str) -> tuple[str, dict[str, object]]:
+    """The words to calibrate on and where they came from. Named sources are apart from the evaluation."""
+    if text in ("wikitext2", "offline"):
+        corpus = load_text(DataConfig(use_offline=text == "offline"), part="train")
+        return corpus.text, corpus.source.as_record()
+    path = Path(text)
+    if not path.is_file():
+        raise UserError(f"--text {text!r}: no such file; give one, or wikitext2, or offline")
+    return "\n\n".join(read_paragraphs(path)), {"origin": "path", "where": path.name}

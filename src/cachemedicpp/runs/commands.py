@@ -1,0 +1,78 @@
+"""The bodies of `run`, `eval`, `stability` and `plots`: configuration in, a line or two out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from homeostat.core.errors import UserError
+from homeostat.core.records import read_record
+from homeostat.core.rundir import open_run
+
+
+def run_command(path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
+    """Every stage, resumed where an earlier call stopped."""
+    config = load(path, overrides)
+    _stages(config, path, out, STAGES, "cache run", workers)
+
+
+def stage_command(stage: str, path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
+    """One stage alone, in a run directory that has what the stage needs."""
+    _stages(load(path, overrides), path, out, (stage,), f"cache {stage}", workers)
+
+
+def plots_command(run_dir: Path) -> None:
+    """Figures and tables once more, from the records alone."""
+    if not (run_dir / "run_record.json").exists():
+        raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
+    read_record(run_dir / "run_record.json", "run_record")
+    for path in render(run_dir):
+        Console().print(str(path), soft_wrap=True)
+
+
+def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int | None) -> None:
+    config = load(path, overrides)  # a leave-one-type-out split is carried out here
+    from cachemedicpp.train.stage import OPERATOR, train_run  # after the configuration is known to be good
+
+    metrics = train_run(config, out, path, stop_at)
+    console = Console()
+    if metrics is None:
+        console.print(f"stopped before step {config.train.steps}: run the same command again to go on")
+        return
+    console.print(
+        f"{metrics['train.steps']} steps, {metrics['train.steps_per_second']:.2f} steps/s, "
+        f"{metrics['train.parameters']} parameters: {out / OPERATOR}"
+    )
+    if kl := metrics.get("train.heldout_kl"):
+        console.print(
+            f"held-out KL to the clean model: {kl['unrepaired']['estimate']:.4f} unrepaired, "
+            f"{kl['repaired']['estimate']:.4f} repaired, {kl['clean_drift']['estimate']:.4f} on a clean cache"
+        )
+
+
+def _stages(
+    config: MedicConfig, path: Path, out: Path, stages: Sequence[str], command: str, workers: int
+) -> None:
+    with open_run(out, command=command, config=config, config_path=path) as run:
+        run_stages(config, run, stages, workers)
+        if tuple(stages) == STAGES:
+            run.finish()
+    summary(out)
+
+
+def summary(run_dir: Path) -> None:
+    """The areas under the robustness curves, best first."""
+    if not (run_dir / "metrics" / "task_metrics.json").exists():
+        return
+    metrics = read_metrics(run_dir, "task_metrics")
+    console = Console()
+    for entry in sorted(metrics["robustness.auc"], key=lambda e: -(e["value"] or 0.0)):
+        low, high = entry["ci"]
+        area = f"robustness AUC {entry['value']:.4f} [{low:.4f}, {high:.4f}]"
+        console.print(f"{area}  {entry['defence']} ({entry['knowledge']})", highlight=False, markup=False)
+    console.print(f"records, figures and tables: {run_dir}", soft_wrap=True)

@@ -1,0 +1,10 @@
+"""The configuration of a whole run: the sections that the rooms define, put together."""
+
+from __future__ import annotations
+
+from cachemedicpp.stability.config import StabilityRunConfig
+from cachemedicpp.train.config import TrainingConfig
+
+
+class MedicConfig(StabilityRunConfig, TrainingConfig):
+    """Everything one run of cachemedicpp is made of."""

@@ -1,0 +1,111 @@
+"""The defences of one run: no defence, the heuristics, the operators it trained, G and the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cachemedicpp.eval import defences as kinds
+from cachemedicpp.eval.defences import Defence
+from cachemedicpp.eval.stage import Setup
+from cachemedicpp.plots.tables import main_defence
+from cachemedicpp.repair.base import Repair, load_repair
+from cachemedicpp.repair.heuristics import HEURISTICS
+from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.config import MedicConfig
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.records import Record, read_record
+
+LEARNED = ("A", "B", "C")
+OPERATORS = "operators"  # in eval.defences: every operator the run trains
+
+
+def families(config: MedicConfig) -> list[str]:
+    """The operators a run trains."""
+    if config.eval.families is not None:
+        return list(config.eval.families)
+    return [config.repair.family] if config.repair.family in LEARNED else []
+
+
+def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
+    """The configured family's operator is the run's own; others it trains have run directories inside it."""
+    own = family == config.repair.family
+    return run_dir / "operator" if own else run_dir / "families" / family / "operator"
+
+
+def check_defence_names(config: MedicConfig) -> None:
+    """Refuse defences that are unknown or that this run will not have."""
+    known = ["none", *HEURISTICS, *LEARNED, OPERATORS, "G", "guard"]
+    if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
+        raise UserError("eval.defences: name at least one defence to compare with none")
+    for name in config.eval.defences or []:
+        if name not in known:
+            raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
+        if name in LEARNED and name not in families(config):
+            raise UserError(f"eval.defences: this run trains no operator {name}; add it to eval.families")
+
+
+def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
+    """No defence, the heuristics, the run's operators, G and guard; or those the configuration names.
+
+    An operator that was not trained is an error, never an untrained stand-in.
+    """
+    config, wanted = setup.config, setup.config.eval.defences
+    found: list[Defence] = [kinds.Defence()]
+    found += [
+        defence
+        for defence in kinds.heuristics(setup.layers, config.eval.oracle_heuristics)
+        if wanted is None or defence.name.removesuffix(kinds.ORACLE) in wanted
+    ]
+    for family in families(config):
+        if wanted is None or family in wanted or OPERATORS in wanted:
+            folder = operator_folder(run_dir, config, family)
+            found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
+    if wanted is None or "G" in wanted:
+        found.append(kinds.from_repair("G", calibrated(setup, run_dir)))
+    if wanted is None or "guard" in wanted:
+        found.append(kinds.Guarded())
+    return found
+
+
+def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
+    """Operator G for this model, fitted once a run on text that is not evaluated."""
+    wanted = setup.config.eval
+    return prepare_once(
+        run_dir / "calibrated",
+        setup.model,
+        setup.tokenizer,
+        setup.config.data,
+        wanted.calibration_windows,
+        wanted.calibration_len,
+    )
+
+
+def stability_curves(
+    setup: Setup[MedicConfig], run_dir: Path, defences: Sequence[Defence]
+) -> dict[str, Defence]:
+    """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has."""
+    by_name = {defence.name: defence for defence in defences}
+    curves = {"baseline": by_name["none"]}
+    best = _best_heuristic(run_dir)
+    if best in by_name:
+        curves["heuristics"] = by_name[best]
+    shown = {name: by_name[name] for name in (*LEARNED, "G", "guard") if name in by_name}
+    if best in by_name:
+        shown["best_heuristic"] = by_name[best]
+    own = main_defence(setup.config.repair.family, shown)
+    curves["cachemedic"] = shown[own]
+    for name in (*LEARNED, "G", "guard"):
+        if name in by_name and name != own:
+            curves[name] = by_name[name]
+    return curves
+
+
+def _best_heuristic(run_dir: Path) -> str | None:
+    """As picked on the whole evaluation grid, which the stability prompts are no part of."""
+    path = run_dir / "metrics" / "task_metrics.json"
+    if not path.exists():
+        raise UserError(f"{path} does not exist: evaluate first, the best heuristic is picked there")
+    metrics: Record = read_record(path, "metric_record")["metrics"]
+    picked = metrics.get("robustness.best_heuristic")
+    return None if picked is None else str(picked["overall"])

@@ -1,0 +1,181 @@
+"""Sweeps: many runs of one configuration, each in its own run directory, and a table that compares them.
+
+`homeostat cache sweep SWEEP.yaml --out DIR` and `python -m cachemedicpp.sweep SWEEP.yaml --out DIR` are the
+same. Every run is resumable, so a sweep is: the same command again does what is missing. A run that fails
+leaves the others to finish; the sweep then says which failed and exits with 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, model_validator
+
+from cachemedicpp.runs.pipeline import STAGES, load, run_stages
+from homeostat.core.config import ConfigModel, load_config
+from homeostat.core.engine import EngineName, run_tasks
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.records import Record, write_record
+from homeostat.core.rundir import hold, open_run
+
+Settings = dict[str, Any]
+
+
+class Variant(ConfigModel):
+    """A named set of overrides."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9_.=+-]+$")
+    set: Settings = Field({}, description="dotted setting -> value")
+
+
+class SweepConfig(ConfigModel):
+    """What a sweep runs: every variant and every point of the grid, once a seed."""
+
+    name: str = Field(min_length=1)
+    config: str = Field(description="the configuration all runs start from")
+    set: Settings = Field({}, description="overrides all runs share")
+    seeds: list[int] = Field([0], min_length=1)
+    variants: list[Variant] = Field([], description="named variants")
+    grid: dict[str, list[Any]] = Field(
+        {}, description="dotted setting -> values: every combination is a variant"
+    )
+    reference: str | None = Field(None, description="the variant others are compared with; null: the first")
+
+    @model_validator(mode="after")
+    def _has_runs(self) -> SweepConfig:
+        names = [variant.name for variant in expand(self)]
+        if not names:
+            raise ValueError("a sweep needs `variants` or a `grid`")
+        if len(set(names)) != len(names):
+            raise ValueError(f"two variants share the name {_repeated(names)!r}")
+        if self.reference is not None and self.reference not in names:
+            raise ValueError(
+                f"reference {self.reference!r} is not a variant; {nearest(self.reference, names)}"
+            )
+        return self
+
+
+def expand(sweep: SweepConfig) -> list[Variant]:
+    """The variants of a sweep, those of its grid named by what they set."""
+    found = list(sweep.variants)
+    if sweep.grid:
+        for values in itertools.product(*sweep.grid.values()):
+            setting = dict(zip(sweep.grid, values, strict=True))
+            name = "_".join(f"{key.rsplit('.', 1)[-1]}={_plain(value)}" for key, value in setting.items())
+            found.append(Variant(name=name, set=setting))
+    return found
+
+
+def plan(sweep: SweepConfig, out: Path) -> list[Record]:
+    """Every run of the sweep: where it goes and what it overrides."""
+    runs = []
+    for variant in expand(sweep):
+        for seed in sweep.seeds:
+            settings = {**sweep.set, **variant.set, "seed": seed}
+            runs.append(
+                {
+                    "config": sweep.config,
+                    "variant": variant.name,
+                    "seed": seed,
+                    "folder": f"{variant.name}/seed_{seed}",
+                    "out": str(out / variant.name / f"seed_{seed}"),
+                    "overrides": [f"{key}={_yaml(value)}" for key, value in settings.items()],
+                }
+            )
+    return runs
+
+
+def run_one(item: Mapping[str, Any]) -> str:
+    """One run of a sweep, in whichever process the engine chose."""
+    if item.get("threads"):
+        import torch
+
+        torch.set_num_threads(int(item["threads"]))
+    config = load(item["config"], item["overrides"])
+    with open_run(item["out"], command="cache sweep", config=config, config_path=item["config"]) as run:
+        run_stages(config, run, STAGES)
+        run.finish()
+    return str(item["out"])
+
+
+def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> int:
+    """Do what is missing, compare, write `sweep.json`, tables and figures; the number of failed runs."""
+    from cachemedicpp.sweep.summary import summarise
+
+    sweep = load_config(SweepConfig, path)
+    runs = plan(sweep, out)
+    for item in runs:
+        load(item["config"], item["overrides"])  # a bad setting is refused before the first run starts
+    with hold(out):
+        items = [{**item, "threads": _threads(workers)} for item in runs]
+        outcomes = run_tasks(run_one, items, engine=engine, workers=workers, label=sweep.name)
+        record: Record = {
+            "name": sweep.name,
+            "config": sweep.config,
+            "reference": sweep.reference or expand(sweep)[0].name,
+            "runs": [
+                {
+                    **{key: item[key] for key in ("variant", "seed", "folder", "overrides")},
+                    "ok": outcome.ok,
+                    "error": outcome.error,
+                }
+                for item, outcome in zip(runs, outcomes, strict=True)
+            ],
+            "variants": [],
+        }
+        record["variants"] = summarise(record, out)
+        write_record(out / "sweep.json", record, "sweep")
+        _artifacts(record, out)
+    failed = [run for run in record["runs"] if not run["ok"]]
+    for run in failed:
+        print(f"failed: {run['variant']} seed {run['seed']}: {run['error']}", file=sys.stderr)
+    return len(failed)
+
+
+def sweep_command(path: Path, out: Path, engine: str, workers: int) -> int:
+    """0 when every run finished, else 1."""
+    if engine not in ("local", "ray"):
+        raise UserError(f"--engine {engine!r} is unknown; {nearest(engine, ('local', 'ray'))}")
+    failed = run_sweep(path, out, engine, workers)  # type: ignore[arg-type]
+    print(f"{failed} run(s) failed; the others are in {out}" if failed else f"all runs finished: {out}")
+    return 1 if failed else 0
+
+
+def _artifacts(record: Record, out: Path) -> None:
+    """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
+    from cachemedicpp.plots.figures import lambda0_run
+    from cachemedicpp.runs.pipeline import render
+    from cachemedicpp.sweep.summary import write_tables
+
+    finished = [out / run["folder"] for run in record["runs"] if run["ok"]]
+    if not finished:
+        return
+    for folder in finished:
+        if lambda0_run(folder) is not None:
+            render(folder)
+    write_tables(record, out, finished)
+
+
+def _threads(workers: int) -> int | None:
+    """Cores a worker may use, so that workers do not fight over all of them."""
+    import os
+
+    return max(1, (os.cpu_count() or 1) // workers)
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("\n...\n").strip()
+
+
+def _plain(value: Any) -> str:
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", str(value)).strip("-") or "none"
+
+
+def _repeated(names: Sequence[str]) -> str:
+    return next(name for name in names if names.count(name) > 1)

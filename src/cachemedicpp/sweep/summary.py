@@ -1,0 +1,98 @@
+"""Comparing the runs of a sweep: mean over seeds with an interval, and paired differences to a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
+from homeostat.core import atomic
+from homeostat.core.records import Record
+from homeostat.core.stats import Interval, bootstrap, paired_bootstrap
+
+FIGURES = ("auc", "auc_none", "auc_gain", "clean_loss", "sensitivity_ratio")
+SUMMARY = "table_sweep_summary.tex"
+
+
+def run_figures(run_dir: Path) -> dict[str, float]:
+    """The figures of one run that a sweep compares, all about the run's own repair.
+
+    `sensitivity_ratio`: repaired over baseline drift at the largest delta norm up to 2.
+    """
+    row = ablation_row(run_dir)
+    figures = {
+        "auc": row["auc"],
+        "auc_none": row["auc_none"],
+        "auc_gain": row["gain"]["value"],
+        "clean_loss": row["clean_loss"],
+    }
+    if not (run_dir / "metrics" / "stability_metrics.json").exists():  # switched off
+        return figures
+    points = read_metrics(run_dir, "stability_metrics")["stability.logit_sensitivity"]
+    small = [p for p in points if 0 < p["delta_norm"] <= 2 and p["value"]["baseline"] > 0]
+    if small:
+        figures["sensitivity_ratio"] = small[-1]["value"]["cachemedic"] / small[-1]["value"]["baseline"]
+    return figures
+
+
+def summarise(record: Record, out: Path) -> list[Record]:
+    """For each variant with a finished run: every figure over its seeds, and against the reference."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for run in record["runs"]:
+        if run["ok"]:
+            found.setdefault(run["variant"], {})[run["seed"]] = run_figures(out / run["folder"])
+    reference = found.get(record["reference"], {})
+    variants = []
+    for name, by_seed in found.items():
+        figures: Record = {}
+        for figure in FIGURES:
+            values = {seed: f[figure] for seed, f in by_seed.items() if figure in f}
+            if not values:
+                continue
+            figures[figure] = _record(bootstrap(list(values.values())), len(values))
+            shared = [seed for seed in values if figure in reference.get(seed, {})]
+            if shared and name != record["reference"]:
+                own, other = [values[s] for s in shared], [reference[s][figure] for s in shared]
+                figures[f"{figure}_minus_reference"] = _record(paired_bootstrap(own, other), len(shared))
+        variants.append({"variant": name, "seeds": sorted(by_seed), "figures": figures})
+    return variants
+
+
+def write_tables(record: Record, out: Path, finished: Sequence[Path]) -> None:
+    """`table_ablation_summary.tex` (a row a run) and the comparison of variants (a row a variant)."""
+    target = out / "paper" / "tables"
+    atomic.write_text(target / ABLATION, ablation_summary(finished))
+    header = [
+        "Variant",
+        "seeds",
+        "AUC",
+        r"$\Delta$AUC to none",
+        "against reference",
+        "clean loss",
+        "sens. ratio",
+    ]
+    body = []
+    for variant in record["variants"]:
+        figures = variant["figures"]
+        cells = [tex(variant["variant"]), str(len(variant["seeds"]))]
+        cells += [_cell(figures.get(name)) for name in ("auc", "auc_gain", "auc_minus_reference")]
+        cells += [_cell(figures.get(name)) for name in ("clean_loss", "sensitivity_ratio")]
+        body.append(" & ".join(cells) + r" \\")
+    caption = (
+        f"Sweep {tex(record['name'])}: mean over seeds with 95\\,\\% bootstrap intervals; differences to "
+        f"{tex(record['reference'])} are paired by seed."
+    )
+    atomic.write_text(target / SUMMARY, table(header, body, caption, "tab:sweep"))
+
+
+def _record(found: Interval, n: int) -> Record:
+    return {**found.as_record(), "n": n}
+
+
+def _cell(figure: Record | None) -> str:
+    if figure is None:
+        return "--"
+    if figure["n"] == 1:
+        return f"{figure['estimate']:.4f}"
+    return f"{figure['estimate']:.4f} [{figure['low']:.4f}, {figure['high']:.4f}]"

@@ -1,0 +1,284 @@
+"""Texts and labelled sentences, and where they came from.
+
+Sources are tried in a fixed order: HuggingFace `datasets`, a local path given in the configuration, the
+samples in `data/offline/`. What was used, and why nothing earlier in the order was, is announced on stderr
+and kept in every record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from cachemedicpp.tasks.config import DataConfig
+from homeostat.core.errors import UserError
+from homeostat.core.resources import find, resource
+
+Part = Literal["train", "eval"]
+Origin = Literal["hub", "path", "offline"]
+T = TypeVar("T")
+
+_OFFLINE_TEXT = "data/offline/wikitext2_sample.txt"
+_OFFLINE_SENTENCES = "data/offline/sst2_sample.jsonl"
+_CONNECT_SECONDS = 3.0
+_EVAL_OF_FIVE = (
+    1,
+    3,
+)  # of every five paragraphs of the offline sample, these are evaluated, the others trained on
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which data a figure was measured on: kept in every record."""
+
+    dataset: str
+    origin: Origin
+    where: str
+    sha256: str
+    skipped: tuple[str, ...] = field(default=())
+
+    def as_record(self) -> dict[str, Any]:
+        return {**asdict(self), "skipped": list(self.skipped)}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    paragraphs: tuple[str, ...]
+    source: Source
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self.paragraphs)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str
+    label: int  # 0 negative, 1 positive
+
+
+@dataclass(frozen=True)
+class Sentences:
+    items: tuple[Sentence, ...]
+    source: Source
+
+
+class _UnavailableError(Exception):
+    """This source cannot be used here; the message says why, and the next one is tried."""
+
+
+def load_text(config: DataConfig, part: Part = "eval") -> Corpus:
+    """Wikitext-2, or what stands in for it: text to evaluate on, or other text to train and calibrate on."""
+    wanted = config.wikitext2
+    path = wanted.path if part == "eval" else wanted.train_path
+    split = wanted.split if part == "eval" else "train"
+    paragraphs, source = _first_source(
+        f"wikitext2 ({part})",
+        config.use_offline,
+        hub=lambda: _hub_paragraphs(split),
+        path=path,
+        read=read_paragraphs,
+        offline=_OFFLINE_TEXT,
+        keep=lambda found: _offline_part(found, part),
+    )
+    return Corpus(tuple(paragraphs), source)
+
+
+def load_sentences(config: DataConfig) -> Sentences:
+    """SST-2, or what stands in for it."""
+    sentences, source = _first_source(
+        "sst2",
+        config.use_offline,
+        hub=_hub_sentences,
+        path=config.sst2.path,
+        read=read_sentences,
+        offline=_OFFLINE_SENTENCES,
+        keep=lambda found: found,
+    )
+    return Sentences(tuple(sentences), source)
+
+
+def read_paragraphs(path: Path) -> list[str]:
+    """Paragraphs of a text file: a blank line ends one, and in Wikitext's own form so does every line."""
+    text = read_text(path)
+    paragraphs = [line.strip() for line in text.splitlines() if line.strip()]
+    if not paragraphs:
+        raise UserError(f"{path} has no text in it: give a file of plain paragraphs")
+    return paragraphs
+
+
+def read_sentences(path: Path) -> list[Sentence]:
+    """Labelled sentences from `.jsonl` (`text`, `label`) or tab-separated `label<TAB>text`, header or not."""
+    lines = [(n, line) for n, line in enumerate(read_text(path).splitlines(), start=1) if line.strip()]
+    if path.suffix == ".jsonl":
+        found = [_json_sentence(path, n, line) for n, line in lines]
+    else:
+        header = bool(lines) and lines[0][1].split("\t")[0].strip() == "label"
+        found = [_tsv_sentence(path, n, line) for n, line in lines[header:]]
+    if not found:
+        raise UserError(f"{path} has no sentences in it: give `label<TAB>text` lines or JSON lines")
+    return found
+
+
+def spread(items: list[T], count: int) -> list[T]:
+    """At most `count` items, evenly spread over the list and always the same ones."""
+    if count >= len(items):
+        return items
+    return [items[i * len(items) // count] for i in range(count)]
+
+
+def _first_source(
+    dataset: str,
+    offline_only: bool,
+    *,
+    hub: Callable[[], list[T]],
+    path: str | None,
+    read: Callable[[Path], list[T]],
+    offline: str,
+    keep: Callable[[list[T]], list[T]],
+) -> tuple[list[T], Source]:
+    skipped: list[str] = []
+    if offline_only:
+        skipped.append("data.use_offline is true")
+    else:
+        try:
+            found = hub()
+            return found, _source(dataset, "hub", _hub_endpoint(), found, skipped)
+        except _UnavailableError as reason:
+            skipped.append(f"hub: {reason}")
+        if path is not None:
+            found = read(find(path))
+            return found, _source(dataset, "path", path, found, skipped)
+        skipped.append("path: none is set")
+    found = keep(read(resource(offline)))
+    return found, _source(dataset, "offline", offline, found, skipped)
+
+
+def _source(dataset: str, origin: Origin, where: str, found: list[T], skipped: list[str]) -> Source:
+    digest = hashlib.sha256(repr(found).encode("utf-8")).hexdigest()
+    source = Source(dataset, origin, where, digest, tuple(skipped))
+    _announce(source)
+    return source
+
+
+@cache
+def _announce(source: Source) -> None:
+    reason = f" ({'; '.join(source.skipped)})" if source.skipped else ""
+    print(f"data: {source.dataset} from {source.origin}: {source.where}{reason}", file=sys.stderr, flush=True)
+
+
+def _offline_part(paragraphs: list[str], part: Part) -> list[str]:
+    wanted = part == "eval"
+    return [p for i, p in enumerate(paragraphs) if (i % 5 in _EVAL_OF_FIVE) == wanted]
+
+
+def _hub_paragraphs(split: str) -> list[str]:
+    rows = _load_dataset("Salesforce/wikitext", "wikitext-2-raw-v1", split)
+    return [text for row in rows if (text := row["text"].strip())]
+
+
+def _hub_sentences() -> list[Sentence]:
+    rows = _load_dataset("stanfordnlp/sst2", None, "validation")
+    return [Sentence(row["sentence"].strip(), int(row["label"])) for row in rows]
+
+
+def _load_dataset(name: str, subset: str | None, split: str) -> Any:
+    """A dataset from the hub or its local cache. Offline this fails in seconds, never hangs."""
+    try:
+        import datasets
+    except ImportError:
+        raise _UnavailableError("the `datasets` package is not installed") from None
+    offline = _offline_by_environment() or not _reachable(_hub_endpoint())
+    with _hub_offline(offline):
+        try:
+            return datasets.load_dataset(name, subset, split=split)
+        except Exception as error:  # the hub client raises anything from OSError to its own types
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            state = "no network, and it is not in the local cache" if offline else first
+            raise _UnavailableError(f"{name}: {state}") from None
+
+
+def _offline_by_environment() -> bool:
+    names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+    return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
+
+
+def _hub_endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+
+
+@cache
+def _reachable(endpoint: str) -> bool:
+    """Whether a connection can be opened, tried once and for a few seconds only."""
+    parts = urlsplit(endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _hub_offline(offline: bool) -> Iterator[None]:
+    """Keep the hub client from retrying a network that is not there."""
+    import datasets
+    from huggingface_hub import constants
+
+    if not offline:
+        yield
+        return
+    places = [(constants, "HF_HUB_OFFLINE"), (datasets.config, "HF_HUB_OFFLINE")]
+    before = [getattr(module, name) for module, name in places]
+    for module, name in places:
+        setattr(module, name, True)
+    try:
+        yield
+    finally:
+        for (module, name), value in zip(places, before, strict=True):
+            setattr(module, name, value)
+
+
+def read_text(path: Path) -> str:
+    """A UTF-8 text file, or one line that says why not."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as UTF-8 text: {error}") from None
+
+
+def _json_sentence(path: Path, number: int, line: str) -> Sentence:
+    try:
+        row = json.loads(line)
+        return _sentence(row["text"], row["label"])
+    except (ValueError, KeyError, TypeError) as error:
+        problem = f"no key {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{path}, line {number}: not a labelled sentence ({problem})") from None
+
+
+def _tsv_sentence(path: Path, number: int, line: str) -> Sentence:
+    label, tab, text = line.partition("\t")
+    if not tab:
+        raise UserError(f"{path}, line {number}: not a labelled sentence (no tab between label and text)")
+    try:
+        return _sentence(text, int(label))
+    except ValueError as error:
+        raise UserError(f"{path}, line {number}: not a labelled sentence ({error})") from None
+
+
+def _sentence(text: Any, label: Any) -> Sentence:
+    if label not in (0, 1) or isinstance(label, bool):
+        raise ValueError(f"label = {label!r}, expected 0 or 1")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("the text is empty")
+    return Sentence(text.strip(), int(label))

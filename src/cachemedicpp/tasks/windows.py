@@ -1,0 +1,43 @@
+"""Batches of token windows, drawn by step number: any step's batch can be had without the ones before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.corruption.streams import Stream
+from cachemedicpp.tasks.data import Corpus
+from homeostat.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A text as one row of token ids, cut into windows of `length` tokens."""
+
+    ids: Tensor  # [N]
+    length: int
+
+    @classmethod
+    def of(cls, corpus: Corpus, tokenizer: Any, length: int) -> Windows:
+        ids = tokenizer(corpus.text, add_special_tokens=False, verbose=False)["input_ids"]
+        if len(ids) <= length:
+            raise UserError(
+                f"the text {corpus.source.where} has {len(ids)} tokens, fewer than one window of {length}: "
+                "use more text, or a smaller train.prefix_len and train.continuation_len"
+            )
+        return cls(torch.tensor(ids), length)
+
+    def drawn(self, count: int, stream: Stream) -> Tensor:
+        """`count` windows at random places: `[count, length]`."""
+        places = (stream.uniform(count).double() * (len(self.ids) - self.length)).long()
+        return torch.stack([self.ids[i : i + self.length] for i in places.tolist()])
+
+    def spread(self, count: int) -> Tensor:
+        """At most `count` windows that do not overlap, evenly spread: always the same ones."""
+        available = len(self.ids) // self.length
+        count = min(count, available)
+        places = [i * available // count * self.length for i in range(count)]
+        return torch.stack([self.ids[p : p + self.length] for p in places])

@@ -1,0 +1,37 @@
+"""The `train:` section of a configuration, and everything a training run reads."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from cachemedicpp.corruption.config import Probability
+from cachemedicpp.tasks.config import EvaluationConfig
+from homeostat.core.config import ConfigModel
+
+
+class TrainConfig(ConfigModel):
+    """The objective and its optimisation."""
+
+    steps: int = Field(300, ge=1)
+    batch_size: int = Field(4, ge=1)
+    draws_per_batch: int = Field(
+        4, ge=1, description="steps that share one batch's clean pass, each with damage of its own"
+    )
+    prefix_len: int = Field(96, ge=2)
+    continuation_len: int = Field(32, ge=1)
+    T: float = Field(2.0, gt=0.0, description="temperature of the distillation")
+    lambda_id: float = Field(1.0, ge=0.0)
+    lambda_contr: float = Field(0.5, ge=0.0)
+    lambda_w: float = Field(0.0, ge=0.0)
+    alpha_contr: float = Field(0.8, ge=0.0)
+    clean_batch_prob: Probability = 0.2
+    lr: float = Field(2e-4, gt=0.0)
+    grad_clip: float = Field(1.0, gt=0.0)
+    checkpoint_every: int = Field(50, ge=1)
+    heldout_sequences: int = Field(32, ge=0, description="sequences of held-out text; 0: no such figure")
+
+
+class TrainingConfig(EvaluationConfig):
+    """Everything a training run reads."""
+
+    train: TrainConfig = TrainConfig()

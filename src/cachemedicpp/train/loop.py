@@ -1,0 +1,158 @@
+"""The training loop: corrupted and clean batches, checkpoints, and a record of every step."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.corruption import CorruptionFamily, Stream
+from cachemedicpp.repair.operators import LowRankRepair
+from cachemedicpp.tasks.windows import Windows
+from cachemedicpp.train import objective
+from cachemedicpp.train.checkpoint import load_checkpoint, save_checkpoint
+from cachemedicpp.train.config import TrainingConfig
+from cachemedicpp.train.passes import Student, Teacher, study, teach
+from homeostat.core.errors import UserError
+from homeostat.core.progress import progress
+from homeostat.core.records import Record
+from homeostat.core.rundir import RunDir
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+class DivergedError(UserError):
+    """Training cannot go on: not a mistake in the input, so the exit code says that the work failed."""
+
+    exit_code = 1
+
+
+@dataclass
+class Trainer:
+    """Everything a step needs. A step depends on its number and the parameters, never on earlier draws."""
+
+    config: TrainingConfig
+    model: Any
+    operator: LowRankRepair
+    family: CorruptionFamily
+    windows: Windows
+
+    def __post_init__(self) -> None:
+        self.operator.to(self.model.device).train().requires_grad_(True)
+        self.optimiser = torch.optim.Adam(self.operator.parameters(), lr=self.config.train.lr)
+        self._taught: tuple[int, Teacher] | None = None
+
+    def step(self, number: int) -> Record:
+        """One optimisation step; what it drew and what came of it."""
+        train = self.config.train
+        stream = Stream((self.config.seed, "train", number))
+        teacher = self._teach(number // train.draws_per_batch)
+        clean = float(stream.at("clean").uniform(1)) < train.clean_batch_prob
+        injection = None if clean else self.family.mixture(draw=number)
+        student = study(self.model, teacher, self.operator, injection, observe=True)
+        loss, fields = self._losses(teacher, student)
+        fields["clean_batch"] = clean
+        fields["corruption"] = [event.as_record() for event in student.plan.events] if student.plan else []
+        if not torch.isfinite(loss):
+            raise DivergedError(f"step {number}: the loss is {float(loss.detach())}; {_blame(fields)}")
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        norm = torch.nn.utils.clip_grad_norm_(self.operator.parameters(), train.grad_clip)
+        if not torch.isfinite(norm):
+            raise DivergedError(f"step {number}: the gradient is {float(norm)}; {_blame(fields)}")
+        self.optimiser.step()
+        return {**fields, "grad_norm": float(norm)}
+
+    def _teach(self, batch: int) -> Teacher:
+        """The clean pass of a batch, kept while steps that draw other damage for it follow."""
+        if self._taught is None or self._taught[0] != batch:
+            train = self.config.train
+            ids = self.windows.drawn(train.batch_size, Stream((self.config.seed, "data", batch)))
+            self._taught = batch, teach(self.model, ids, train.prefix_len)
+        return self._taught[1]
+
+    def _losses(self, teacher: Teacher, student: Student) -> tuple[Tensor, Record]:
+        train = self.config.train
+        state = {layer: teacher.state[layer] for layer in self.operator.layers}
+        kd = objective.kd_loss(teacher.logits, student.logits, train.T)
+        zero = kd.new_zeros(())
+        identity, contraction, rho = zero, zero, zero[None][:0]
+        if student.plan is None:
+            identity = objective.identity_loss(state, student.repaired)
+        else:
+            rho = objective.contraction_ratios(state, student.stored, student.repaired)
+            contraction = objective.contraction_loss(rho, train.alpha_contr)
+        loss = kd + train.lambda_id * identity + train.lambda_contr * contraction
+        if train.lambda_w:
+            loss = loss + train.lambda_w * objective.weight_penalty(self.operator.parameters())
+        return loss, {
+            "loss_total": float(loss.detach()),
+            "loss_kd": float(kd.detach()),
+            "loss_id": float(identity.detach()),
+            "loss_contr": float(contraction.detach()),
+            "rho_mean": float(rho.detach().mean()) if rho.numel() else None,
+            "rho_p95": float(rho.detach().quantile(0.95)) if rho.numel() else None,
+        }
+
+    def run(self, run: RunDir, stop_at: int | None = None) -> int:
+        """Train from the last checkpoint on; returns the steps that are done."""
+        train = self.config.train
+        path = run.path / "checkpoints" / CHECKPOINT
+        first = load_checkpoint(path, self.operator, self.optimiser)
+        last = train.steps if stop_at is None else min(stop_at, train.steps)
+        log, board = run.log("train"), _tensorboard(run.path)
+        log.rewind(first)
+        done = first
+        with progress(f"train {self.operator.name}", train.steps, done=first) as bar:
+            try:
+                for number in range(first, last):
+                    wall, cpu = time.perf_counter(), time.process_time()
+                    fields = self.step(number)
+                    spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+                    log.append(number, **fields, **spent)
+                    done = number + 1
+                    _plot(board, number, fields)
+                    bar.advance(note=_note(fields))
+                    if done % train.checkpoint_every == 0 or done == last:
+                        save_checkpoint(path, done, self.operator, self.optimiser)
+            except KeyboardInterrupt:
+                if done > first:
+                    save_checkpoint(path, done, self.operator, self.optimiser)
+                raise
+            finally:
+                if board is not None:
+                    board.close()
+        return done
+
+
+def _blame(fields: Record) -> str:
+    events = [f"{event['type']} {event['severity']}" for event in fields["corruption"]]
+    drawn = ", ".join(events) or "none (a clean batch)"
+    return f"corruption of this batch: {drawn}; lower train.lr or the severity"
+
+
+def _note(fields: Record) -> str:
+    rho = fields["rho_mean"]
+    return f"loss {fields['loss_total']:.4f}" + ("" if rho is None else f" rho {rho:.3f}")
+
+
+def _tensorboard(folder: Path) -> Any:
+    """A TensorBoard writer where the package is installed, else None."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _plot(board: Any, number: int, fields: Record) -> None:
+    if board is None:
+        return
+    for name, value in fields.items():
+        if isinstance(value, float) and math.isfinite(value):
+            board.add_scalar(f"train/{name}", value, number)

@@ -1,0 +1,83 @@
+"""A training run: `logs/train.jsonl`, `checkpoints/`, `metrics/train_metrics.json` and `operator/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.corruption import CorruptionFamily
+from cachemedicpp.repair.attach import check_decoder
+from cachemedicpp.repair.operators import build_operator, parameter_count
+from cachemedicpp.repair.operators.store import save
+from cachemedicpp.tasks.data import load_text
+from cachemedicpp.tasks.windows import Windows
+from cachemedicpp.train.config import TrainingConfig
+from cachemedicpp.train.heldout import heldout_kl
+from cachemedicpp.train.loop import Trainer
+from cachemedicpp.train.passes import frozen
+from homeostat.core.records import Record
+from homeostat.core.rundir import RunDir, open_run
+
+OPERATOR = "operator"
+
+
+def train_run(
+    config: TrainingConfig,
+    out: Path,
+    config_path: str | Path | None = None,
+    stop_at: int | None = None,
+    loaded: tuple[Any, Any] | None = None,
+) -> Record | None:
+    """Train, or go on training, in run directory `out`; the metrics, or None if `stop_at` came first.
+
+    `loaded` is a model and tokenizer to use instead of loading the configured ones.
+    """
+    with open_run(out, command="cache train", config=config, config_path=config_path) as run:
+        model, tokenizer = loaded or config.model.load()
+        metrics = train_into(run, config, model, tokenizer, stop_at)
+        if metrics is not None:
+            run.finish()
+        return metrics
+
+
+def train_into(
+    run: RunDir, config: TrainingConfig, model: Any, tokenizer: Any, stop_at: int | None = None
+) -> Record | None:
+    """The same inside a run directory that is already open."""
+    check_decoder(model)
+    geometry = Geometry.of(model)
+    operator = build_operator(config.repair, geometry, config.seed)
+    family = CorruptionFamily.build(config.corruption, model, tokenizer, operator.layers, config.seed)
+    length = config.train.prefix_len + config.train.continuation_len
+    corpus = load_text(config.data, "train")
+    trainer = Trainer(config, model, operator, family, Windows.of(corpus, tokenizer, length))
+    with frozen(model):
+        done = trainer.run(run, stop_at)
+        if done < config.train.steps:
+            return None
+        operator.eval().requires_grad_(False)
+        metrics: Record = {"train.steps": done, "train.parameters": parameter_count(operator)}
+        settings: Record = {"family": config.repair.family, "layers": list(operator.layers)}
+        settings["train_text"] = corpus.source.as_record()
+        settings["threads"] = torch.get_num_threads()
+        if config.train.heldout_sequences:
+            other = load_text(config.data, "eval")
+            ids = Windows.of(other, tokenizer, length).spread(config.train.heldout_sequences)
+            metrics["train.heldout_kl"] = run.once(
+                "train_heldout_kl",
+                lambda: heldout_kl(
+                    model, operator, family, ids, config.train.prefix_len, config.train.batch_size
+                ),
+            )
+            settings["heldout_text"] = other.source.as_record()
+    spent = [(record["seconds"], record["cpu_seconds"]) for record in run.log("train").read()]
+    metrics["train.seconds"] = sum(wall for wall, _ in spent)
+    metrics["train.cpu_seconds"] = sum(cpu for _, cpu in spent)
+    metrics["train.steps_per_second"] = len(spent) / metrics["train.seconds"]
+    run.write_metrics("train_metrics", metrics, settings)
+    training = {"run_id": run.run_id, "seed": config.seed, **metrics}
+    save(operator, run.path / OPERATOR, config.repair, model, run.config_hash, training)
+    return metrics

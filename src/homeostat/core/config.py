@@ -1,0 +1,152 @@
+"""Configuration: YAML plus `--set a.b=value`, checked by pydantic, with messages a person can act on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+import yaml
+
+from homeostat.core import resources
+from homeostat.core.atomic import utf8
+from homeostat.core.errors import UserError, nearest
+
+
+class ConfigModel(pydantic.BaseModel):
+    """Base of every configuration section: unknown keys are errors, values never change after loading."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+C = TypeVar("C", bound=ConfigModel)
+
+
+def load_config(
+    model: type[C], path: str | Path | None, overrides: Iterable[str] = (), kind: str = "configs"
+) -> C:
+    """Read a YAML file (the user's, or one that comes with the program), apply overrides, check it.
+
+    A file may name another as its `base:`; the base is read first and the file's own keys are laid over it.
+    """
+    raw = _read(resources.find(path, kind), kind) if path is not None else {}
+    for override in overrides:
+        _apply(raw, override)
+    return parse_config(model, raw, source=str(path) if path is not None else "the defaults")
+
+
+def parse_config(model: type[C], raw: Mapping[str, Any], source: str) -> C:
+    """Check a mapping against a configuration model; the first problem becomes one clear line."""
+    try:
+        return model.model_validate(raw)
+    except pydantic.ValidationError as error:
+        raise UserError(f"{source}: {_explain(error, model)}") from None
+
+
+def resolved(config: pydantic.BaseModel) -> dict[str, Any]:
+    """The configuration with every default filled in, as plain JSON types."""
+    return config.model_dump(mode="json")
+
+
+def config_hash(config: pydantic.BaseModel | Mapping[str, Any]) -> str:
+    """SHA-256 over canonical JSON: the same for the same settings, whatever their order or origin."""
+    plain = resolved(config) if isinstance(config, pydantic.BaseModel) else config
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(utf8(text)).hexdigest()
+
+
+def _read(path: Path, kind: str, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if path in seen:
+        raise UserError(f"{path}: `base:` leads back to the same file")
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        problem = str(error).replace("\n", " ")
+        raise UserError(f"{path} is not valid YAML: {problem}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, dict):
+        raise UserError(
+            f"{path}: the top level must be a mapping of keys to values, not a {type(raw).__name__}"
+        )
+    base = raw.pop("base", None)
+    if base is None:
+        return raw
+    beside = path.parent / str(base)
+    base_path = beside if beside.exists() else resources.find(str(base), kind)
+    return _overlay(_read(base_path, kind, (*seen, path)), raw)
+
+
+def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _overlay(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _apply(raw: dict[str, Any], override: str) -> None:
+    """Set one dotted key: `a.b=value`, the value read as YAML."""
+    dotted, equals, text = override.partition("=")
+    keys = dotted.strip().split(".")
+    if not equals or not all(keys):
+        raise UserError(f"--set {override!r}: write it as key=value, for example --set train.lr=1e-4")
+    try:
+        value = _number(yaml.safe_load(text))
+    except yaml.YAMLError:
+        raise UserError(f"--set {override!r}: {text!r} is not valid YAML") from None
+    section = raw
+    for key in keys[:-1]:
+        child = section.setdefault(key, {})
+        if not isinstance(child, dict):
+            raise UserError(f"--set {override!r}: {key!r} is a value, not a section")
+        section = child
+    section[keys[-1]] = value
+
+
+def _number(value: Any) -> Any:
+    """YAML 1.1 reads `1e-4` as text; people mean a number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> str:
+    first = error.errors(include_url=False)[0]
+    location = [str(part) for part in first["loc"]]
+    key = ".".join(location) or "the configuration"
+    if first["type"] == "extra_forbidden":
+        section = _section(model, location[:-1])
+        hint = nearest(location[-1], section.model_fields) if section else "it is not a known key"
+        return f"unknown key {key!r}; {hint}"
+    if first["type"] == "missing":
+        return f"{key!r} is missing"
+    more = error.error_count() - 1
+    tail = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
+    return f"{key} = {first['input']!r}: {_lower(first['msg'])}{tail}"
+
+
+def _lower(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
+def _section(model: type[pydantic.BaseModel], path: list[str]) -> type[pydantic.BaseModel] | None:
+    """The model of a nested section, so that an unknown key is compared with its real neighbours."""
+    current: type[pydantic.BaseModel] = model
+    for name in path:
+        field = current.model_fields.get(name)
+        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, pydantic.BaseModel)]
+        if not nested:
+            return None
+        current = nested[0]
+    return current

@@ -1,0 +1,180 @@
+"""Independent tasks over a local process pool or over Ray: the same results, in the same order, from both.
+
+A task that fails is reported with its traceback while the others finish. With a `store`, finished tasks are
+kept on disk as JSON and a resumed run does not do them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from homeostat.core import atomic
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.progress import Bar, progress
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+EngineName = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What became of one task: its value, or the error it ended with (one line) and the traceback."""
+
+    ok: bool
+    value: Result | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+    def unwrap(self) -> Result:
+        if not self.ok:
+            raise RuntimeError(self.traceback or self.error)
+        return self.value  # type: ignore[return-value]
+
+
+Indexed = Iterator[tuple[int, Outcome[Any]]]
+
+
+def run_tasks(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    engine: EngineName = "local",
+    workers: int = 1,
+    label: str = "tasks",
+    store: Path | None = None,
+) -> list[Outcome[Result]]:
+    """Apply `function` to every item and return the outcomes in the items' order.
+
+    `function` is a module-level function; it and the items can be pickled. With `store` (a folder), items and
+    results must be JSON values; results are read back from it on the next call. One local worker runs in this
+    process; more run in fresh interpreters, as under Ray, so nothing leaks from one task to another.
+    """
+    engines = {"local": _local, "ray": _ray}
+    if engine not in engines:
+        raise UserError(f"engine {engine!r} is unknown; {nearest(engine, engines)}")
+    if workers < 1:
+        raise UserError(f"workers = {workers}: at least one is needed")
+    outcomes: dict[int, Outcome[Any]] = {}
+    paths = [_store_path(store, function, item) if store else None for item in items]
+    for index, path in enumerate(paths):
+        if path is not None and path.exists():
+            outcomes[index] = Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
+    todo = [index for index in range(len(items)) if index not in outcomes]
+    with progress(label, total=len(items), done=len(outcomes)) as bar:
+        for index, outcome in engines[engine](function, items, todo, workers) if todo else ():
+            outcomes[index] = _stored(outcome, paths[index])
+            _advance(bar, outcomes)
+    return [outcomes[index] for index in range(len(items))]
+
+
+def _advance(bar: Bar, outcomes: dict[int, Outcome[Any]]) -> None:
+    failed = sum(not outcome.ok for outcome in outcomes.values())
+    bar.advance(note=f"{failed} failed" if failed else None)
+
+
+def _stored(outcome: Outcome[Any], path: Path | None) -> Outcome[Any]:
+    """Keep a success on disk, and return it as a resumed run would read it."""
+    if path is None or not outcome.ok:
+        return outcome
+    atomic.write_json(path, outcome.value)
+    return Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
+
+
+def _store_path(store: Path, function: Callable[..., Any], item: Any) -> Path:
+    key = json.dumps([function.__module__, function.__qualname__, item], sort_keys=True)
+    return store / f"{hashlib.sha256(key.encode('utf-8')).hexdigest()[:24]}.json"
+
+
+def _attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
+    try:
+        return Outcome(ok=True, value=function(item))
+    except Exception as error:
+        last = traceback.format_exception_only(error)[-1].strip()
+        return Outcome(ok=False, error=last, traceback=traceback.format_exc())
+
+
+def _died(reason: object) -> Outcome[Any]:
+    text = f"the worker process died: {reason} (out of memory, or killed)"
+    return Outcome(ok=False, error=text, traceback=text)
+
+
+def _local(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+    if workers == 1:
+        for index in todo:
+            yield index, _attempt(function, items[index])
+        return
+    left = list(todo)
+    for index, outcome in _pool(function, items, todo, workers):
+        left.remove(index)
+        yield index, outcome
+    # A dying worker takes the pool and all that was under way with it: the rest run one by one, so that
+    # only the task that kills its worker is reported as failed.
+    for index in left:
+        alone = list(_pool(function, items, [index], 1))
+        yield alone[0] if alone else (index, _died("it broke its process pool"))
+
+
+def _pool(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+    """Outcomes as they come; stops early when a worker dies."""
+    with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_attempt, function, items[index]): index for index in todo}
+        waiting = set(futures)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    error = future.exception()
+                    if isinstance(error, BrokenProcessPool):
+                        return
+                    if error is not None:  # a value that cannot be pickled
+                        yield futures[future], Outcome(ok=False, error=repr(error), traceback=repr(error))
+                    else:
+                        yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ray(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+    try:
+        import ray
+    except ImportError:
+        raise UserError(
+            "--engine ray needs Ray: `pip install 'homeostat[ray]'`, or use --engine local"
+        ) from None
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    started = not ray.is_initialized()
+    if started:
+        _start_ray(ray, workers)
+    try:
+        attempt = ray.remote(max_retries=0, num_cpus=1)(_attempt)
+        references = {attempt.remote(function, items[index]): index for index in todo}
+        waiting = list(references)
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=1)
+            for reference in done:
+                try:
+                    yield references[reference], ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    yield references[reference], _died(type(error).__name__)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _start_ray(ray: Any, workers: int) -> None:
+    """Join the cluster that `RAY_ADDRESS` names, or start one here that listens on localhost only."""
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=False)
+        return
+    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")

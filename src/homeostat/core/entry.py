@@ -1,0 +1,40 @@
+"""Running a typer application: mistakes of the user become one line, bugs keep their traceback."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from homeostat.core.errors import UserError
+
+_INTERRUPTED = 130
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override one setting, e.g. --set train.lr=1e-4; may be repeated."
+    ),
+]
+
+
+def default_run_dir(what: str) -> Path:
+    """`runs/<what>-<time>` in the current directory, for commands started without --out."""
+    return Path("runs") / f"{what}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:
+    """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
+    try:
+        app(args=arguments, prog_name=name)
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            print("interrupted: the same command goes on from where this one stopped", file=sys.stderr)
+        raise
+    sys.exit(0)

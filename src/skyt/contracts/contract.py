@@ -1,0 +1,300 @@
+"""Contracts: what a prompt asks for, in a form that can be checked and reasoned from.
+
+A contract is one YAML file. It names the entry point, the constraints on how it may be written, the input
+domain (from which inputs are generated and from which rewriting rules take their facts), the oracle, and what
+calls outside the domain must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+import yaml
+
+from homeostat.core.config import ConfigModel, config_hash, parse_config
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.resources import resource_root
+from skyt.contracts.parameters import (
+    BoolSpec,
+    DictSpec,
+    Domain,
+    Facts,
+    FloatSpec,
+    Identifier,
+    IntSpec,
+    ListSpec,
+    Spec,
+    StrSpec,
+    conditions,
+    facts_of,
+)
+from skyt.text.parsing import parse, parse_expression
+
+__all__ = [
+    "BoolSpec",
+    "Case",
+    "Constraints",
+    "Contract",
+    "DictSpec",
+    "Domain",
+    "EntryPoint",
+    "Facts",
+    "FloatSpec",
+    "IntSpec",
+    "ListSpec",
+    "Method",
+    "OperationCase",
+    "OracleSpec",
+    "OutOfDomain",
+    "Parameter",
+    "Property",
+    "Spec",
+    "StrSpec",
+    "load_contract",
+    "load_contracts",
+    "read_contract",
+]
+
+
+class Parameter(ConfigModel):
+    """A parameter of the entry point; its type is a Python annotation such as `list[int]`."""
+
+    name: Identifier
+    type: str
+
+
+class Method(ConfigModel):
+    """A public method of a class entry point."""
+
+    name: Identifier
+    parameters: tuple[Parameter, ...] = ()
+    returns: str | None = None
+
+
+class EntryPoint(ConfigModel):
+    """The public name a caller uses: a function, or a class with its constructor and methods."""
+
+    kind: Literal["function", "class"]
+    name: Identifier
+    parameters: tuple[Parameter, ...] = ()
+    returns: str | None = None
+    methods: tuple[Method, ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _methods_belong_to_classes(self) -> EntryPoint:
+        if (self.kind == "class") != bool(self.methods):
+            raise ValueError("a class needs `methods`, a function has none")
+        return self
+
+    @property
+    def public_names(self) -> frozenset[str]:
+        """Names a caller may rely on; everything else may be renamed."""
+        return frozenset({self.name, *(m.name for m in self.methods)})
+
+    def method(self, name: str) -> Method:
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise UserError(
+            f"{self.name} has no method {name!r}; {nearest(name, (m.name for m in self.methods))}"
+        )
+
+
+class Constraints(ConfigModel):
+    """How the program may be written. Imports not listed are violations (`typing` and `__future__` are free).
+
+    `naming: lenient` means that callers pass arguments by position, so parameter names are not public.
+    """
+
+    recursion: Literal["required", "forbidden", "any"] = "any"
+    imports: tuple[str, ...] = ()
+    naming: Literal["strict", "lenient"] = "lenient"
+    forbidden_calls: tuple[str, ...] = ()
+
+
+class OperationCase(ConfigModel):
+    """One call of a method in a sequence: `[name, args]` with what it returns."""
+
+    method: Identifier
+    args: tuple[Any, ...] = ()
+    returns: Any = None
+
+
+class Case(ConfigModel):
+    """A worked example. Values are plain YAML; `operations` is for classes."""
+
+    args: tuple[Any, ...]
+    returns: Any = None
+    raises: str | None = None
+    operations: tuple[OperationCase, ...] | None = None
+    note: str = ""
+
+
+class Property(ConfigModel):
+    """A statement about every in-domain call.
+
+    Exactly one of these forms:
+    - `reference`: Python source that defines the entry point itself; results must be equal.
+    - `readings`: several such sources, where the prompt can be read in more than one way; the program must
+      follow the same one everywhere.
+    - `holds`: an expression over the parameters and `result`.
+    - `then` with `holds`: call again with the arguments (a tuple) that `then` gives; its result is `again`.
+
+    `when` is an expression over the parameters that limits a property to some of the calls; `setup` is Python
+    source executed before the expressions. Contract code runs in the sandbox too, in a
+    process of its own, never beside the program it judges.
+    """
+
+    name: str
+    reference: str | None = None
+    readings: dict[str, str] | None = None
+    holds: str | None = None
+    then: str | None = None
+    when: str | None = None
+    setup: str = ""
+
+    @pydantic.model_validator(mode="after")
+    def _one_form(self) -> Property:
+        forms = [self.reference, self.readings, self.holds]
+        if sum(form is not None for form in forms) != 1:
+            raise ValueError("give exactly one of `reference`, `readings`, `holds`")
+        if self.then is not None and self.holds is None:
+            raise ValueError("`then` needs `holds`")
+        sources = [self.reference, *(self.readings or {}).values(), self.setup]
+        for source in filter(None, sources):
+            _check_syntax(parse, source, "is not Python")
+        for expression in filter(None, (self.holds, self.then, self.when)):
+            _check_syntax(parse_expression, expression.strip(), "is not an expression")
+        return self
+
+
+class OracleSpec(ConfigModel):
+    """Cases, properties, how many inputs to generate for them, and whether arguments may be changed."""
+
+    cases: tuple[Case, ...] = ()
+    properties: tuple[Property, ...] = ()
+    generated: int = pydantic.Field(default=200, ge=0)
+    mutates_arguments: bool = False
+
+
+class OutOfDomain(ConfigModel):
+    """What calls outside the domain must do.
+
+    `any`: nothing is promised, so programs may differ there. `raises`: each call in `calls` must raise one of
+    `exceptions`. `specified`: `calls` carry the result they must give.
+    """
+
+    policy: Literal["any", "raises", "specified"] = "any"
+    exceptions: tuple[str, ...] = ("ValueError", "TypeError")
+    calls: tuple[Case, ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _calls_fit_policy(self) -> OutOfDomain:
+        if (self.policy == "any") == bool(self.calls):
+            raise ValueError("`calls` belong to the policies `raises` and `specified`, which need some")
+        return self
+
+
+class Contract(ConfigModel):
+    """One prompt and everything that can be held against its outputs."""
+
+    id: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+    prompt: str
+    entry_point: EntryPoint
+    constraints: Constraints = Constraints()
+    domain: Domain
+    oracle: OracleSpec = OracleSpec()
+    out_of_domain: OutOfDomain = OutOfDomain()
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Contract:
+        if not self.oracle.cases:
+            raise ValueError("a contract needs oracle cases: without them nothing can be called compliant")
+        entry = self.entry_point
+        _same_names(self.domain.parameters, entry.parameters, "domain.parameters")
+        _same_names(self.domain.methods, entry.methods, "domain.methods")
+        for method in entry.methods:
+            _same_names(self.domain.methods[method.name], method.parameters, f"domain.methods.{method.name}")
+        for case in [*self.oracle.cases, *self.out_of_domain.calls]:
+            if (case.operations is not None) != (entry.kind == "class"):
+                raise ValueError("cases of a class have `operations`, cases of a function have none")
+        return self
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over the whole contract: part of every cache key."""
+        return config_hash(self)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The contract as plain JSON, for the canon file."""
+        return {**self.model_dump(mode="json"), "contract_hash": self.hash}
+
+    def facts(self, method: str | None = None) -> dict[str, Facts]:
+        """Facts by parameter name, of the function (or constructor), or of a method."""
+        specs = self.domain.parameters if method is None else self.domain.methods[method]
+        return {name: facts_of(spec) for name, spec in specs.items()}
+
+    def preconditions(self, method: str | None = None) -> list[str]:
+        """The facts as Python conditions, for people: `isinstance(n, int)`, `n >= 0`."""
+        return [line for name, facts in self.facts(method).items() for line in conditions(name, facts)]
+
+
+def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
+    """All contracts by id: those that come with the program and the user's, which win on equal ids."""
+    contracts: dict[str, Contract] = {}
+    folders = [resource_root() / "contracts"]
+    if extra is not None:
+        if not Path(extra).is_dir():
+            raise UserError(f"no such folder of contracts: {extra}")
+        folders.append(Path(extra))
+    for folder in folders:
+        found: dict[str, Path] = {}
+        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+            contract = read_contract(path)
+            if contract.id in found:
+                raise UserError(
+                    f"{path}: the id {contract.id!r} is already taken by {found[contract.id].name}"
+                )
+            found[contract.id] = path
+            contracts[contract.id] = contract
+    return contracts
+
+
+def load_contract(contract_id: str, extra: Path | None = None) -> Contract:
+    """One contract by its id."""
+    contracts = load_contracts(extra)
+    if contract_id not in contracts:
+        raise UserError(f"unknown contract {contract_id!r}; {nearest(contract_id, contracts)}")
+    return contracts[contract_id]
+
+
+def read_contract(path: Path) -> Contract:
+    """Read and check one contract file."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {str(error).replace(chr(10), ' ')}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    if not isinstance(raw, dict):
+        raise UserError(f"{path}: a contract is a mapping of keys to values")
+    return parse_config(Contract, raw, source=str(path))
+
+
+def _check_syntax(parser: Callable[[str], object], text: str, complaint: str) -> None:
+    try:
+        parser(text)
+    except SyntaxError as error:
+        raise ValueError(f"{text.strip().splitlines()[0]!r} {complaint}: {error.msg}") from None
+
+
+def _same_names(
+    given: Mapping[str, Any], wanted: tuple[Parameter, ...] | tuple[Method, ...], where: str
+) -> None:
+    names = [item.name for item in wanted]
+    if list(given) != names:
+        raise ValueError(f"{where} must describe {names} in that order, not {list(given)}")

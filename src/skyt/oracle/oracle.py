@@ -1,0 +1,239 @@
+"""The oracle: whether a program does what its contract says.
+
+Compliance is all of these: the program parses and has the entry point, keeps the constraints, gives the
+listed results, has the properties on generated in-domain inputs, gives the same results when the listed calls
+are made again at the end, and follows the policy for calls outside the domain. Verdicts are functions of the
+normalised text, the contract and the versions, and are remembered as such.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from homeostat.core.errors import UserError
+from skyt.contracts import codec
+from skyt.contracts.contract import Case, Contract
+from skyt.contracts.domain import Call, Operation, generate_inputs
+from skyt.oracle import constraints as static
+from skyt.oracle.properties import Properties
+from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.pool import SandboxPool
+from skyt.sandbox.results import CallResult
+from skyt.text.normalise import normalise
+from skyt.text.parsing import parse
+
+ORACLE_VERSION = f"2-py{sys.version_info.major}.{sys.version_info.minor}"
+_SEED = 0
+_CHECKS = (
+    "parses",
+    "constraints",
+    "entry_point",
+    "cases",
+    "arguments",
+    "properties",
+    "repeatable",
+    "out_of_domain",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Compliant or not, and why not.
+
+    `checks` says how each part went (None: not reached). `counterexample` is the first call that shows a
+    failure, with what was expected and what came.
+    """
+
+    compliant: bool
+    failures: list[str] = field(default_factory=list)
+    counterexample: dict[str, Any] | None = None
+    checks: dict[str, bool | None] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "compliant": self.compliant,
+            "failures": self.failures,
+            "counterexample": self.counterexample,
+            "checks": self.checks,
+        }
+
+
+class Oracle:
+    """Checks programs in a sandbox pool. Safe to use from several threads."""
+
+    def __init__(self, pool: SandboxPool) -> None:
+        self.pool = pool
+        self._verdicts: dict[tuple[str, str, str], Verdict] = {}
+        self._exams: dict[str, _Exam] = {}
+        self._lock = threading.Lock()
+
+    def check(self, code: str, contract: Contract) -> Verdict:
+        """The verdict on one program (raw or normalised text: it is normalised here)."""
+        normal = normalise(code)
+        if not normal.parsed:
+            return Verdict(False, ["is not Python that can be parsed"], checks={"parses": False})
+        signature = hashlib.sha256(normal.text.encode("utf-8")).hexdigest()
+        key = (ORACLE_VERSION, contract.hash, signature)
+        with self._lock:
+            known = self._verdicts.get(key)
+        if known is None:
+            known = self._exam(contract).verdict(normal.text)
+            with self._lock:
+                known = self._verdicts.setdefault(key, known)
+        return known
+
+    def check_many(self, programs: Sequence[tuple[str, Contract]]) -> list[Verdict]:
+        """Verdicts on many programs, in order, on all workers; equal programs are checked once."""
+        normal = {code: normalise(code).text for code in dict.fromkeys(code for code, _ in programs)}
+        contracts = {contract.hash: contract for _, contract in programs}
+        keys = [(normal[code], contract.hash) for code, contract in programs]
+        distinct = list(dict.fromkeys(keys))
+        with ThreadPoolExecutor(self.pool.workers) as threads:
+            verdicts = threads.map(lambda key: self.check(key[0], contracts[key[1]]), distinct)
+            known = dict(zip(distinct, verdicts, strict=True))
+        return [known[key] for key in keys]
+
+    def _exam(self, contract: Contract) -> _Exam:
+        with self._lock:
+            if contract.hash not in self._exams:
+                self._exams[contract.hash] = _Exam(contract, self.pool)
+            return self._exams[contract.hash]
+
+
+class _Exam:
+    """The calls of one contract's oracle and what is known of them, prepared once."""
+
+    def __init__(self, contract: Contract, pool: SandboxPool) -> None:
+        self.contract, self.pool = contract, pool
+        absent = [name for name in contract.constraints.imports if name not in pool.modules]
+        if absent:
+            raise UserError(
+                f"contract {contract.id!r} allows imports that the sandbox does not have: "
+                f"{', '.join(absent)}; it has {', '.join(pool.modules)}"
+            )
+        spec = contract.oracle
+        self.cases = [_call(case) for case in spec.cases]
+        self.outside = [_call(case) for case in contract.out_of_domain.calls]
+        self.inside = [*self.cases, *generate_inputs(contract, spec.generated, _SEED)]
+        self.properties = Properties(contract, self.inside, pool)
+        # Listed cases first and again at the end: a program must not remember.
+        self.calls = [*self.inside, *self.outside, *self.cases]
+        self.encoded: EncodedCalls = encode_calls(self.calls)
+
+    def verdict(self, text: str) -> Verdict:
+        """Examine one normalised program, the cheap checks first; the first failing part ends it."""
+        checks: dict[str, bool | None] = {**dict.fromkeys(_CHECKS), "parses": True}
+        entry = self.contract.entry_point
+
+        def fail(check: str, failures: list[str], example: dict[str, Any] | None = None) -> Verdict:
+            checks[check] = False
+            return Verdict(False, failures, example, checks)
+
+        if broken := static.violations(parse(text), entry, self.contract.constraints):
+            return fail("constraints", broken)
+        checks["constraints"] = True
+        results = self.pool.run(text, entry, self.encoded)
+        if results[0].kind == "unloaded":
+            return fail("entry_point", [f"{entry.kind} {entry.name}: {results[0].text}"])
+        checks["entry_point"] = True
+
+        parts: tuple[tuple[str, Callable[[str, list[CallResult]], _Problem | None]], ...] = (
+            ("cases", self._failing_case),
+            ("arguments", self._changed_arguments),
+            ("properties", self._violation),
+            ("repeatable", self._unrepeatable),
+            ("out_of_domain", self._outside_policy),
+        )
+        for check, examine in parts:
+            problem = examine(text, results)
+            if problem is not None:
+                call = self.calls[problem.index]
+                shown, got = call.show(entry.name), results[problem.index].show()
+                example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
+                line = f"{problem.why}: {_short(shown)} gives {_short(got)}, not {_short(problem.expected)}"
+                return fail(check, [line], example)
+            checks[check] = True
+        return Verdict(True, [], None, checks)
+
+    def _failing_case(self, _text: str, results: list[CallResult]) -> _Problem | None:
+        for index, case in enumerate(self.contract.oracle.cases):
+            if not _gives(case, results[index]):
+                return _Problem(index, _promise(case), "listed case")
+        return None
+
+    def _changed_arguments(self, _text: str, results: list[CallResult]) -> _Problem | None:
+        if not self.contract.oracle.mutates_arguments:
+            for index, result in enumerate(results[: len(self.inside)]):
+                if result.args_after:
+                    return _Problem(index, "unchanged arguments", "changes its arguments")
+        return None
+
+    def _violation(self, text: str, results: list[CallResult]) -> _Problem | None:
+        inside = results[: len(self.inside)]
+        for index, result in enumerate(inside):
+            if result.kind in ("timeout", "crash", "unrun"):
+                return _Problem(index, "a result", "generated input")
+        violation = self.properties.first_violation(text, inside)
+        if violation is None:
+            return None
+        return _Problem(violation.index, violation.expected, f"property '{violation.name}'")
+
+    def _unrepeatable(self, _text: str, results: list[CallResult]) -> _Problem | None:
+        offset = len(self.calls) - len(self.cases)
+        for index, case in enumerate(self.contract.oracle.cases):
+            if not _gives(case, results[offset + index]):
+                return _Problem(offset + index, _promise(case), "listed case, made again at the end")
+        return None
+
+    def _outside_policy(self, _text: str, results: list[CallResult]) -> _Problem | None:
+        rules = self.contract.out_of_domain
+        for offset, case in enumerate(rules.calls):
+            result = results[len(self.inside) + offset]
+            if rules.policy == "raises":
+                kept = result.kind == "raise" and result.text in rules.exceptions
+                promise = " or ".join(rules.exceptions)
+            else:
+                kept, promise = _gives(case, result), _promise(case)
+            if not kept:
+                return _Problem(len(self.inside) + offset, promise, "call outside the domain")
+        return None
+
+
+@dataclass(frozen=True)
+class _Problem:
+    index: int
+    expected: str
+    why: str
+
+
+def _call(case: Case) -> Call:
+    operations = case.operations
+    return Call(
+        case.args,
+        {},
+        None if operations is None else tuple(Operation(op.method, op.args) for op in operations),
+    )
+
+
+def _gives(case: Case, result: CallResult) -> bool:
+    if case.raises is not None:
+        return result.kind == "raise" and result.text == case.raises
+    return result.kind == "value" and result.text == codec.dumps(_returns(case))
+
+
+def _returns(case: Case) -> Any:
+    return case.returns if case.operations is None else [op.returns for op in case.operations]
+
+
+def _promise(case: Case) -> str:
+    return f"raises {case.raises}" if case.raises is not None else repr(_returns(case))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."

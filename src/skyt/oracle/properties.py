@@ -1,0 +1,188 @@
+"""Properties of a contract, evaluated in the sandbox by programs made of the contract's own code.
+
+The judge of a result never shares a process with the program that made it, and only ever sees plain data.
+What depends on no program (references, readings, which calls a property speaks about) is computed once.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from skyt.contracts.contract import Contract, EntryPoint, Property
+from skyt.contracts.domain import Call
+from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.pool import SandboxPool
+from skyt.sandbox.results import CallResult, same
+
+_JUDGE = EntryPoint(kind="function", name="judge")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A property that one call breaks."""
+
+    index: int
+    name: str
+    expected: str
+
+
+class Properties:
+    """The properties of one contract on one list of calls."""
+
+    def __init__(self, contract: Contract, calls: Sequence[Call], pool: SandboxPool) -> None:
+        self._contract, self._calls, self._pool = contract, calls, pool
+        properties = contract.oracle.properties
+        self._answered = [prop for prop in properties if prop.holds is None]
+        self._judged = [prop for prop in properties if prop.holds is not None and prop.then is None]
+        self._followed = [prop for prop in properties if prop.then is not None]
+
+    @cached_property
+    def _encoded(self) -> EncodedCalls:
+        return encode_calls(self._calls)
+
+    @cached_property
+    def _answers(self) -> dict[tuple[str, str], list[CallResult]]:
+        """What each reference and each reading gives, by property and reading."""
+        return {
+            (prop.name, reading): self._pool.run(source, self._contract.entry_point, self._encoded)
+            for prop in self._answered
+            for reading, source in _sources(prop).items()
+        }
+
+    @cached_property
+    def _applies(self) -> dict[str, list[bool]]:
+        """Which calls each property speaks about."""
+        limited = [prop for prop in self._contract.oracle.properties if prop.when is not None]
+        everywhere = [True] * len(self._calls)
+        applies = {prop.name: everywhere for prop in self._contract.oracle.properties}
+        if limited:
+            questions = [(prop, prop.when or "") for prop in limited]
+            answers = self._ask(questions, (), (self._row(call) for call in self._calls))
+            for column, prop in enumerate(limited):
+                applies[prop.name] = [answer is not None and answer[column] is True for answer in answers]
+        return applies
+
+    def first_violation(self, code: str, results: Sequence[CallResult]) -> Violation | None:
+        """The first property that fails and the first call it fails on, given the results for all calls."""
+        for prop in self._answered:
+            if violation := self._against_answers(prop, results):
+                return violation
+        return self._against_expressions(code, results) if self._judged or self._followed else None
+
+    def _against_answers(self, prop: Property, results: Sequence[CallResult]) -> Violation | None:
+        """No violation if one reading is followed everywhere; else the one that is followed furthest."""
+        applies = self._applies[prop.name]
+        furthest: Violation | None = None
+        for reading in _sources(prop):
+            answers = self._answers[prop.name, reading]
+            wrong = next(
+                (i for i, result in enumerate(results) if applies[i] and not self._equal(answers[i], result)),
+                None,
+            )
+            if wrong is None:
+                return None
+            if furthest is None or wrong > furthest.index:
+                furthest = Violation(wrong, prop.name, answers[wrong].show())
+        return furthest
+
+    def _equal(self, answer: CallResult, result: CallResult) -> bool:
+        if self._contract.oracle.mutates_arguments and result.kind == "value":
+            return result.comparable and answer.text == result.text
+        return same(answer, result)
+
+    def _against_expressions(self, code: str, results: Sequence[CallResult]) -> Violation | None:
+        """All expressions in one go; those with `then` need a second round of calls to the program."""
+        values: list[Any] = []
+        for index, result in enumerate(results):
+            try:
+                values.append(result.value)
+            except ValueError:
+                return Violation(index, (self._judged or self._followed)[0].name, "a value")
+        rows = [(*self._row(call), value) for call, value in zip(self._calls, values, strict=True)]
+        questions = [(prop, prop.holds or "") for prop in self._judged]
+        questions += [(prop, f"tuple({prop.then})") for prop in self._followed]
+        answers = self._ask(questions, ("result",), rows)
+        for column, prop in enumerate(self._judged):
+            for index, answer in enumerate(answers):
+                if self._applies[prop.name][index] and (answer is None or answer[column] is not True):
+                    return Violation(index, prop.name, f"a result for which {prop.holds}")
+        for column, prop in enumerate(self._followed, start=len(self._judged)):
+            chosen = [i for i, applies in enumerate(self._applies[prop.name]) if applies]
+            arguments = [answer[column] if (answer := answers[i]) is not None else None for i in chosen]
+            if violation := self._again(prop, code, chosen, arguments, rows):
+                return violation
+        return None
+
+    def _again(
+        self,
+        prop: Property,
+        code: str,
+        chosen: list[int],
+        arguments: list[Any],
+        rows: list[tuple[Any, ...]],
+    ) -> Violation | None:
+        """Call the program with the arguments that `then` gave and judge both results together."""
+        for index, args in zip(chosen, arguments, strict=True):
+            if type(args) is not tuple:
+                return Violation(index, prop.name, f"a result for which {prop.then} can be computed")
+        outcomes = self._pool.run(code, self._contract.entry_point, [Call(args) for args in arguments])
+        judged = []
+        for index, outcome in zip(chosen, outcomes, strict=True):
+            try:
+                judged.append((*rows[index], outcome.value))
+            except ValueError:
+                return Violation(index, prop.name, f"a call with {prop.then} that returns a value")
+        verdicts = self._ask([(prop, prop.holds or "")], ("result", "again"), judged)
+        for index, verdict in zip(chosen, verdicts, strict=True):
+            if verdict is None or verdict[0] is not True:
+                return Violation(index, prop.name, f"a result for which {prop.holds} (again: {prop.then})")
+        return None
+
+    def _ask(
+        self,
+        questions: list[tuple[Property, str]],
+        names: tuple[str, ...],
+        rows: Iterable[tuple[Any, ...]],
+    ) -> list[list[Any] | None]:
+        """The values of the expressions for each row of arguments; None where the judge gave none."""
+        parameters = ", ".join([*self._contract.domain.parameters, *self._operations, *names])
+        parts = [_question(i, prop.setup, text, parameters) for i, (prop, text) in enumerate(questions)]
+        asked = ", ".join(f"_question_{i}({parameters})" for i in range(len(questions)))
+        program = "\n".join([*parts, f"def judge({parameters}):\n    return [{asked}]\n"])
+        answers = self._pool.run(program, _JUDGE, [Call(row) for row in rows])
+        return [answer.value if answer.kind == "value" else None for answer in answers]
+
+    @property
+    def _operations(self) -> list[str]:
+        return ["operations"] if self._contract.entry_point.kind == "class" else []
+
+    def _row(self, call: Call) -> tuple[Any, ...]:
+        if call.operations is None:
+            return call.args
+        return (*call.args, [(op.method, op.args) for op in call.operations])
+
+
+def _question(number: int, setup: str, expression: str, parameters: str) -> str:
+    """An expression as a function with its own setup; an error in it is a plain no."""
+    answer = textwrap.indent(f"({textwrap.dedent(expression).strip()}\n)", " " * 12)
+    return (
+        f"def _make_{number}():\n"
+        f"{textwrap.indent(setup, '    ')}\n"
+        f"    def ask({parameters}):\n"
+        f"        try:\n"
+        f"            return {answer.strip()}\n"
+        f"        except Exception:\n"
+        f"            return False\n"
+        f"    return ask\n"
+        f"_question_{number} = _make_{number}()"
+    )
+
+
+def _sources(prop: Property) -> dict[str, str]:
+    if prop.reference is not None:
+        return {"": prop.reference}
+    return prop.readings or {}

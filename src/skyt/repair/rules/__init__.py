@@ -1,0 +1,107 @@
+"""Normal forms: rules that keep behaviour by construction, from facts the contract gives."""
+
+from skyt.repair.rules.containers import (
+    building,
+    choices,
+    containers,
+    deques,
+    filling,
+    inverse,
+    items,
+    merging,
+    neighbours,
+    sequences,
+    stacks,
+    tables,
+    totals,
+)
+from skyt.repair.rules.control import (
+    attempts,
+    branches,
+    counting,
+    guards,
+    indices,
+    iteration,
+    loops,
+    ordering,
+    quantifiers,
+    sinking,
+)
+from skyt.repair.rules.definitions import arguments, classes, cleanup, definitions, helpers, objects
+from skyt.repair.rules.dicts import counters, defaults, grouping
+from skyt.repair.rules.engine import NormalForm, normal_form
+from skyt.repair.rules.expressions import (
+    arithmetic,
+    closed,
+    comparisons,
+    conditional,
+    connectives,
+    decided,
+    joining,
+    literals,
+    orientation,
+    regex,
+    truth,
+)
+from skyt.repair.rules.facts import Facts, Parameter
+from skyt.repair.rules.names import alpha, assignments, binders, inline, webs
+from skyt.repair.rules.registry import RULES, Applied, Rule
+
+RULES_VERSION = "2"
+
+# The order in which rules are tried. It decides the way and, as far as tested, not the end.
+FAMILIES = (
+    *(
+        cleanup,
+        classes,
+        binders,
+        comparisons,
+        truth,
+        connectives,
+        decided,
+        tables,
+        containers,
+        defaults,
+        deques,
+        attempts,
+        counters,
+        grouping,
+        arithmetic,
+        literals,
+        regex,
+        iteration,
+        items,
+        choices,
+        neighbours,
+        sequences,
+        loops,
+        indices,
+        joining,
+        building,
+        filling,
+        quantifiers,
+    ),
+    *(
+        guards,
+        totals,
+        closed,
+        branches,
+        conditional,
+        orientation,
+        assignments,
+        webs,
+        inline,
+        sinking,
+        counting,
+        stacks,
+        inverse,
+        merging,
+        objects,
+        ordering,
+    ),
+    *(arguments, helpers, definitions, alpha),
+)
+_ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}
+RULES.sort(key=lambda rule: _ORDER[rule.apply.__module__])
+
+__all__ = ["RULES", "RULES_VERSION", "Applied", "Facts", "NormalForm", "Parameter", "Rule", "normal_form"]

@@ -1,0 +1,1 @@
+"""Effects: what an expression or statement reads, writes and may raise."""

@@ -1,0 +1,60 @@
+"""What is known of one function."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from skyt.repair.rules.analysis.values.naturals import Environment
+from skyt.repair.rules.analysis.values.types import is_int
+from skyt.repair.rules.facts import Parameter
+
+
+@dataclass
+class FunctionInfo:
+    """One function of the program with the types of its variables."""
+
+    node: ast.FunctionDef
+    owner: ast.ClassDef | None
+    public: bool
+    env: Environment = field(default_factory=Environment)
+    parameters: tuple[Parameter, ...] = ()
+    assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
+    owned: frozenset[str] = frozenset()
+    captured: frozenset[str] = frozenset()
+    nonnegative: frozenset[str] = frozenset()
+
+    @property
+    def arguments(self) -> list[str]:
+        a = self.node.args
+        return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+
+    @property
+    def simple_arguments(self) -> bool:
+        a = self.node.args
+        return not (a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+
+    def bounds_of(self, name: str) -> tuple[int | None, int | None]:
+        """Bounds of a parameter that is never assigned, from the contract; of a variable proven
+        non-negative."""
+        if name not in self.assigned:
+            for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
+                if argument == name:
+                    return parameter.min, parameter.max
+        return (0 if name in self.nonnegative else None), None
+
+    @property
+    def naturals(self) -> frozenset[str]:
+        """Variables and parameters that are never negative integers."""
+        lows = {a: self.bounds_of(a)[0] for a in self.value_arguments if is_int(self.env.get(a))}
+        return self.nonnegative | {a for a, low in lows.items() if low is not None and low >= 0}
+
+    @property
+    def value_arguments(self) -> list[str]:
+        """Arguments without `self`."""
+        return self.arguments[1:] if self.owner is not None and not self.static else self.arguments
+
+    @property
+    def static(self) -> bool:
+        return any(getattr(d, "id", "") == "staticmethod" for d in self.node.decorator_list)

@@ -1,0 +1,185 @@
+"""Scope: what is known at one place of the program: types, owners, and the conditions that hold on the way
+there."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+
+from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.program import FunctionInfo, Program
+from skyt.repair.rules.analysis.trees.syntax import int_value, is_none, read_names
+from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
+
+MODULES = frozenset(
+    [
+        "re",
+        "math",
+        "string",
+        "collections",
+        "itertools",
+        "functools",
+        "unicodedata",
+        "operator",
+        "heapq",
+        "bisect",
+    ]
+)
+
+
+BUILTINS = frozenset(dir(builtins))
+
+
+class Scope:
+    """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
+    since."""
+
+    def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
+        self.program = program
+        self.info = info
+        self.known: list[ast.expr] = list(known)
+        self.pure = program.pure if hasattr(program, "pure") else frozenset()
+        self.owned = info.owned if info else frozenset()
+
+    def type_of(self, node: ast.expr | None) -> Type:
+        return self.program.type_of(node, self.info)
+
+    def with_known(self, conditions: Sequence[ast.expr]) -> Scope:
+        stable = [c for c in conditions if plain(c) or self.effects(c).pure]
+        if not stable:
+            return self
+        scope = Scope(self.program, self.info, self.known)
+        scope.known += stable
+        return scope
+
+    def without(self, changed: Effects) -> Scope:
+        """The scope after something ran: conditions that read what it wrote are forgotten."""
+        if not self.known or changed.total:
+            return self
+        kept = [c for c in self.known if self._survives(c, changed)]
+        return self if len(kept) == len(self.known) else Scope(self.program, self.info, kept)
+
+    def _survives(self, condition: ast.expr, changed: Effects) -> bool:
+        if read_names(condition) & changed.writes:
+            return False
+        return not (changed.heap_writes or changed.other) or not disturbs(
+            changed, test_effects(condition, self), self
+        )
+
+    def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
+        return effects(node, self)
+
+    def is_module(self, name: str) -> bool:
+        return name in MODULES and (self.info is None or name not in self.info.env)
+
+    def builtin(self, node: ast.expr) -> str:
+        """The name of the builtin that a name means; empty where the program binds the name itself."""
+        if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:
+            return node.id
+        return ""
+
+    def is_local(self, name: str) -> bool:
+        return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
+
+    def bounds_of(self, name: str) -> Interval:
+        return self.info.bounds_of(name) if self.info else EVERYTHING
+
+    def interval(self, node: ast.expr) -> Interval:
+        return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
+
+    def nonzero(self, node: ast.expr) -> bool:
+        low, high = self.interval(node)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return True
+        return any(same(c, node) for c in self.known) or any(
+            isinstance(c, ast.Compare)
+            and len(c.ops) == 1
+            and isinstance(c.ops[0], ast.NotEq)
+            and same(c.left, node)
+            and int_value(c.comparators[0]) == 0
+            for c in self.known
+        )
+
+    def nonempty(self, node: ast.expr) -> bool:
+        """Whether this container surely has an element here."""
+        for c in self.known:
+            if same(c, node):
+                return True
+            if isinstance(c, ast.Compare) and len(c.ops) == 1:
+                right = c.comparators[0]
+                empty = isinstance(right, ast.List) and not right.elts
+                if isinstance(c.ops[0], ast.NotEq) and empty and same(c.left, node):
+                    return True
+                length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[node], keywords=[])
+                if isinstance(c.ops[0], ast.NotEq) and int_value(right) == 0 and same(c.left, length):
+                    return True
+                if isinstance(c.ops[0], ast.Gt) and int_value(right) is not None and same(c.left, length):
+                    return (int_value(right) or 0) >= 0
+                if isinstance(c.ops[0], ast.Lt) and int_value(c.left) is not None and same(right, length):
+                    return (int_value(c.left) or 0) >= 0
+        return False
+
+    def holds_key(self, node: ast.Subscript) -> bool:
+        """Whether this lookup surely finds its key."""
+        container = node.value
+        if kind(self.type_of(container)) in {"list", "deque"} or self.type_of(container) == "str":
+            if int_value(node.slice) in (0, -1):
+                return self.nonempty(container)
+            return self.known != [] and self._within(node.slice, container)
+        for c in self.known:
+            if not (isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], ast.In)):
+                continue
+            if not same(c.left, node.slice):
+                continue
+            right = c.comparators[0]
+            if same(right, container):
+                return True
+            if isinstance(container, ast.Dict) and isinstance(right, ast.Tuple):
+                keys = [k for k in container.keys if k is not None]
+                return all(any(same(k, e) for k in keys) for e in right.elts)
+        return False
+
+    def _within(self, index: ast.expr, container: ast.expr) -> bool:
+        """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
+        low = self.interval(index)[0]
+        length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[container], keywords=[])
+        return (
+            low is not None
+            and low >= 0
+            and any(
+                isinstance(c, ast.Compare)
+                and len(c.ops) == 1
+                and isinstance(c.ops[0], ast.Lt)
+                and same(c.left, index)
+                and same(c.comparators[0], length)
+                for c in self.known
+            )
+        )
+
+    def implied(self, condition: ast.expr) -> bool | None:
+        """True or False where the path already decides a condition, else None."""
+        for c in self.known:
+            if same(c, condition):
+                return True
+            if isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not) and same(c.operand, condition):
+                return False
+        return None
+
+    def immutable(self, node: ast.expr) -> bool:
+        return self.type_of(node) in IMMUTABLE
+
+    def result_ignored(self, node: ast.expr | None) -> bool:
+        return is_none(node)
+
+
+PLAIN = frozenset(
+    [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
+)
+
+
+def plain(node: ast.expr) -> bool:
+    """Whether an expression only reads: without a call nothing in it can have an effect."""
+    return all(n.__class__ in PLAIN or n.__class__ in SILENT for n in walk(node))

@@ -1,0 +1,1 @@
+"""Syntax trees: copying, comparing, walking and building them."""

@@ -1,0 +1,133 @@
+"""Bindings: what is assigned to which name in a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from skyt.repair.rules.analysis.trees.trees import children, in_order
+
+BINDING = (
+    *(
+        ast.Return,
+        ast.Assign,
+        ast.AugAssign,
+        ast.AnnAssign,
+        ast.NamedExpr,
+        ast.For,
+        ast.comprehension,
+        ast.Call,
+    ),
+    *(ast.withitem, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Lambda, ast.FunctionDef, ast.ClassDef),
+    *(ast.Yield, ast.YieldFrom, ast.Await, ast.Match),
+)
+
+
+BINDERS = frozenset(
+    [
+        *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.withitem),
+        *(ast.ExceptHandler, ast.Delete, ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.arg),
+    ]
+)
+
+
+def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Nodes of a function in source order, without the insides of functions nested in it."""
+    pending: list[ast.AST] = list(reversed(function.body))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            pending.extend(reversed(children(node)))
+
+
+def bound_anywhere(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that some scope of the program binds, methods included."""
+    for n in nodes:
+        if isinstance(n, ast.Name):
+            if not isinstance(n.ctx, ast.Load):
+                yield n.id
+        elif isinstance(n, ast.arg):
+            yield n.arg
+        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield n.name
+        elif isinstance(n, ast.ExceptHandler):
+            yield n.name or ""
+        elif isinstance(n, ast.alias):
+            yield (n.asname or n.name).split(".")[0]
+        elif isinstance(n, ast.MatchAs | ast.MatchStar):
+            yield n.name or ""
+
+
+def loaded(target: ast.expr) -> ast.expr:
+    from skyt.repair.rules.analysis.trees.trees import clone
+
+    node = clone(target)
+    node.ctx = ast.Load()  # type: ignore[attr-defined]
+    return node
+
+
+def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
+    for node in in_order(function):
+        if node.__class__ not in BINDERS:
+            continue
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from _targets(target, node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, ast.BinOp(left=loaded(node.target), op=node.op, right=node.value)
+        elif (isinstance(node, ast.AnnAssign) and node.value is not None) or isinstance(node, ast.NamedExpr):
+            yield from _targets(node.target, node.value)
+        elif isinstance(node, ast.For):
+            value = node.iter
+            if isinstance(node.target, ast.Name) and _is_range(value):
+                yield node.target.id, value
+            else:
+                yield from _targets(node.target, None)
+        elif isinstance(node, ast.comprehension):
+            if isinstance(node.target, ast.Name) and _is_range(node.iter):
+                yield node.target.id, node.iter
+            else:
+                yield from _targets(node.target, None)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            yield from _targets(node.optional_vars, None)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name, None
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                yield from _targets(target, None)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            for name in node.names:
+                yield name, None
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not function:
+            yield node.name, None
+        elif isinstance(node, ast.arg) and node not in (*function.args.args, *function.args.kwonlyargs):
+            yield node.arg, None
+
+
+def _is_range(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+
+
+def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
+        for item, part in zip(target.elts, parts, strict=False):
+            yield from _targets(item, part)
+    elif isinstance(target, ast.Starred):
+        yield from _targets(target.value, None)
+
+
+def attribute_order(tree: ast.Module, public: frozenset[str]) -> dict[str, str]:
+    """For attributes that only the program names: a number in the order in which they are first assigned, and
+    nothing for methods."""
+    if not any(isinstance(s, ast.ClassDef) for s in tree.body):
+        return {}
+    nodes = in_order(tree)
+    stores = (n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
+    order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
+    methods = {s.name for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body if hasattr(s, "name")}
+    return {**dict.fromkeys(methods - public, ""), **order}

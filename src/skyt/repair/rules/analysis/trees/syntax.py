@@ -1,0 +1,270 @@
+"""Helpers on syntax trees that every rule uses: names, copies, substitution, negation, shapes of blocks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+from skyt.repair.rules.analysis.trees.trees import NESTED, T, clone, walk, walk_shallow
+
+LOOPS = (ast.For, ast.While)
+
+
+BLOCKS = ("body", "orelse", "finalbody")
+
+
+FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+}
+
+
+OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+ORDER_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+}
+
+
+def load(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Load())
+
+
+def store(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Store())
+
+
+def assign(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign(targets=[store(name)], value=value, lineno=0)
+
+
+def call(function: str | ast.expr, *args: ast.expr) -> ast.Call:
+    target = load(function) if isinstance(function, str) else function
+    return ast.Call(func=target, args=list(args), keywords=[])
+
+
+def compare(left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> ast.Compare:
+    return ast.Compare(left=left, ops=[op()], comparators=[right])
+
+
+def read_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
+    """Names loaded anywhere inside (nested functions included)."""
+    return {n.id for n in walk(node) if n.__class__ is ast.Name and n.ctx.__class__ is ast.Load}
+
+
+def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
+    """Names bound anywhere inside, except in nested functions and comprehensions."""
+    found: set[str] = set()
+    for n in walk_shallow(node):
+        if n.__class__ is ast.Name:
+            if n.ctx.__class__ is not ast.Load:
+                found.add(n.id)
+        elif not isinstance(n, ast.stmt | ast.excepthandler):
+            continue
+        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(n.name)
+        elif isinstance(n, ast.Import | ast.ImportFrom):
+            found.update((a.asname or a.name).split(".")[0] for a in n.names)
+        elif isinstance(n, ast.ExceptHandler) and n.name:
+            found.add(n.name)
+    return found
+
+
+def count_reads(node: ast.AST | Sequence[ast.AST], name: str) -> int:
+    count = 0
+    for n in walk(node):
+        if n.__class__ is ast.Name and n.id == name and n.ctx.__class__ is ast.Load:
+            count += 1
+    return count
+
+
+def mentions(node: ast.AST | Sequence[ast.AST], names: set[str] | frozenset[str]) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in walk(node))
+
+
+class Substitution(ast.NodeTransformer):
+    """Replace loads of names by expressions (copied at each place)."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and node.id in self.values:
+            return clone(self.values[node.id])
+        return node
+
+
+def substitute(node: T, values: Mapping[str, ast.expr]) -> T:
+    return Substitution(values).visit(node)  # type: ignore[no-any-return]
+
+
+class Renaming(ast.NodeTransformer):
+    """Rename variables everywhere, parameters included."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg = self.names.get(node.arg, node.arg)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if node.name:
+            node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+
+def rename(node: T, names: Mapping[str, str]) -> T:
+    return Renaming(names).visit(node)  # type: ignore[no-any-return]
+
+
+def leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether control never runs past the end of this block (return, raise, break or continue on every
+    path)."""
+    if not body:
+        return False
+    last = body[-1]
+    if isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue):
+        return True
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and leaves(last.body) and leaves(last.orelse)
+    if isinstance(last, ast.While):
+        return is_true(last.test) and not own_breaks(last.body)
+    return False
+
+
+def returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether every path through this block ends in return or raise."""
+    if not body:
+        return False
+    last = body[-1]
+    if isinstance(last, ast.Return | ast.Raise):
+        return True
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and returns(last.body) and returns(last.orelse)
+    return False
+
+
+def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,)) -> list[ast.stmt]:
+    """The break (or continue) statements that belong to the loop with this body."""
+    found: list[ast.stmt] = []
+    for s in body:
+        if isinstance(s, kinds):
+            found.append(s)
+        elif isinstance(s, LOOPS):
+            found += own_breaks(s.orelse, kinds)
+        elif not isinstance(s, NESTED):
+            for inner in blocks(s):
+                found += own_breaks(inner, kinds)
+    return found
+
+
+def blocks(s: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The statement lists directly inside a statement."""
+    for name in BLOCKS:
+        inner = getattr(s, name, None)
+        if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+            yield inner
+    for handler in getattr(s, "handlers", ()):
+        yield handler.body
+    for case in getattr(s, "cases", ()):
+        yield case.body
+
+
+def is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and bool(node.value) is True
+
+
+def is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and bool(node.value) is False
+
+
+def is_none(node: ast.expr | None) -> bool:
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+
+
+def int_value(node: ast.expr) -> int | None:
+    """The value of an integer literal, a minus sign included; not of True and False."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = int_value(node.operand)
+        return None if inner is None else -inner
+    return None
+
+
+def number(value: int) -> ast.expr:
+    if value < 0:
+        return ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=-value))
+    return ast.Constant(value=value)
+
+
+def negate(node: ast.expr) -> ast.expr:
+    """`not node`, without a double negation; comparisons that are exact opposites are turned round."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return clone(node.operand)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPPOSITE:
+        return ast.Compare(
+            left=clone(node.left),
+            ops=[OPPOSITE[type(node.ops[0])]()],
+            comparators=[clone(node.comparators[0])],
+        )
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        return ast.Constant(value=not node.value)
+    return ast.UnaryOp(op=ast.Not(), operand=clone(node))
+
+
+def conjuncts(node: ast.expr) -> list[ast.expr]:
+    """The conditions that all hold when `node` holds."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return [c for value in node.values for c in conjuncts(value)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return refuted(node.operand)
+    return [node]
+
+
+def refuted(node: ast.expr) -> list[ast.expr]:
+    """The conditions that all hold when `node` does not."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return [c for value in node.values for c in refuted(value)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return conjuncts(node.operand)
+    return [negate(node)]
+
+
+def local_functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef]]:
+    """Functions at the top of the module and methods of its classes."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield None, node
+        elif isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef):
+                    yield node, item

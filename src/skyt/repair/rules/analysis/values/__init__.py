@@ -1,0 +1,1 @@
+"""Values: their types, their bounds, and what closed expressions come to."""

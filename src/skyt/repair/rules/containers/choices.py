@@ -1,0 +1,177 @@
+"""Choices: the best key of a dict, the first of a sorted list."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.effects.effects import root
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import int_value, load, read_names
+from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.registry import Place, block, expression
+
+EXTREMES = frozenset({"min", "max"})
+
+
+def _dict(node: ast.expr, scope: Scope, view: str) -> ast.expr | None:
+    """The dict under a plain name or attribute of one, of which this is the view (`keys`: also itself)."""
+    called = isinstance(node, ast.Call) and not (node.args or node.keywords)
+    if called and isinstance(node.func, ast.Attribute) and node.func.attr == view:  # type: ignore[attr-defined]
+        node = node.func.value  # type: ignore[attr-defined]
+    elif view != "keys":
+        return None
+    named = node.value if isinstance(node, ast.Attribute) else node
+    return node if isinstance(named, ast.Name) and kind(scope.type_of(node)) == "dict" else None
+
+
+def _key(node: ast.Call) -> ast.expr | None:
+    keys = [k.value for k in node.keywords if k.arg == "key"]
+    return keys[0] if len(keys) == 1 else None
+
+
+@expression(
+    ast.Call,
+    needs="a dict under a plain name or attribute, of which the keys are compared",
+    sound="`get` of a key that is there is its entry",
+)
+def key_by_entry(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`max(d, key=d.get)` is `max(d, key=lambda k: d[k])`."""
+    if scope.builtin(node.func) not in EXTREMES | {"sorted"} or len(node.args) != 1:
+        return None
+    owner, key = _dict(node.args[0], scope, "keys"), _key(node)
+    if owner is None or not isinstance(key, ast.Attribute) or key.attr not in {"get", "__getitem__"}:
+        return None
+    if not same(key.value, owner):
+        return None
+    name = _fresh(node, scope)
+    entry = ast.Subscript(value=clone(owner), slice=load(name), ctx=ast.Load())
+    new = clone(node)
+    new.args = [clone(owner)]
+    new.keywords = [
+        k if k.arg != "key" else ast.keyword(arg="key", value=_function(name, entry)) for k in node.keywords
+    ]
+    return new
+
+
+def _fresh(node: ast.AST, scope: Scope) -> str:
+    taken = scope.program.bound | read_names(scope.program.tree)
+    taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
+    taken |= {n.arg for n in walk(node) if isinstance(n, ast.arg)}
+    return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+
+
+def _function(name: str, value: ast.expr) -> ast.Lambda:
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(arg=name)],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+        vararg=None,
+        kwarg=None,
+    )
+    return ast.Lambda(args=arguments, body=value)
+
+
+@expression(
+    ast.Subscript,
+    needs="a dict under a plain name or attribute; a key function without effects that looks at key and "
+    "entry",
+    sound="keys come in the order of the items, and are compared by the same values",
+)
+def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`max(d.items(), key=lambda p: p[1])[0]` is `max(d, key=lambda k: d[k])`."""
+    made = node.value
+    if (
+        int_value(node.slice) != 0
+        or not isinstance(made, ast.Call)
+        or scope.builtin(made.func) not in EXTREMES
+    ):
+        return None
+    if len(made.args) != 1 or [k.arg for k in made.keywords] != ["key"]:
+        return None
+    owner, key = _dict(made.args[0], scope, "items"), _key(made)
+    if owner is None or not isinstance(key, ast.Lambda) or not scope.effects(made).pure:
+        return None
+    a = key.args
+    if len(a.args) != 1 or a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
+        return None
+    if any(isinstance(n, ast.Lambda | ast.NamedExpr) for n in walk(key.body)):
+        return None
+    name = _fresh(node, scope)
+    change = _Parts(a.args[0].arg, load(name), ast.Subscript(value=owner, slice=load(name), ctx=ast.Load()))
+    body = change.visit(clone(key.body))
+    if any(isinstance(n, ast.Name) and n.id == a.args[0].arg for n in walk(body)):
+        return None
+    arguments = [ast.keyword(arg="key", value=_function(name, body))]
+    return ast.Call(func=made.func, args=[clone(owner)], keywords=arguments)
+
+
+class _Parts(ast.NodeTransformer):
+    """Puts key and entry in the place of the parts of an item."""
+
+    def __init__(self, item: str, key: ast.expr, entry: ast.expr) -> None:
+        self.item, self.parts = item, {0: key, 1: entry}
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        part = self.parts.get(int_value(node.slice))  # type: ignore[arg-type]
+        if part is not None and isinstance(node.value, ast.Name) and node.value.id == self.item:
+            return clone(part)
+        return self.generic_visit(node)
+
+
+@expression(
+    ast.Subscript,
+    needs="a container that has an element here; without a key: integers or strings",
+    sound="sorting keeps equal elements in order, so the first is the one that `min` finds first",
+)
+def first_of_sorted(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`sorted(e)[0]` is `min(e)`; of integers and strings, `sorted(e)[-1]` is `max(e)`."""
+    made, at = node.value, int_value(node.slice)
+    if at not in (0, -1) or not isinstance(made, ast.Call) or scope.builtin(made.func) != "sorted":
+        return None
+    if len(made.args) != 1 or not isinstance(node.ctx, ast.Load):
+        return None
+    names = [k.arg for k in made.keywords]
+    source = made.args[0]
+    held = _dict(source, scope, "items") or _dict(source, scope, "values") or source
+    if not scope.nonempty(held):
+        return None
+    t = scope.type_of(source)
+    plain = not names and isinstance(t, tuple) and len(t) == 2 and t[1] in {"int", "str", "char"}
+    if not plain and (at != 0 or names != ["key"]):
+        return None
+    name = "min" if at == 0 else "max"
+    if scope.builtin(load(name)) != name:
+        return None
+    return ast.Call(func=load(name), args=made.args, keywords=made.keywords)
+
+
+@block(
+    ast.Return,
+    needs="a list or dict that the function made and holds alone; no `finally`",
+    sound="nobody else has what is returned, so that a copy of it cannot be told apart",
+)
+def return_own(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`return dict(d)` is `return d`, for a dict of the function's own."""
+    last, info = body[-1], place.scope.info
+    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)) or info is None:
+        return None
+    made = last.value
+    name = place.scope.builtin(made.func)
+    if name not in {"list", "dict"} or len(made.args) != 1 or made.keywords:
+        return None
+    source = made.args[0]
+    if not isinstance(source, ast.Name) or root(source) not in place.scope.owned:
+        return None
+    if kind(place.scope.type_of(source)) != name or (name == "dict" and _special(source.id, info.assigned)):
+        return None
+    if any(isinstance(n, ast.Try) and n.finalbody for n in walk(info.node)):
+        return None
+    return [*body[:-1], ast.Return(value=source)]
+
+
+def _special(name: str, assigned: dict[str, list[ast.expr | None]]) -> bool:
+    """Whether a dict may be of another class than `dict`: types do not tell them apart."""
+    return not all(isinstance(v, ast.Dict | ast.DictComp) for v in assigned.get(name, [None]))

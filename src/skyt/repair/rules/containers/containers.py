@@ -1,0 +1,159 @@
+"""Constant containers: tables that are only looked up stand where they are used, in one order."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import compare, int_value, number
+from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int, is_str, kind
+from skyt.repair.rules.containers.tables import MAKERS, constant_table
+from skyt.repair.rules.registry import Place, block, expression
+
+
+def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] | None:
+    """What a constant table holds for `in`."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return (
+            list(node.elts)
+            if all(isinstance(e, ast.Constant) or int_value(e) is not None for e in node.elts)
+            else None
+        )
+    if isinstance(node, ast.Dict):
+        return [k for k in node.keys if k is not None] if constant_table(node) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        single = scope.type_of(subject) == "char"
+        return [ast.Constant(value=c) for c in node.value] if single else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
+        if len(node.args) != 1 or node.keywords:
+            return None
+        inner = node.args[0]
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            return [ast.Constant(value=c) for c in inner.value]
+        return elements(inner, subject, scope)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Dict)
+    ):
+        table = node.func.value
+        if node.args or not constant_table(table):
+            return None
+        if node.func.attr == "values":
+            return list(table.values)
+        return [k for k in table.keys if k is not None] if node.func.attr == "keys" else None
+    return None
+
+
+@expression(
+    ast.Compare,
+    needs="a constant table; a subject of type str or int (for a string as table: a single character)",
+    sound="membership depends on the elements alone, not on their order, number or container",
+)
+def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`c in d.values()`, `c in "([{"`, `c in {...}` all become `c in (…)` with sorted elements."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return None
+    t = scope.type_of(node.left)
+    found = elements(node.comparators[0], node.left, scope)
+    if found is None or not (is_str(t) or is_int(t)):
+        return None
+    wanted = str if is_str(t) else int
+    values = {_value(e) for e in found}
+    if not values or any(type(v) is not wanted for v in values):
+        return None
+    ordered = sorted(v for v in values if isinstance(v, int | str))
+    new: list[ast.expr] = [number(v) if isinstance(v, int) else ast.Constant(value=v) for v in ordered]
+    if len(new) == 1:
+        return compare(node.left, ast.Eq if isinstance(node.ops[0], ast.In) else ast.NotEq, new[0])
+    table = ast.Tuple(elts=new, ctx=ast.Load())
+    return None if same(table, node.comparators[0]) else compare(node.left, type(node.ops[0]), table)
+
+
+def _value(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else int_value(node)
+
+
+@expression(
+    ast.BoolOp,
+    needs="comparisons of one name of type str or int with constants",
+    sound="being equal to one of several constants is being a member of them",
+)
+def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    any_of = isinstance(node.op, ast.Or)
+    for i, (a, b) in enumerate(pairwise(node.values)):
+        left, right = _alternatives(a, any_of), _alternatives(b, any_of)
+        if left is None or right is None or not same(left[0], right[0]):
+            continue
+        t = scope.type_of(left[0])
+        wanted = str if is_str(t) else int if is_int(t) else None
+        values = [_value(e) for e in (*left[1], *right[1])]
+        if wanted is None or any(type(v) is not wanted for v in values):
+            continue
+        table = ast.Tuple(elts=[*left[1], *right[1]], ctx=ast.Load())
+        merged = compare(left[0], ast.In if any_of else ast.NotIn, table)
+        rest = [*node.values[:i], merged, *node.values[i + 2 :]]
+        return rest[0] if len(rest) == 1 else ast.BoolOp(op=node.op, values=rest)
+    return None
+
+
+def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr]] | None:
+    if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name)):
+        return None
+    op, right = node.ops[0], node.comparators[0]
+    if isinstance(op, ast.Eq if any_of else ast.NotEq):
+        constant = isinstance(right, ast.Constant) or int_value(right) is not None
+        return (node.left, [right]) if constant else None
+    if isinstance(op, ast.In if any_of else ast.NotIn) and isinstance(right, ast.Tuple):
+        return node.left, list(right.elts)
+    return None
+
+
+@expression(
+    ast.Compare,
+    needs="a dict (by its inferred type)",
+    sound="searching the keys of a dict is searching the dict",
+)
+def keys_are_the_dict(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return None
+    right = node.comparators[0]
+    if (
+        isinstance(right, ast.Call)
+        and isinstance(right.func, ast.Attribute)
+        and right.func.attr == "keys"
+        and not right.args
+        and kind(scope.type_of(right.func.value)) == "dict"
+    ):
+        return compare(node.left, type(node.ops[0]), right.func.value)
+    return None
+
+
+@block(
+    ast.Return,
+    needs="a dict whose values are never None, by its inferred type; a key without effects",
+    sound="`get` gives the value exactly when the key is there, and None (or the default) otherwise",
+)
+def expand_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`return d.get(k, x)` is `if k in d: return d[k]`, then `return x`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Call)):
+            continue
+        function = s.value.func
+        if not (isinstance(function, ast.Attribute) and function.attr == "get") or s.value.keywords:
+            continue
+        owner, args = function.value, s.value.args
+        if kind(place.scope.type_of(owner)) != "dict" or not 1 <= len(args) <= 2:
+            continue
+        default = args[1] if len(args) == 2 else ast.Constant(value=None)
+        if not isinstance(owner, ast.Name | ast.Attribute) or not all(
+            place.scope.effects(e).total and place.scope.type_of(e) in IMMUTABLE for e in (args[0], default)
+        ):
+            continue
+        found = ast.Subscript(value=clone(owner), slice=clone(args[0]), ctx=ast.Load())
+        test = compare(args[0], ast.In, owner)
+        then = ast.If(test=test, body=[ast.Return(value=found)], orelse=[])
+        return [*body[:i], then, ast.Return(value=default), *body[i + 1 :]]
+    return None

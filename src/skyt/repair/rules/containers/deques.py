@@ -1,0 +1,105 @@
+"""Deques without a bound that are used as lists are lists."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import call, number
+from skyt.repair.rules.analysis.trees.trees import text, walk
+from skyt.repair.rules.analysis.values.infer import dotted
+from skyt.repair.rules.context import Context
+from skyt.repair.rules.registry import module
+
+# Methods of a deque with the numbers of arguments with which a list does the same under the same name.
+SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse": 0, "count": 1}
+ENDS = {"popleft": 0, "appendleft": 1}
+
+
+@module(
+    needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
+    "a list has too, at its ends, by index, for membership, length, truth, and iteration that does not "
+    "change it",
+    sound="a list does the same at its end, and with index 0 at its start; time is not observed",
+)
+def deque_to_list(context: Context) -> bool:
+    """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
+    for holder in holders(context, _makes):
+        if not all(_allowed(u, holder, context) for u in holder.uses):
+            continue
+        if any(n in holder.uses for s in holder.made for n in walk(s.value)):
+            continue
+        before = text(holder.made)
+        for s in holder.made:
+            s.value = _list(s.value)
+        for use in holder.uses:
+            _change(use, holder)
+        context.record("deque-to-list", before, text(holder.made))
+        return True
+    return False
+
+
+def _makes(value: ast.expr, scope: Scope) -> bool:
+    if not isinstance(value, ast.Call) or dotted(value.func) != "collections.deque":
+        return False
+    starred = any(isinstance(a, ast.Starred) for a in value.args)
+    plain = len(value.args) <= 1 and not value.keywords and not starred
+    return plain and scope.is_module("collections") and scope.builtin(ast.Name(id="list")) == "list"
+
+
+def _list(value: ast.expr) -> ast.expr:
+    given = value.args if isinstance(value, ast.Call) else []
+    if not given:
+        return ast.List(elts=[], ctx=ast.Load())
+    return given[0] if isinstance(given[0], ast.List) else call("list", given[0])
+
+
+def _allowed(use: ast.expr, holder: Holder, context: Context) -> bool:
+    parent = holder.parent(use)
+    if isinstance(parent, ast.Subscript):
+        return parent.value is use and not isinstance(parent.slice, ast.Slice)
+    if isinstance(parent, ast.Attribute):
+        made = holder.parent(parent)
+        if not isinstance(made, ast.Call) or made.func is not parent or made.keywords:
+            return False
+        known = SHARED | ENDS
+        if len(made.args) != known.get(parent.attr, -1) or any(isinstance(a, ast.Starred) for a in made.args):
+            return False
+        return parent.attr != "extend" or not any(n in holder.uses for n in walk(made.args[0]))
+    if isinstance(parent, ast.For):
+        return parent.iter is use and _quiet([*parent.body, *parent.orelse], holder, context)
+    if isinstance(parent, ast.comprehension):
+        outer = holder.parent(parent)
+        return parent.iter is use and outer is not None and _quiet([outer], holder, context)
+    return holder.is_read(use)
+
+
+def _quiet(inside: list[ast.stmt] | list[ast.AST], holder: Holder, context: Context) -> bool:
+    """Whether nothing in there could change the container while it is gone through."""
+    functions = {i.node.name for i in context.program.functions.values()}
+    for n in walk(inside):
+        if isinstance(n, ast.Yield | ast.YieldFrom | ast.Await | ast.GeneratorExp):
+            return False
+        if isinstance(n, ast.Name) and n.id in functions | context.program.inference.classes:
+            return False
+        if isinstance(n, ast.Attribute) and n.attr in functions:
+            return False
+        if n in holder.uses and isinstance(holder.parent(n), ast.Attribute):
+            return False
+        if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Del):
+            return False
+        if n in holder.made:
+            return False
+    return True
+
+
+def _change(use: ast.expr, holder: Holder) -> None:
+    method = holder.parent(use)
+    made = holder.parent(method) if isinstance(method, ast.Attribute) else None
+    if not isinstance(method, ast.Attribute) or not isinstance(made, ast.Call):
+        return
+    if method.attr == "popleft":
+        method.attr, made.args = "pop", [number(0)]
+    elif method.attr == "appendleft":
+        method.attr, made.args = "insert", [number(0), *made.args]

@@ -1,0 +1,187 @@
+"""Dicts, sets and lists that a loop fills: comprehensions, one append at a time, no list in between."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, stored_names
+from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.containers.building import FORBIDDEN, built, generator_of, needs_loop, start_of
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.registry import Place, block, expression
+
+
+@block(
+    ast.For,
+    needs="a new empty dict or set that only this loop fills, and does not read; loop variables dead after "
+    "the loop; key and value in either order",
+    sound="a comprehension evaluates the same conditions, keys and values in the same rounds",
+)
+def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`d = {}; for x in e: if c: d[k] = v` is `d = {k: v for x in e if c}`; `add` fills a set."""
+    for j, s in enumerate(body):
+        parts = built(s) if isinstance(s, ast.For) else None
+        if parts is None or not isinstance(s, ast.For) or stored_names(s.target) & place.live_at(s):
+            continue
+        conditions, last = parts
+        found = _entered(last) or _put(last)
+        start = start_of(body, j, found[0]) if found is not None else None
+        if found is None or start is None:
+            continue
+        name, items = found
+        first = body[start]
+        if not all(private(n, place) for n in (name, *stored_names(s.target))):
+            continue
+        if not isinstance(first, ast.Assign) or not _is_empty(first.value, len(items) == 2, place.scope):
+            continue
+        if count_reads([*items, s.iter, *conditions], name) or any(needs_loop(x, place.scope) for x in items):
+            continue
+        first_seen, *second_seen = (place.scope.effects(x) for x in items)
+        if any(conflict(first_seen, e, place.scope) for e in second_seen):
+            continue
+        generators = [generator_of(s, conditions)]
+        value: ast.expr = ast.SetComp(elt=items[0], generators=generators)
+        if len(items) == 2:
+            value = ast.DictComp(key=items[0], value=items[1], generators=generators)
+        new = ast.Assign(targets=first.targets, value=value, lineno=0)
+        return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
+    return None
+
+
+def _entered(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
+    """(d, [k, v]) of `d[k] = v`."""
+    if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Subscript)):
+        return None
+    owner, key = s.targets[0].value, s.targets[0].slice
+    if not isinstance(owner, ast.Name) or isinstance(key, ast.Slice):
+        return None
+    return owner.id, [key, s.value]
+
+
+def _put(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
+    """(s, [x]) of `s.add(x)`."""
+    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and len(s.value.args) == 1):
+        return None
+    function = s.value.func
+    if not (isinstance(function, ast.Attribute) and function.attr == "add") or s.value.keywords:
+        return None
+    starred = isinstance(s.value.args[0], ast.Starred)
+    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) and not starred else None
+
+
+def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
+    if mapping and isinstance(value, ast.Dict):
+        return not value.keys
+    name = "dict" if mapping else "set"
+    made = isinstance(value, ast.Call) and scope.builtin(value.func) == name
+    return made and not value.args and not value.keywords  # type: ignore[attr-defined]
+
+
+@expression(
+    ast.SetComp,
+    needs="nothing",
+    sound="a comprehension that gives every element unchanged is the set of its source",
+)
+def set_of_source(node: ast.SetComp, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`{x for x in e}` is `set(e)`."""
+    g = node.generators[0]
+    if len(node.generators) != 1 or g.ifs or g.is_async or scope.builtin(ast.Name(id="set")) != "set":
+        return None
+    plain = isinstance(g.target, ast.Name) and isinstance(node.elt, ast.Name) and node.elt.id == g.target.id
+    return call("set", g.iter) if plain else None
+
+
+@block(
+    ast.For,
+    needs="a comprehension as what the loop goes through; for a list: the body changes nothing that the "
+    "comprehension reads, and what it has done cannot be seen where the comprehension raises",
+    sound="a generator makes each element when the loop asks for it; elements without effects can be made "
+    "then",
+)
+def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
+    scope = place.scope
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
+            continue
+        made = s.iter
+        g = made.generators[0]
+        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+            continue
+        if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
+            continue
+        if stored_names(s.target) & place.live_at(s):
+            continue
+        bound = sorted(stored_names(g.target))
+        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+        element = ast.Assign(targets=[clone(s.target)], value=rename(clone(made.elt), names), lineno=0)
+        inner: list[ast.stmt] = [element, *(clone(x) for x in s.body)]
+        for condition in reversed(g.ifs):
+            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+        new = clone(s)
+        new.target, new.iter, new.body = rename(clone(g.target), names), g.iter, inner
+        return replaced(body, i, new)
+    return None
+
+
+def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
+    """Whether elements can be made one by one, between the rounds of the body."""
+    seen, done = scope.effects(made), scope.effects(s.body)
+    done.writes |= stored_names(s.target)
+    if not seen.pure or disturbs(done, seen, scope):
+        return False
+    return not seen.raises or not conflict(seen, done, scope)
+
+
+@block(
+    ast.Expr,
+    needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
+    sound="extending by a list of known elements is appending them in turn",
+)
+def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
+    for i, s in enumerate(body):
+        made = s.value if isinstance(s, ast.Expr) else None
+        if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and len(made.args) == 1):
+            continue
+        owner, given, scope = made.func.value, made.args[0], place.before(i)
+        named = owner.value if isinstance(owner, ast.Attribute) else owner
+        if made.func.attr != "extend" or kind(scope.type_of(owner)) != "list":
+            continue
+        if not isinstance(named, ast.Name):
+            continue
+        if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
+            continue
+        if any(isinstance(e, ast.Starred) for e in given.elts):
+            continue
+        own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
+        written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
+        later = [scope.effects(e) for e in given.elts[1:]]
+        if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
+            continue
+        add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
+        return replaced(body, i, *(ast.Expr(value=call(clone(add), e)) for e in given.elts))
+    return None
+
+
+@expression(
+    ast.BinOp,
+    needs="a list on the left",
+    sound="appending one list of known elements and then another is appending both at once",
+)
+def merge_literals(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`xs + [a] + [b]` is `xs + [a, b]`."""
+    left, right = node.left, node.right
+    if not (isinstance(node.op, ast.Add) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add)):
+        return None
+    if not (isinstance(left.right, ast.List) and isinstance(right, ast.List)):
+        return None
+    if kind(scope.type_of(left.left)) != "list":
+        return None
+    both = ast.List(elts=[*left.right.elts, *right.elts], ctx=ast.Load())
+    return ast.BinOp(left=left.left, op=ast.Add(), right=both)

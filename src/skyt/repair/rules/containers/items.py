@@ -1,0 +1,222 @@
+"""Going through a dict: keys with their values as items, keys or values alone where only they are used."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import call, count_reads, load, read_names, stored_names
+from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.control.iteration import consumes
+from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.registry import Place, block, expression
+
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+LATE = (ast.Lambda, ast.FunctionDef, ast.ClassDef, ast.GeneratorExp)
+
+
+def _source(node: ast.expr, scope: Scope) -> tuple[ast.expr, str] | None:
+    """(dict, what of it is gone through: keys, values, items); the dict is a name or an attribute of one."""
+    view = "keys"
+    called = isinstance(node, ast.Call) and not (node.args or node.keywords)
+    if called and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
+        view, node = node.func.attr, node.func.value  # type: ignore[attr-defined]
+    named = node.value if isinstance(node, ast.Attribute) else node
+    if view not in {"keys", "values", "items"} or not isinstance(named, ast.Name):
+        return None
+    return (node, view) if kind(scope.type_of(node)) == "dict" else None
+
+
+def _view(owner: ast.expr, name: str) -> ast.expr:
+    return call(ast.Attribute(value=clone(owner), attr=name, ctx=ast.Load()))
+
+
+def _pair(target: ast.expr) -> tuple[str, str] | None:
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        k, v = target.elts
+        if isinstance(k, ast.Name) and isinstance(v, ast.Name) and k.id != v.id:
+            return k.id, v.id
+    return None
+
+
+def _seen(owner: ast.expr) -> Effects:
+    """What going through the dict depends on."""
+    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name):
+        return Effects(reads={owner.value.id}, heap_reads={"." + owner.attr, UNKNOWN})
+    name = owner.id if isinstance(owner, ast.Name) else UNKNOWN
+    return Effects(reads={name}, heap_reads={name})
+
+
+def _lookups(where: Any, lookup: ast.expr) -> int:
+    """How often an entry is read; 0 where a read may come later than it stands."""
+    found = [n for n in walk(where) if isinstance(n, ast.Subscript) and same(n, lookup)]
+    late = [n for n in walk(where) if isinstance(n, LATE)]
+    if any(isinstance(n, ast.Subscript) and same(n, lookup) for outer in late for n in walk(outer)):
+        return 0
+    return len(found) if all(isinstance(n.ctx, ast.Load) for n in found) else 0
+
+
+class _Entries(ast.NodeTransformer):
+    def __init__(self, lookup: ast.expr, name: str) -> None:
+        self.lookup, self.name = lookup, name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
+
+
+def _binds(where: Any, names: set[str]) -> bool:
+    """Whether one of these names is bound anywhere inside, comprehensions included."""
+    inside = (n for n in walk(where) if isinstance(n, ast.Name))
+    return any(n.id in names and not isinstance(n.ctx, ast.Load) for n in inside)
+
+
+def _both(key: str, value: str) -> ast.Tuple:
+    names: list[ast.expr] = [ast.Name(id=n, ctx=ast.Store()) for n in (key, value)]
+    return ast.Tuple(elts=names, ctx=ast.Store())
+
+
+@block(
+    ast.For,
+    needs="a dict under a plain name or attribute that the body does not change; a key that the body does "
+    "not assign",
+    sound="an item is a key with the entry under it",
+)
+def loop_over_items(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for k in d: … d[k] …` is `for k, v in d.items(): … v …`."""
+    scope = place.scope
+    for i, s in enumerate(body):
+        found = _source(s.iter, scope) if isinstance(s, ast.For) else None
+        if found is None or not isinstance(s, ast.For) or found[1] == "values":
+            continue
+        owner, view = found
+        pair = _pair(s.target) if view == "items" else None
+        key = pair[0] if pair else s.target.id if view == "keys" and isinstance(s.target, ast.Name) else None
+        if key is None:
+            continue
+        lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
+        kept = {key, *pair} if pair else {key}
+        if not _lookups(s.body, lookup) or _binds(s.body, kept | read_names(owner)):
+            continue
+        if not all(private(n, place) for n in kept) or disturbs(scope.effects(s.body), _seen(owner), scope):
+            continue
+        new, value = clone(s), pair[1] if pair else place.context.name("v")
+        new.target, new.iter = _both(key, value), _view(owner, "items")
+        new.body = [_Entries(lookup, value).visit(x) for x in new.body]
+        return replaced(body, i, new)
+    return None
+
+
+@expression(
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.Call,
+    needs="a dict under a plain name or attribute; a comprehension without effects, used up at once",
+    sound="an item is a key with the entry under it",
+)
+def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`[… d[k] … for k in d]` is `[… v … for k, v in d.items()]`."""
+    made = used_up(node, scope)
+    if made is None or not scope.effects(made).pure:
+        return None
+    for j, g in enumerate(made.generators):
+        found = _source(g.iter, scope)
+        if found is None or found[1] == "values":
+            continue
+        owner, view = found
+        pair = _pair(g.target) if view == "items" else None
+        key = pair[0] if pair else g.target.id if view == "keys" and isinstance(g.target, ast.Name) else None
+        bound = [n for x in made.generators for n in walk(x.target) if isinstance(n, ast.Name)]
+        if key is None or len({n.id for n in bound}) != len(bound):
+            continue
+        lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
+        inside = [*g.ifs, *made.generators[j + 1 :], *results(made)]
+        if not _lookups(inside, lookup) or _binds(inside, {key, *(pair or ()), *read_names(owner)}):
+            continue
+        taken = scope.program.bound | read_names(scope.program.tree)
+        taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
+        value = pair[1] if pair else next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+        new = clone(made)
+        change = _Entries(lookup, value)
+        new = change.visit(new)
+        new.generators[j].target, new.generators[j].iter = _both(key, value), _view(owner, "items")
+        if isinstance(node, ast.Call):
+            return ast.Call(func=node.func, args=[new], keywords=node.keywords)
+        return new  # type: ignore[no-any-return]
+    return None
+
+
+def used_up(node: Comprehension | ast.Call, scope: Scope) -> Comprehension | None:
+    if not isinstance(node, ast.Call):
+        return node
+    if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp) or not consumes(node, scope):
+        return None
+    return node.args[0] if not node.keywords else None
+
+
+def results(made: Comprehension) -> list[ast.expr]:
+    return [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
+
+
+@block(
+    ast.For,
+    needs="items of a dict of which one part is never read, and not live after the loop",
+    sound="a dict gives its keys, and the entries under them, in the order of its items",
+)
+def loop_over_part(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for k, v in d.items()` is `for k in d` without v, and `for v in d.values()` without k."""
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.For):
+            continue
+        live = place.live_at(s)
+        unread = {n for n in stored_names(s.target) if not count_reads(s.body, n) and n not in live}
+        part = _part(s.target, s.iter, {n for n in unread if private(n, place)}, place.scope)
+        if part is not None:
+            new = clone(s)
+            new.target, new.iter = part
+            return replaced(body, i, new)
+    return None
+
+
+@expression(
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    needs="items of a dict of which one part is never read",
+    sound="a dict gives its keys, and the entries under them, in the order of its items",
+)
+def part_in_comprehension(node: Comprehension, scope: Scope, boolean: bool) -> ast.expr | None:
+    for j, g in enumerate(node.generators):
+        inside = [*g.ifs, *node.generators[j + 1 :], *results(node)]
+        unread = {n for n in stored_names(g.target) if not count_reads(inside, n)}
+        part = _part(g.target, g.iter, unread, scope)
+        if part is not None:
+            new = clone(node)
+            new.generators[j].target, new.generators[j].iter = part
+            return new
+    return None
+
+
+def _part(
+    target: ast.expr, source: ast.expr, unread: set[str], scope: Scope
+) -> tuple[ast.expr, ast.expr] | None:
+    """(target, iterable) without the part of the items that nobody reads; the keys are the dict itself."""
+    found, pair = _source(source, scope), _pair(target)
+    if found is None:
+        return None
+    owner, view = found
+    if view == "keys" and isinstance(source, ast.Call):
+        return target, clone(owner)
+    if view != "items" or pair is None:
+        return None
+    if pair[1] in unread:
+        return ast.Name(id=pair[0], ctx=ast.Store()), clone(owner)
+    if pair[0] in unread:
+        return ast.Name(id=pair[1], ctx=ast.Store()), _view(owner, "values")
+    return None

@@ -1,0 +1,168 @@
+"""Stacks and three-way comparisons: the same decision, taken in another order."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, int_value, leaves, load
+from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.values.types import kind, ordered
+from skyt.repair.rules.registry import Place, block
+
+
+@block(
+    needs="a list that the function owns; a branch that leaves without looking at it again",
+    sound="where the branch is taken nobody sees the list any more; where it is not, the element is "
+    "popped once either way",
+)
+def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        name = _popped(t)
+        if name is None or not isinstance(s, ast.If) or s.orelse or not leaves(s.body):
+            continue
+        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
+            continue
+        if count_reads(s.body, name) or not _exits(s.body):
+            continue
+        last = s.test.values[-1] if isinstance(s.test, ast.BoolOp) else s.test
+        if isinstance(s.test, ast.BoolOp) and not isinstance(s.test.op, ast.Or):
+            continue
+        peek = ast.Subscript(
+            value=load(name), slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), ctx=ast.Load()
+        )
+        if not (isinstance(last, ast.Compare) and len(last.ops) == 1):
+            continue
+        sides = [last.left, last.comparators[0]]
+        if sum(same(side, peek) for side in sides) != 1 or count_reads(last, name) != 1:
+            continue
+        other = sides[0] if same(sides[1], peek) else sides[1]
+        seen = place.scope.effects(other)
+        if not seen.pure:
+            continue
+        pop = ast.Call(func=ast.Attribute(value=load(name), attr="pop", ctx=ast.Load()), args=[], keywords=[])
+        left, right = (pop if same(side, peek) else side for side in sides)
+        test: ast.expr = compare(left, type(last.ops[0]), right)
+        if isinstance(s.test, ast.BoolOp):
+            test = ast.BoolOp(op=ast.Or(), values=[*s.test.values[:-1], test])
+        return [*body[:i], ast.If(test=test, body=s.body, orelse=[]), *body[i + 2 :]]
+    return None
+
+
+def _popped(s: ast.stmt) -> str | None:
+    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and not s.value.args:
+        function = s.value.func
+        if (
+            isinstance(function, ast.Attribute)
+            and function.attr == "pop"
+            and isinstance(function.value, ast.Name)
+        ):
+            return function.value.id
+    return None
+
+
+def _exits(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], ast.Return | ast.Raise)
+
+
+@block(
+    ast.If,
+    needs="two operands of type int or str, without effects",
+    sound="of `<`, `==` and `>` exactly one holds, so the three cases can be asked in any order",
+)
+def three_way(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if a < b: … elif a > b: … else: …` asks for `==` first, then for `<`."""
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.If):
+            continue
+        cases = _cases(s, body, i)
+        if cases is None:
+            continue
+        first, second, third, used = cases
+        pair = _pair(first[0], place.scope)
+        if pair is None:
+            continue
+        a, b = pair
+        relations = _relation(first[0], a, b), _relation(second[0], a, b)
+        if relations[0] is None or relations[1] is None:
+            continue
+        sets = [relations[0], relations[1] - relations[0]]
+        sets.append({"<", "=", ">"} - sets[0] - sets[1])
+        if any(len(x) != 1 for x in sets) or (sets[:2] == [{"="}, {"<"}] and _plain_order(second[0], a)):
+            continue
+        by = {next(iter(x)): case for x, case in zip(sets, (first[1], second[1], third), strict=True)}
+        equal = compare(clone(a), ast.Eq, clone(b))
+        inner = ast.If(test=compare(clone(a), ast.Lt, clone(b)), body=by["<"], orelse=by[">"])
+        new = ast.If(test=equal, body=by["="], orelse=[inner])
+        return [*body[:i], new, *body[i + used :]]
+    return None
+
+
+def _plain_order(test: ast.expr, a: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt) and same(test.left, a)
+
+
+Case = tuple[ast.expr, list[ast.stmt]]
+
+
+def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, list[ast.stmt], int] | None:
+    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block they
+    take."""
+    if len(s.orelse) == 1 and isinstance(s.orelse[0], ast.If) and s.orelse[0].orelse:
+        second = s.orelse[0]
+        return (s.test, s.body), (second.test, second.body), second.orelse, 1
+    if not s.orelse and leaves(s.body) and index + 1 < len(body):
+        t = body[index + 1]
+        if isinstance(t, ast.If) and t.orelse and index + 2 == len(body):
+            return (s.test, s.body), (t.test, t.body), t.orelse, 2
+        if (
+            isinstance(t, ast.If)
+            and leaves(t.body)
+            and not t.orelse
+            and index + 2 < len(body)
+            and leaves(body)
+        ):
+            return (s.test, s.body), (t.test, t.body), body[index + 2 :], len(body) - index
+    if s.orelse and len(s.orelse) >= 2 and isinstance(s.orelse[0], ast.If):
+        second = s.orelse[0]
+        if not second.orelse and leaves(second.body):
+            return (s.test, s.body), (second.test, second.body), s.orelse[1:], 1
+    return None
+
+
+def _pair(test: ast.expr, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return None
+    a, b = test.left, test.comparators[0]
+    if not ordered(scope.type_of(a), scope.type_of(b)) or int_value(b) is not None:
+        return None
+    if not (scope.effects(a).pure and scope.effects(b).pure):
+        return None
+    from skyt.repair.rules.expressions.comparisons import rank
+
+    return (a, b) if rank(a, scope) <= rank(b, scope) else (b, a)
+
+
+def _relation(test: ast.expr, a: ast.expr, b: ast.expr) -> set[str] | None:
+    """Which of <, =, > (of a to b) a comparison allows."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return None
+    left, op, right = test.left, test.ops[0], test.comparators[0]
+    sets = {
+        ast.Lt: {"<"},
+        ast.LtE: {"<", "="},
+        ast.Eq: {"="},
+        ast.NotEq: {"<", ">"},
+        ast.Gt: {">"},
+        ast.GtE: {">", "="},
+    }
+    found = sets.get(type(op))
+    if found is None:
+        return None
+    if same(left, a) and same(right, b):
+        return found
+    if same(left, b) and same(right, a):
+        return {{"<": ">", ">": "<", "=": "="}[x] for x in found}
+    return None

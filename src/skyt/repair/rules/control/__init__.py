@@ -1,0 +1,1 @@
+"""Rules for control flow: branches, guards, loops, and the order of statements."""

@@ -1,0 +1,183 @@
+"""Guards: special cases for few values of a parameter, split where they differ, dropped where the rest says
+the same."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import (
+    compare,
+    count_reads,
+    int_value,
+    load,
+    number,
+    stored_names,
+    substitute,
+)
+from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
+from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.registry import Place, block
+
+FEW = 4
+
+
+def _guard(s: ast.stmt) -> ast.expr | None:
+    """The value that `if …: return value` returns."""
+    if isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return):
+        return s.body[0].value
+    return None
+
+
+def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
+    """(parameter, the few values it can have when the test holds)."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Name):
+        t = scope.type_of(test.operand)
+        if is_str(t) or kind(t) == "list":
+            return test.operand.id, ["" if is_str(t) else []]
+    short = _short_list(test, scope)
+    if short is not None:
+        return short
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)):
+        return None
+    name, op, right = test.left.id, test.ops[0], test.comparators[0]
+    if not is_int(scope.type_of(test.left)):
+        return None
+    limit = int_value(right)
+    if isinstance(op, ast.Eq) and limit is not None:
+        return name, [limit]
+    if isinstance(op, ast.In) and isinstance(right, ast.Tuple):
+        values = [int_value(e) for e in right.elts]
+        return (name, values) if None not in values and len(values) <= FEW else None
+    if isinstance(op, ast.Lt) and limit is not None:
+        low = scope.interval(test.left)[0]
+        if low is not None and limit - FEW <= low < limit:
+            return name, list(range(low, limit))
+    return None
+
+
+def _short_list(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
+    """`len(x) < 2`: no element, or one of which nothing is known."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Lt)):
+        return None
+    limit, length = int_value(test.comparators[0]), test.left
+    if limit is None or not 1 <= limit <= 2:
+        return None
+    if not (isinstance(length, ast.Call) and scope.builtin(length.func) == "len" and len(length.args) == 1):
+        return None
+    whole = length.args[0]
+    if not isinstance(whole, ast.Name) or kind(scope.type_of(whole)) != "list":
+        return None
+    return whole.id, [[Opaque() for _ in range(k)] for k in range(limit)]
+
+
+def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> bool:
+    """Whether the name still holds what the caller passed."""
+    info = place.scope.info
+    if info is None or name not in info.arguments or body is not info.node.body:
+        return False
+    return not any(name in stored_names(s) for s in body[:index])
+
+
+@block(
+    ast.If,
+    needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
+    sound="the rest of the function, evaluated for each of these values, returns the same",
+)
+def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1."""
+    for i, s in enumerate(body[:-1]):
+        value = _guard(s)
+        if value is None or not isinstance(s, ast.If):
+            continue
+        found = _values(s.test, place.before(i))
+        if found is None or not _parameter(found[0], body, i, place):
+            continue
+        if all(_agree(value, body[i + 1 :], found[0], v, place.scope) for v in found[1]):
+            return replaced(body, i)
+    return None
+
+
+def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any], scope: Scope) -> bool:
+    try:
+        first, second = returned(a, variables), returned(b, variables)
+    except GiveUpError:
+        return False
+    one, other = first.value, second.value
+    if type(one) is not type(other):
+        return False
+    if type(one) in (list, dict):
+        return ((first.new and second.new) or values_shared(scope)) and repr(one) == repr(other)
+    return type(one) in (int, bool, str, type(None)) and bool(one == other)
+
+
+def values_shared(scope: Scope) -> bool:
+    """Whether nobody in the program changes what is not its own: two names for one list do no harm then."""
+    program = scope.program
+    return program.facts.kind != "class" and not set(program.by_name) - program.pure
+
+
+def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scope: Scope) -> bool:
+    return _same_result([ast.Return(value=value)], rest, {name: argument}, scope)
+
+
+@block(
+    ast.Return,
+    needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
+    "own objects",
+    sound="an empty str or list has the value of the literal",
+)
+def return_empty(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if not s: return s` is `if not s: return ""`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
+            continue
+        scope, t = place.before(i), place.scope.type_of(s.value)
+        if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
+            continue
+        if is_str(t):
+            return replaced(body, i, ast.Return(value=ast.Constant(value="")))
+        if values_shared(scope):
+            return replaced(body, i, ast.Return(value=ast.List(elts=[], ctx=ast.Load())))
+    return None
+
+
+def _known_empty(node: ast.expr, scope: Scope) -> bool:
+    return any(
+        isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not) and same(c.operand, node)
+        for c in scope.known
+    )
+
+
+@block(
+    ast.If,
+    needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
+    "on it",
+    sound="a case for each value, in which the parameter is that value",
+)
+def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
+    for i, s in enumerate(body):
+        value = _guard(s)
+        if value is None or not isinstance(s, ast.If):
+            continue
+        scope = place.before(i)
+        found = _values(s.test, scope)
+        if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
+            continue
+        name, values = found
+        if not isinstance(value, ast.Name):
+            continue
+        cases: list[ast.stmt] = []
+        for v in values:
+            result = substitute(clone(value), {name: number(v)})
+            cases.append(
+                ast.If(
+                    test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[]
+                )
+            )
+        return replaced(body, i, *cases)
+    return None

@@ -1,0 +1,175 @@
+"""Iteration: map, filter and reversed as comprehensions and slices; sorting in place as a value."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names, substitute
+from skyt.repair.rules.analysis.trees.trees import clone, size, walk
+from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
+from skyt.repair.rules.containers.sequences import CONSUMERS
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.control.loops import backwards
+from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.registry import Place, block, expression
+
+SCOPED = (ast.Lambda, ast.NamedExpr, ast.Yield, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
+
+
+@expression(
+    ast.Call,
+    needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
+    "function of the program that is given to map or filter",
+    sound="the same function is applied to the same elements in the same order",
+)
+def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
+    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+        return None
+    made = node.args[0]
+    if not (isinstance(made, ast.Call) and len(made.args) == 2 and not made.keywords):
+        return None
+    name = scope.builtin(made.func)
+    if name not in {"map", "filter"}:
+        return None
+    function, source = made.args
+    applied = _applied(function, scope)
+    if applied is None:
+        return None
+    variable, value = applied
+    generator = ast.comprehension(
+        target=ast.Name(id=variable, ctx=ast.Store()), iter=source, ifs=[], is_async=0
+    )
+    if name == "filter":
+        generator.ifs, value = [value], load(variable)
+    return ast.Call(func=node.func, args=[ast.GeneratorExp(elt=value, generators=[generator])], keywords=[])
+
+
+def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
+    """(variable, the function applied to it)."""
+    taken = scope.program.bound | read_names(scope.program.tree)
+    variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+    if isinstance(function, ast.Lambda):
+        a = function.args
+        plain = len(a.args) == 1 and not (a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+        if not plain or any(isinstance(n, SCOPED) for n in walk(function.body)):
+            return None
+        return variable, substitute(clone(function.body), {a.args[0].arg: load(variable)})
+    own = isinstance(function, ast.Name) and function.id in scope.program.by_name
+    if own or scope.builtin(function) in MAPPED:
+        return variable, ast.Call(func=clone(function), args=[load(variable)], keywords=[])
+    return None
+
+
+def consumes(node: ast.Call, scope: Scope) -> bool:
+    """Whether a call uses up its argument at once, whatever it is."""
+    if scope.builtin(node.func) in CONSUMERS | {"any", "all"}:
+        return True
+    function = node.func
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr == "join"
+        and is_str(scope.type_of(function.value))
+    )
+
+
+@expression(
+    ast.Call,
+    needs="a str or list; a consumer that uses it up at once",
+    sound="`reversed` gives the elements of the slice with step -1, in the same order",
+)
+def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`list(reversed(x))` is `list(x[::-1])`."""
+    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+        return None
+    made = node.args[0]
+    if not (isinstance(made, ast.Call) and scope.builtin(made.func) == "reversed" and len(made.args) == 1):
+        return None
+    t = scope.type_of(made.args[0])
+    if not (is_str(t) or kind(t) == "list"):
+        return None
+    return ast.Call(func=node.func, args=[backwards(made.args[0])], keywords=[])
+
+
+@block(
+    ast.Expr,
+    needs="a list that the function owns",
+    sound="nobody else holds the list, so a new list in its place cannot be told apart",
+)
+def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)):
+            continue
+        made = s.value
+        if not (isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Name)) or made.args:
+            continue
+        name = made.func.value.id
+        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
+            continue
+        if not private(name, place):
+            continue
+        if made.func.attr == "reverse" and not made.keywords:
+            return replaced(body, i, assign(name, backwards(load(name))))
+        if made.func.attr == "sort" and place.scope.builtin(load("sorted")) and not read_names(made.keywords):
+            value = ast.Call(func=load("sorted"), args=[load(name)], keywords=made.keywords)
+            return replaced(body, i, assign(name, value))
+    return None
+
+
+@expression(
+    ast.Call,
+    needs="integers, pure",
+    sound="`divmod` of two integers is their quotient and their remainder",
+)
+def expand_divmod(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`divmod(a, b)` is `(a // b, a % b)`."""
+    if scope.builtin(node.func) != "divmod" or len(node.args) != 2 or node.keywords:
+        return None
+    a, b = node.args
+    if not all(is_int(scope.type_of(x)) and scope.effects(x).pure and size(x) <= 12 for x in (a, b)):
+        return None
+    quotient = ast.BinOp(left=a, op=ast.FloorDiv(), right=b)
+    return ast.Tuple(elts=[quotient, ast.BinOp(left=clone(a), op=ast.Mod(), right=clone(b))], ctx=ast.Load())
+
+
+SET_METHODS: dict[str, type[ast.operator]] = {
+    "intersection": ast.BitAnd,
+    "union": ast.BitOr,
+    "difference": ast.Sub,
+    "symmetric_difference": ast.BitXor,
+}
+
+
+@expression(
+    ast.Call,
+    needs="two sets",
+    sound="the method of a set, given a set, is its operator",
+)
+def set_operator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`a.intersection(b)` is `a & b`."""
+    function = node.func
+    if not (isinstance(function, ast.Attribute) and function.attr in SET_METHODS and len(node.args) == 1):
+        return None
+    if node.keywords or any(kind(scope.type_of(x)) != "set" for x in (function.value, node.args[0])):
+        return None
+    return ast.BinOp(left=function.value, op=SET_METHODS[function.attr](), right=node.args[0])
+
+
+@expression(
+    ast.Call,
+    needs="a consumer that goes through all elements at once",
+    sound="going through a list of the elements is going through the elements",
+)
+def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`sorted(list(e))` is `sorted(e)`."""
+    if len(node.args) != 1 or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
+        return None
+    made = node.args[0]
+    if not (isinstance(made, ast.Call) and len(made.args) == 1 and not made.keywords):
+        return None
+    if scope.builtin(made.func) != "list" or isinstance(made.args[0], ast.Starred):
+        return None
+    return ast.Call(func=node.func, args=made.args, keywords=node.keywords)

@@ -1,0 +1,262 @@
+"""Loops: one shape for exits, for counting loops, and for iteration by index."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import (
+    LOOPS,
+    blocks,
+    call,
+    count_reads,
+    int_value,
+    is_true,
+    load,
+    own_breaks,
+    stored_names,
+    substitute,
+)
+from skyt.repair.rules.analysis.trees.trees import NESTED, clone, same, walk
+from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.registry import Place, block
+
+
+@block(
+    ast.For,
+    ast.While,
+    needs="nothing",
+    sound="leaving a loop right before `return E` is returning E from inside it",
+)
+def break_to_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, LOOPS) or not own_breaks(s.body):
+            continue
+        if i + 1 < len(body):
+            follower = body[i + 1]
+            if not isinstance(follower, ast.Return):
+                continue
+        elif place.tail:
+            follower = ast.Return(value=None)
+        else:
+            continue
+        new = clone(s)
+        _replace_breaks(new.body, follower)
+        return replaced(body, i, new)
+    return None
+
+
+def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
+    for i, s in enumerate(body):
+        if isinstance(s, ast.Break):
+            body[i] = clone(new)
+        elif isinstance(s, LOOPS):
+            _replace_breaks(s.orelse, new)
+        elif not isinstance(s, NESTED):
+            for inner in blocks(s):
+                _replace_breaks(inner, new)
+
+
+@block(ast.For, ast.While, needs="nothing", sound="without `break`, a loop's `else` always runs after it")
+def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if isinstance(s, LOOPS) and s.orelse and not own_breaks(s.body):
+            new = clone(s)
+            new.orelse = []
+            return replaced(body, i, new, *s.orelse)
+    return None
+
+
+@block(
+    ast.While,
+    needs="nothing",
+    sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
+)
+def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    from skyt.repair.rules.expressions.orientation import negation
+
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.While) and is_true(s.test) and not s.orelse and len(s.body) > 1):
+            continue
+        first = s.body[0]
+        if not (isinstance(first, ast.If) and not first.orelse):
+            continue
+        if len(first.body) == 1 and isinstance(first.body[0], ast.Break):
+            test = negation(first.test, place)
+            if test is not None:
+                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
+        if isinstance(first.body[-1], ast.Return) and not own_breaks(s.body):
+            test = negation(first.test, place)
+            if test is not None:
+                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)
+    return None
+
+
+@block(
+    ast.For,
+    needs="a str, or a list the body does not change; an index used only to read the element, from a start "
+    "that is not negative",
+    sound="the elements come in the order of their indices",
+)
+def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from k on it is `for c in s[k:]`."""
+    for k, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+            continue
+        index, scope = s.target.id, place.before(k)
+        found = elements_of(s.iter, scope)
+        if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
+            continue
+        source, whole = found
+        read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
+        if disturbs(scope.effects(s.body), read, scope):
+            continue
+        lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
+        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
+        if (
+            not uses
+            or uses != count_reads(s.body, index)
+            or index in {n for x in s.body for n in stored_names(x)}
+        ):
+            continue
+        new = clone(s)
+        element = place.context.name("c")
+        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
+        new.body = [Lookup(lookup, element).visit(x) for x in new.body]
+        return replaced(body, k, new)
+    return None
+
+
+def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
+    """(s, the elements of the str or list s at the indices of a range): `s[k:]` for `range(k, len(s))`, and
+    `s[::-1]` for `range(len(s) - 1, -1, -1)`."""
+    if scope.builtin(node.func) != "range" or not 1 <= len(node.args) <= 3 or node.keywords:
+        return None
+    first, stop = node.args[0], node.args[-1]
+    whole: ast.expr
+    if len(node.args) == 3:
+        if [int_value(a) for a in node.args[1:]] != [-1, -1] or not isinstance(first, ast.BinOp):
+            return None
+        last = isinstance(first.op, ast.Sub) and int_value(first.right) == 1
+        source = _measured(first.left, scope) if last else None
+        whole = backwards(clone(source)) if source is not None else stop
+    else:
+        source = _measured(stop, scope)
+        whole = clone(source) if source is not None else stop
+        if len(node.args) == 2 and int_value(first) != 0:
+            low = scope.interval(first)[0]
+            if low is None or low < 0 or not scope.effects(first).total:
+                return None
+            part = ast.Slice(lower=clone(first), upper=None, step=None)
+            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
+    return None if source is None else (source, whole)
+
+
+def _measured(node: ast.expr, scope: Scope) -> ast.Name | None:
+    """s of `len(s)`, if s is a plain name of a str or list."""
+    if not (isinstance(node, ast.Call) and scope.builtin(node.func) == "len" and len(node.args) == 1):
+        return None
+    t = scope.type_of(node.args[0])
+    return node.args[0] if isinstance(node.args[0], ast.Name) and (is_str(t) or kind(t) == "list") else None
+
+
+def backwards(node: ast.expr) -> ast.expr:
+    step = ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))
+    return ast.Subscript(value=node, slice=ast.Slice(lower=None, upper=None, step=step), ctx=ast.Load())
+
+
+@block(
+    ast.For,
+    needs="a str, or a list under a plain name that the body does not change",
+    sound="`reversed` gives the elements of the slice with step -1, in the same order",
+)
+def loop_over_reversed(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for c in reversed(s)` is `for c in s[::-1]`."""
+    scope = place.scope
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and len(s.iter.args) == 1):
+            continue
+        if scope.builtin(s.iter.func) != "reversed" or s.iter.keywords:
+            continue
+        source = s.iter.args[0]
+        t = scope.type_of(source)
+        if not is_str(t):
+            if kind(t) != "list" or not isinstance(source, ast.Name):
+                continue
+            if disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
+                continue
+        new = clone(s)
+        new.iter = backwards(source)
+        return replaced(body, i, new)
+    return None
+
+
+class Lookup(ast.NodeTransformer):
+    def __init__(self, lookup: ast.expr, name: str) -> None:
+        self.lookup, self.name = lookup, name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
+
+
+@block(ast.For, needs="an index that is never read", sound="numbers that nobody reads need not be made")
+def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
+            continue
+        first, second = s.target.elts
+        made = s.iter
+        if not (
+            isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "enumerate"
+        ):
+            continue
+        if not isinstance(first, ast.Name) or len(made.args) != 1 or made.keywords:
+            continue
+        if count_reads(s.body, first.id) or first.id in place.live_at(s):
+            continue
+        new = clone(s)
+        new.target, new.iter = second, made.args[0]
+        return replaced(body, i, new)
+    return None
+
+
+@block(
+    ast.For,
+    needs="a str or list under a plain name that the body does not change; a variable for the element that "
+    "is neither assigned nor read after the loop",
+    sound="the element that comes with an index is the one at that index",
+)
+def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`for i, x in enumerate(s): … x …` is `for i in range(len(s)): … s[i] …`."""
+    scope = place.scope
+    for k, s in enumerate(body):
+        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
+            continue
+        index, element = s.target.elts
+        made = s.iter
+        if not (
+            isinstance(made, ast.Call) and scope.builtin(made.func) == "enumerate" and len(made.args) == 1
+        ):
+            continue
+        source = made.args[0]
+        if made.keywords or not all(isinstance(n, ast.Name) for n in (index, element, source)):
+            continue
+        i, x, whole = index.id, element.id, source.id  # type: ignore[attr-defined]
+        t = scope.type_of(source)
+        if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
+            continue
+        if not private(x, place) or {i, x, whole} & {n for inner in s.body for n in stored_names(inner)}:
+            continue
+        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={whole}), scope):
+            continue
+        if scope.builtin(load("range")) != "range" or scope.builtin(load("len")) != "len":
+            continue
+        lookup = ast.Subscript(value=load(whole), slice=load(i), ctx=ast.Load())
+        new = clone(s)
+        new.target, new.iter = clone(index), call("range", call("len", source))
+        new.body = [substitute(inner, {x: lookup}) for inner in new.body]
+        return replaced(body, k, new)
+    return None

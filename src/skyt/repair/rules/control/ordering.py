@@ -1,0 +1,96 @@
+"""Order: assignments that do not depend on each other stand in one order."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+
+from skyt.repair.rules.analysis.effects.effects import conflict, mutates_receiver
+from skyt.repair.rules.analysis.effects.vocabulary import MUTATORS
+from skyt.repair.rules.analysis.trees.trees import in_order
+from skyt.repair.rules.registry import Place, block
+
+
+@block(
+    needs="neighbouring assignments of pure values, or changes to containers, neither of which reads or "
+    "writes what the other writes, and of which not both may raise",
+    sound="two computations that do not touch each other's data can be done in either order",
+)
+def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """By the shape of the value, then by where the variable is first read."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if _target(s) is None or _target(t) is None or type(s) is not type(t):
+            continue
+        if not _before(t, s, place):
+            continue
+        scope = place.before(i)
+        first, second = scope.effects(s), scope.effects(t)
+        if not (first.other or second.other) and not conflict(first, second, scope):
+            return [*body[:i], t, s, *body[i + 2 :]]
+    return None
+
+
+@block(
+    ast.If,
+    needs="an assignment, and a condition behind it, neither of which reads or writes what the other writes, "
+    "and of which not both may raise or leave",
+    sound="two computations that do not touch each other's data can be done in either order",
+)
+def conditions_first(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`k = k + 1; if c: x = y` is `if c: x = y; k = k + 1`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if _target(s) is None or not isinstance(s, ast.Assign) or not isinstance(t, ast.If):
+            continue
+        scope = place.before(i)
+        first, second = scope.effects(s), scope.effects(t)
+        if not (first.other or second.other) and not conflict(first, second, scope):
+            return [*body[:i], t, s, *body[i + 2 :]]
+    return None
+
+
+def _before(t: ast.stmt, s: ast.stmt, place: Place) -> bool:
+    first, second = _shape(t, place), _shape(s, place)
+    return first < second or (first == second and _first_read(t, place) < _first_read(s, place))
+
+
+def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
+    """What a statement assigns, or the container that it changes."""
+    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call):
+        owner = mutates_receiver(s.value)
+        return owner if isinstance(owner, ast.Name | ast.Attribute) else None
+    if isinstance(s, ast.Assign) and len(s.targets) == 1:
+        target = s.targets[0]
+        if isinstance(target, ast.Name):
+            return target
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            return target
+    return None
+
+
+def _shape(s: ast.stmt, place: Place) -> str:
+    target = _target(s)
+    if target is None or not isinstance(s, ast.Assign | ast.Expr):
+        return ""
+    info = place.scope.info
+    arguments = info.arguments if info else []
+    parts: list[str] = ["1" if isinstance(target, ast.Attribute) else "0"]
+    for n in in_order(s.value):
+        if isinstance(n, ast.Name):
+            parts.append(f"#{arguments.index(n.id)}" if n.id in arguments else "_")
+        elif isinstance(n, ast.Constant):
+            parts.append(repr(n.value))
+        elif isinstance(n, ast.Attribute):
+            known = n.attr in place.context.facts.public or n.attr in MUTATORS
+            parts.append("." + (n.attr if known else ""))
+        else:
+            parts.append(type(n).__name__)
+    return " ".join(parts)
+
+
+def _first_read(s: ast.stmt, place: Place) -> int:
+    """How far into the program the variable or attribute is first read."""
+    info, target, tree = place.scope.info, _target(s), place.context.tree
+    if isinstance(target, ast.Attribute):
+        return place.context.census(tree).first_read.get("." + target.attr, 0)
+    found = place.context.census(info.node if info else tree).first_read
+    return found.get(target.id, 0) if target is not None else 0

@@ -1,0 +1,1 @@
+"""Rules for definitions: functions, classes, arguments, and what has no behaviour."""

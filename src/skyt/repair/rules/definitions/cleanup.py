@@ -1,0 +1,302 @@
+"""What has no behaviour: annotations, docstrings, demo code, prints, unused imports and definitions."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from skyt.repair.rules.analysis.effects.effects import mutates_receiver
+from skyt.repair.rules.analysis.reach import Reach
+from skyt.repair.rules.analysis.scope import MODULES
+from skyt.repair.rules.analysis.trees.syntax import load, read_names, rename
+from skyt.repair.rules.analysis.trees.trees import clone, text, walk
+from skyt.repair.rules.analysis.values.types import IMMUTABLE
+from skyt.repair.rules.context import Context
+from skyt.repair.rules.registry import Place, block, module
+
+FREE_MODULES = MODULES | {
+    "typing",
+    "__future__",
+    "sys",
+    "os",
+    "dataclasses",
+    "abc",
+    "unittest",
+    "doctest",
+    "time",
+}
+
+
+@module(
+    phase=0,
+    needs="for annotations in the body of a class: neither decorators nor bases, which may read them",
+    sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
+    "in the "
+    "contract's observation (result, exception, arguments)",
+)
+def drop_annotations(context: Context) -> bool:
+    changed = False
+    before = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
+    for node in walk(context.tree):
+        if isinstance(node, ast.FunctionDef):
+            if node.returns is not None:
+                changed, node.returns = True, None
+            for argument in walk(node.args):
+                if isinstance(argument, ast.arg) and argument.annotation is not None:
+                    changed, argument.annotation = True, None
+        if isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
+            continue  # a dataclass or a named tuple makes its fields of them
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and any(isinstance(s, ast.AnnAssign) for s in body):
+                changed = True
+                kept = [_plain(s) for s in body]
+                setattr(node, name, [s for s in kept if s is not None] or [ast.Pass()])
+    if changed:
+        after = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
+        context.record("drop-annotations", "\n".join(before), "\n".join(after))
+    return changed
+
+
+def _plain(s: ast.stmt) -> ast.stmt | None:
+    if not isinstance(s, ast.AnnAssign):
+        return s
+    return None if s.value is None else ast.Assign(targets=[s.target], value=s.value, lineno=0)
+
+
+@module(
+    phase=0,
+    needs="the entry point's name; statements that neither define nor change what the entry point reaches",
+    sound="such statements cannot change a call's result; output and `__main__` are not observed",
+)
+def drop_demo_code(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    defined = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    if facts.name not in defined or len(tree.body) == 1:
+        return False
+    kept = Reach(tree, facts.name).kept
+    dropped = [s for s in tree.body if s not in kept]
+    if dropped:
+        context.record("drop-demo-code", text(dropped), "")
+        tree.body = kept
+    return bool(dropped)
+
+
+@module(
+    phase=0,
+    needs="the entry point's name; exactly one public definition of its kind in the program, and no other"
+    " use of the name",
+    sound="the contract's caller can only call that name; the definition itself is not changed",
+)
+def name_entry_point(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    kind = ast.ClassDef if facts.kind == "class" else ast.FunctionDef
+    found = [s for s in tree.body if isinstance(s, kind)]
+    if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
+        return False
+    if any(isinstance(n, ast.Name) and n.id == facts.name for n in walk(tree)):
+        return False
+    public = [s for s in found if not s.name.startswith("_")]
+    used = {n.id for s in found for n in walk(s) if isinstance(n, ast.Name) and n.id != s.name}
+    roots = [s for s in public if s.name not in used]
+    if len(roots) != 1 or (
+        isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
+    ):
+        return False
+    old = roots[0].name
+    rename(tree, {old: facts.name})
+    context.record("name-entry-point", old, facts.name)
+    return True
+
+
+@module(
+    phase=0,
+    needs="the module is one of the standard library without effects on import",
+    sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
+)
+def imports_on_top(context: Context) -> bool:
+    """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
+    on top."""
+    tree = context.tree
+    finder = _Imports()
+    finder.visit(tree)
+    if finder.unsafe or not finder.changed:
+        return False
+    bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    bound |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    if bound & (finder.modules | set(finder.aliases) | set(finder.members)):
+        return False
+    found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
+    nested = [s for s in found if s not in tree.body]
+    if not (nested or finder.aliases or finder.members):
+        return False
+    before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
+    remover = _ImportRemover(finder)
+    remover.visit(tree)
+    used = read_names(tree)
+    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(finder.modules) if m in used]
+    tree.body = [*top, *tree.body]
+    context.record("imports-on-top", before, text(top))
+    return True
+
+
+class _Imports(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.aliases: dict[str, str] = {}
+        self.members: dict[str, tuple[str, str]] = {}
+        self.unsafe = self.changed = False
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.changed = True
+        for alias in node.names:
+            self.modules.add(alias.name)
+            self.unsafe = self.unsafe or alias.name not in FREE_MODULES
+            if alias.asname:
+                self.aliases[alias.asname] = alias.name
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.changed = True
+        name = node.module or ""
+        self.unsafe = self.unsafe or name not in FREE_MODULES or node.level > 0
+        for alias in node.names:
+            self.unsafe = self.unsafe or alias.name == "*"
+            if name != "__future__":
+                self.modules.add(name)
+                self.members[alias.asname or alias.name] = (name, alias.name)
+
+
+class _ImportRemover(ast.NodeTransformer):
+    def __init__(self, found: _Imports) -> None:
+        self.found = found
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.found.aliases:
+            return load(self.found.aliases[node.id])
+        if node.id in self.found.members:
+            owner, name = self.found.members[node.id]
+            return ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and not body and not isinstance(node, ast.Module):
+            body.append(ast.Pass())
+        return node
+
+
+@module(
+    needs="nothing",
+    sound="a definition that nothing reachable from the entry point names is never used",
+)
+def drop_unused_definitions(context: Context) -> bool:
+    tree, facts = context.tree, context.facts
+    entries = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name]
+    if not entries or _nothing_beside(entries[0], tree):
+        return False
+    needed = Reach(tree, facts.name).needed
+    dropped = [
+        s
+        for s in tree.body
+        if (isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name not in needed)
+        or (isinstance(s, ast.Import) and not ({a.name for a in s.names} & needed))
+    ]
+    if dropped:
+        context.record("drop-unused-definitions", text(dropped), "")
+        tree.body = [s for s in tree.body if s not in dropped]
+    return bool(dropped)
+
+
+def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
+    """Whether a module is its entry point and imports that it uses: most are, and Reach need not ask."""
+    read = read_names(entry)
+    return all(
+        s is entry or (isinstance(s, ast.Import) and {a.name for a in s.names} <= read) for s in tree.body
+    )
+
+
+@block(
+    ast.Expr,
+    needs="the printed values have built-in types",
+    sound="standard output is not part of the contract's observation, and printing built-in values cannot"
+    " raise",
+)
+def drop_prints(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    kept = [s for i, s in enumerate(body) if not _is_print(s, i, place)]
+    return kept if len(kept) != len(body) else None
+
+
+def _is_print(s: ast.stmt, index: int, place: Place) -> bool:
+    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name)):
+        return False
+    call = s.value
+    if call.func.id != "print" or place.scope.is_local("print") or call.keywords:  # type: ignore[attr-defined]
+        return False
+    scope = place.before(index)
+    return all(scope.type_of(a) in IMMUTABLE and scope.effects(a).total for a in call.args)
+
+
+def _changes(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and mutates_receiver(node) is not None
+
+
+@block(
+    ast.Expr,
+    ast.Pass,
+    needs="nothing",
+    sound="`pass`, constants and other pure, total expressions as statements do nothing",
+)
+def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    kept = [
+        s
+        for i, s in enumerate(body)
+        if not (
+            (isinstance(s, ast.Pass) and len(body) > 1)
+            or (isinstance(s, ast.Expr) and not _changes(s.value) and place.before(i).effects(s.value).total)
+        )
+    ]
+    return kept if len(kept) != len(body) else None
+
+
+PLAIN_ERRORS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type)
+    and issubclass(value, Exception)
+    and not issubclass(value, OSError | UnicodeError)
+)  # what an OSError is depends on its arguments, and a UnicodeDecodeError cannot do without
+
+
+def _caught(place: Place) -> bool:
+    """Whether the program may look at an exception that it has caught."""
+    return any(
+        (isinstance(n, ast.ExceptHandler) and n.name)
+        or (isinstance(n, ast.FunctionDef) and n.name == "__exit__")
+        or (isinstance(n, ast.Name) and n.id in {"sys", "traceback", "contextlib"})
+        for n in walk(place.context.tree)
+    )
+
+
+@block(
+    ast.Raise,
+    needs="an exception of Python's own; a program that gives no name to an exception it catches",
+    sound="exceptions are observed by their type; the message, when evaluating it cannot fail, is not",
+)
+def drop_messages(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.Raise) or not isinstance(s.exc, ast.Call):
+            continue
+        plain = place.scope.builtin(s.exc.func) in PLAIN_ERRORS and not s.exc.keywords
+        if plain and all(place.before(i).effects(a).total for a in s.exc.args) and not _caught(place):
+            new = clone(s)
+            new.exc, new.cause = s.exc.func, None
+            return [*body[:i], new, *body[i + 1 :]]
+    return None

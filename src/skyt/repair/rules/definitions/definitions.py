@@ -1,0 +1,218 @@
+"""Definitions: nested functions move out, and all stand in the order in which they are reached."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.trees.syntax import count_reads, load, read_names, rename, stored_names
+from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
+from skyt.repair.rules.context import Context
+from skyt.repair.rules.registry import module
+
+NESTED_OR_REBINDING = (*NESTED, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom)
+
+
+@module(
+    needs="a nested function that uses no variable of the function around it",
+    sound="such a function does not depend on where it is defined",
+)
+def hoist_function(context: Context) -> bool:
+    """A nested function without free variables moves to the top of the module."""
+    tree = context.tree
+    for s in tree.body:
+        if not isinstance(s, ast.FunctionDef):
+            continue
+        for i, inner in enumerate(s.body):
+            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+                continue
+            outer_names = bound_names(s) - {inner.name}
+            free = read_names(inner) - bound_names(inner) - {inner.name}
+            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
+                continue
+            others = [x for x in s.body if x is not inner]
+            if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
+                continue
+            if inner.args.defaults or inner.args.kw_defaults:
+                continue
+            fresh = context.name(inner.name)
+            rename(s, {inner.name: fresh})
+            s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
+            tree.body.append(inner)
+            context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
+            return True
+    return False
+
+
+@module(
+    needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
+    "around it",
+    sound="what it reads when it is called is what is passed when it is called",
+)
+def lift_function(context: Context) -> bool:
+    """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
+    for outer in context.tree.body:
+        if not isinstance(outer, ast.FunctionDef):
+            continue
+        parameters = [a.arg for a in outer.args.args]
+        for inner in outer.body:
+            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+                continue
+            if any(isinstance(n, NESTED_OR_REBINDING) and n is not inner for n in walk(inner)):
+                continue
+            a = inner.args
+            if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+                continue
+            free = read_names(inner) - bound_names(inner)
+            wanted = [p for p in parameters if p in free]
+            if not wanted or (free & bound_names(outer)) - {*wanted, inner.name}:
+                continue
+            calls = [
+                n
+                for n in walk(outer)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner.name
+            ]
+            plain = all(len(c.args) == len(a.args) and not c.keywords for c in calls)
+            if not plain or count_reads(outer, inner.name) != len(calls) or _hidden(outer, inner, wanted):
+                continue
+            a.args += [ast.arg(arg=p) for p in wanted]
+            for c in calls:
+                c.args += [load(p) for p in wanted]
+            context.record("lift-function", f"def {inner.name}", f"def {inner.name}(…, {', '.join(wanted)})")
+            return True
+    return False
+
+
+def _hidden(outer: ast.FunctionDef, inner: ast.FunctionDef, wanted: list[str]) -> bool:
+    """Whether some other scope inside the outer function gives one of the names another meaning."""
+    for n in walk(outer):
+        if n is inner or n is outer:
+            continue
+        if isinstance(n, ast.FunctionDef | ast.Lambda):
+            if any(isinstance(x, ast.arg) and x.arg in wanted for x in walk(n)):
+                return True
+            if isinstance(n, ast.FunctionDef) and bound_names(n) & {*wanted, inner.name}:
+                return True
+        elif (isinstance(n, ast.comprehension) and stored_names(n.target) & {*wanted, inner.name}) or (
+            isinstance(n, ast.Name) and n.id == inner.name and not isinstance(n.ctx, ast.Load)
+        ):
+            return True
+    return False
+
+
+def bound_names(function: ast.FunctionDef) -> set[str]:
+    names = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
+    for n in walk(function):
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
+            names.add(n.id)
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
+            names.add(n.name)
+    return names
+
+
+def _while_loading(tree: ast.Module) -> set[str]:
+    """Names that definitions read when they are made: decorators, defaults, the bodies of classes."""
+    found: set[str] = set()
+    for s in walk(tree):
+        if isinstance(s, ast.FunctionDef):
+            found |= read_names([*s.decorator_list, *s.args.defaults, *(d for d in s.args.kw_defaults if d)])
+        elif isinstance(s, ast.ClassDef):
+            found |= read_names([x for x in s.body if not isinstance(x, ast.FunctionDef)])
+    return found
+
+
+@module(
+    needs="the entry point",
+    sound="the order of definitions does not matter as long as nothing is called while the module loads",
+    phase=2,
+)
+def order_definitions(context: Context) -> bool:
+    """Imports, then constants, then classes and functions in the order in which the entry point reaches
+    them."""
+    tree, facts = context.tree, context.facts
+    definitions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    if facts.name not in definitions or any(
+        isinstance(s, ast.ClassDef) and (s.bases or s.decorator_list) for s in tree.body
+    ):
+        return False
+    others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
+    if read_names(others) & set(definitions) or _while_loading(tree) & set(definitions):
+        return False
+    if any(
+        not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
+        for s in others
+    ):
+        return False
+    order, pending = list[str](), [facts.name]
+    while pending:
+        name = pending.pop(0)
+        if name in definitions and name not in order:
+            order.append(name)
+            names = (n.id for n in in_order(definitions[name]) if isinstance(n, ast.Name))
+            pending.extend(n for n in names if n in definitions)
+    new = [*others, *(definitions[name] for name in order)]
+    if new == tree.body:
+        return False
+    shown = [getattr(s, "name", "…") for s in tree.body]
+    tree.body = new
+    context.record("order-definitions", " ".join(shown), " ".join(order))
+    return True
+
+
+@module(
+    needs="a class without bases whose body only defines functions and constants, each name once; defaults "
+    "that name nothing",
+    sound="methods are looked up by name, and none is called while the class is made",
+)
+def order_methods(context: Context) -> bool:
+    """`__init__`, then the contract's methods in its order, then the others as they are first named."""
+    tree, facts = context.tree, context.facts
+    for owner in tree.body:
+        if not isinstance(owner, ast.ClassDef) or not _orderless(owner):
+            continue
+        methods = {m.name: m for m in owner.body if isinstance(m, ast.FunctionDef)}
+        public = [*facts.methods] if facts.kind == "class" and facts.name == owner.name else []
+        special = sorted(n for n in methods if n.startswith("__") and n.endswith("__"))
+        elsewhere = [n for s in tree.body if s is not owner for n in in_order(s)]
+        order, pending = list[str](), ["__init__", *public, *special, *_named(elsewhere)]
+        while pending:
+            name = pending.pop(0)
+            if name in methods and name not in order:
+                order.append(name)
+                pending.extend(_named(in_order(methods[name])))
+        order += [name for name in methods if name not in order]
+        if order == list(methods):
+            continue
+        others = [s for s in owner.body if not isinstance(s, ast.FunctionDef)]
+        owner.body = [*others, *(methods[name] for name in order)]
+        context.record("order-methods", " ".join(methods), " ".join(order))
+        return True
+    return False
+
+
+def _named(nodes: list[ast.AST]) -> list[str]:
+    return [n.attr for n in nodes if isinstance(n, ast.Attribute)]
+
+
+def _orderless(owner: ast.ClassDef) -> bool:
+    """Whether the statements of a class can stand in any order."""
+    if owner.bases or owner.keywords or owner.decorator_list:
+        return False
+    names: list[str] = []
+    for s in owner.body:
+        if isinstance(s, ast.FunctionDef):
+            names.append(s.name)
+            defaults = [*s.args.defaults, *(d for d in s.args.kw_defaults if d is not None)]
+            if any(isinstance(n, ast.Name | ast.Call | ast.NamedExpr) for n in walk(defaults)):
+                return False
+            if any(not isinstance(d, ast.Name) or d.id not in STATIC for d in s.decorator_list):
+                return False
+        elif isinstance(s, ast.Assign) and not any(isinstance(n, ast.Call) for n in walk(s)):
+            names += sorted(stored_names(s))
+            if read_names(s) or any(not isinstance(t, ast.Name) for t in s.targets):
+                return False
+        elif not isinstance(s, ast.Pass):
+            return False
+    return len(names) == len(set(names)) and not STATIC & set(names)
+
+
+STATIC = frozenset({"staticmethod", "classmethod"})

@@ -1,0 +1,1 @@
+"""Rules for dicts that count, group, or make their own entries."""

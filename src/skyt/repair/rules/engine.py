@@ -1,0 +1,125 @@
+"""The engine: apply rules until none fires, with a bound, and keep the trace.
+
+One round walks every function once, innermost first: expression rules on each expression with the conditions
+known there, then block rules on each list of statements, then module rules. Rounds repeat until nothing
+changes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skyt.repair.rules.analysis.bound import unbound_name, unsupported
+from skyt.repair.rules.analysis.scope import MODULES
+from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
+from skyt.repair.rules.analysis.trees.trees import bare, text, walk
+from skyt.repair.rules.context import Context
+from skyt.repair.rules.facts import Facts
+from skyt.repair.rules.registry import RULES, Applied, Rule
+from skyt.repair.rules.verify import verified
+from skyt.repair.rules.walker import Walker
+from skyt.text.normalise import normalise
+from skyt.text.parsing import parse
+
+MAX_ROUNDS = 40
+
+
+MAX_NODES = 6000
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """The normal form of a program.
+
+    `complete` is False where the engine gave up: text that is not Python, a program beyond the size limit,
+    or a bound reached. The text is then what normalisation or the last complete round gave.
+    """
+
+    text: str
+    trace: tuple[Applied, ...] = ()
+    complete: bool = True
+    failure: str = ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules applied, in order, without repeats."""
+        return tuple(dict.fromkeys(a.rule for a in self.trace))
+
+
+def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) -> NormalForm:
+    """Bring a program to its normal form under the facts. Deterministic, idempotent, never raises.
+
+    `rules` replaces the registered ones (used to measure one rule, or to shuffle their order).
+    """
+    plain = normalise(code)
+    if not plain.parsed:
+        return NormalForm(plain.text, complete=False)
+    try:
+        tree = bare(parse(plain.text))
+        if sum(1 for _ in walk(tree)) > MAX_NODES:
+            return NormalForm(plain.text, complete=False)
+        return _run(tree, facts, RULES if rules is None else rules)
+    except Exception as error:
+        # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
+        # failure is on the record, and the tests hold that no program of the development data gets here.
+        return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
+
+
+def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
+    context = Context(tree, facts, rules)
+    complete = True
+    for rule in rules:
+        if rule.shape == "module" and rule.phase == 0:
+            _apply_module(rule, context)
+    hook, name = unsupported(context.tree), unbound_name(context.tree)
+    if hook is not None or name is not None:
+        why = f"{hook} is beyond the rules" if hook else f"{name} may be read before it has a value"
+        return NormalForm(text(context.tree), tuple(context.trace), False, why)
+    for _ in range(MAX_ROUNDS):
+        if context.facts is not facts or not context.rounds:
+            # What could not be shown of the program as it was written may be plain in its present form.
+            context.assume(facts)
+            context.assume(verified(context))
+        context.rounds += 1
+        if not _round(context):
+            break
+    else:
+        complete = False
+    for rule in rules:
+        if rule.shape == "module" and rule.phase == 2:
+            _apply_module(rule, context)
+    _import_missing(context.tree)
+    return NormalForm(text(context.tree), tuple(context.trace), complete)
+
+
+def _import_missing(tree: ast.Module) -> None:
+    """Import what a rule has named (`math.isqrt`) and the program had not."""
+    bound = {n for s in tree.body for n in stored_names(s)}
+    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    bound |= {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    missing = sorted((read_names(tree) & MODULES) - bound)
+    tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
+
+
+def _round(context: Context) -> bool:
+    before = len(context.trace)
+    for info in list(context.program.functions.values()):
+        walker = Walker(context, info)
+        count = len(context.trace)
+        walker.function()
+        if len(context.trace) != count:
+            context.changed()
+    for rule in context.rules:
+        if rule.shape == "module" and rule.phase == 1:
+            _apply_module(rule, context)
+    return len(context.trace) != before
+
+
+def _apply_module(rule: Rule, context: Context) -> None:
+    count = len(context.trace)
+    if rule.apply(context):
+        context.changed()
+        if len(context.trace) == count:
+            raise AssertionError(f"{rule.name} changed the program without a record")

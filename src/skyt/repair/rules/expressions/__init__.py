@@ -1,0 +1,1 @@
+"""Rules for expressions: arithmetic, comparisons, connectives, literals, text."""

@@ -1,0 +1,286 @@
+"""Integer arithmetic: a linear normal form, constants folded, midpoints and squares in one way."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number
+from skyt.repair.rules.analysis.trees.trees import clone, same, text
+from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.expressions.comparisons import commute, rank
+from skyt.repair.rules.registry import expression
+
+Linear = tuple[
+    list[tuple[ast.expr, int]], int
+]  # atoms with coefficients, in order of appearance, and a constant
+
+
+def linear(node: ast.expr, scope: Scope) -> Linear | None:
+    """An int expression as a sum of atoms with integer coefficients."""
+    if not is_int(scope.type_of(node)):
+        return None
+    value = int_value(node)
+    if value is not None:
+        return [], value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _scaled(linear(node.operand, scope), -1)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Add | ast.Sub):
+            a, b = linear(node.left, scope), linear(node.right, scope)
+            return _sum(a, b if isinstance(node.op, ast.Add) else _scaled(b, -1))
+        if (scaled := _factor(node)) is not None:
+            return _scaled(linear(scaled[0], scope), scaled[1])
+    return [(node, 1)], 0
+
+
+LINEAR = (ast.Add, ast.Sub, ast.USub)
+
+
+def _factor(node: ast.expr) -> tuple[ast.expr, int] | None:
+    """(x, k) of `x * k` or `k * x` with a constant."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return None
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if (factor := int_value(other)) is not None:
+            return one, factor
+    return None
+
+
+def _scaled(a: Linear | None, factor: int) -> Linear | None:
+    return None if a is None else ([(atom, k * factor) for atom, k in a[0] if factor], a[1] * factor)
+
+
+def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
+    if a is None or b is None:
+        return None
+    atoms = list(a[0])
+    for atom, k in b[0]:
+        for i, (other, j) in enumerate(atoms):
+            if same(atom, other):
+                atoms[i] = (other, j + k)
+                break
+        else:
+            atoms.append((atom, k))
+    return [(atom, k) for atom, k in atoms if k], a[1] + b[1]
+
+
+def written(form: Linear, scope: Scope) -> ast.expr:
+    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
+    constant."""
+    atoms, constant = form
+    if _movable([atom for atom, _ in atoms], scope):
+        atoms = sorted(atoms, key=lambda item: (item[1] < 0, rank(item[0], scope)))
+    result: ast.expr | None = None
+    for atom, k in atoms:
+        term = clone(atom)
+        if abs(k) != 1:
+            term = ast.BinOp(left=term, op=ast.Mult(), right=number(abs(k)))
+        if result is None:
+            result = term if k > 0 else ast.UnaryOp(op=ast.USub(), operand=term)
+        else:
+            result = ast.BinOp(left=result, op=ast.Add() if k > 0 else ast.Sub(), right=term)
+    if result is None:
+        return number(constant)
+    if constant:
+        op = ast.Add() if constant > 0 else ast.Sub()
+        result = ast.BinOp(left=result, op=op, right=number(abs(constant)))
+    return result
+
+
+def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
+    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one
+    function."""
+    failing = [a for a in atoms if scope.effects(a).raises]
+    called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
+    return all(scope.effects(a).pure for a in atoms) and (
+        len(failing) <= 1 or (len(called) == 1 and "" not in called)
+    )
+
+
+def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
+    form = _sum(linear(a, scope), _scaled(linear(b, scope), -1))
+    return None if form is None else written(form, scope)
+
+
+@expression(
+    ast.BinOp,
+    ast.UnaryOp,
+    needs="operands of type int; terms without effects of which at most one may raise, or pure calls",
+    sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
+    "exact",
+)
+def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
+    if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
+        return None
+    form = linear(node, scope)
+    if form is None:
+        return None
+    lost = [a for a in _atoms(node, scope) if not any(same(a, b) for b, _ in form[0])]
+    if not all(scope.effects(a).total for a in lost) or not all(scope.effects(a).pure for a, _ in form[0]):
+        return None
+    new = written(form, scope)
+    return None if same(new, node) else new
+
+
+def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        return _atoms(node.left, scope) + _atoms(node.right, scope)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _atoms(node.operand, scope)
+    if (scaled := _factor(node)) is not None:
+        return _atoms(scaled[0], scope)
+    return [] if int_value(node) is not None else [node]
+
+
+@expression(
+    ast.BinOp,
+    needs="operands of type int, a positive constant divisor",
+    sound="x + y // k equals (k·x + y) // k for integers, exactly",
+)
+def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
+    if not isinstance(node.op, ast.Add):
+        return None
+    for outer, quotient in ((node.left, node.right), (node.right, node.left)):
+        if not (isinstance(quotient, ast.BinOp) and isinstance(quotient.op, ast.FloorDiv)):
+            continue
+        divisor = int_value(quotient.right)
+        if divisor is None or divisor < 1:
+            continue
+        inside = linear(quotient.left, scope)
+        form = _sum(_scaled(linear(outer, scope), divisor), inside)
+        if form is None or inside is None or len(form[0]) > len(inside[0]):
+            continue
+        if any(abs(k) != 1 for _, k in form[0]) or not scope.effects(node).total:
+            continue
+        return ast.BinOp(left=written(form, scope), op=ast.FloorDiv(), right=number(divisor))
+    return None
+
+
+@expression(
+    ast.BinOp,
+    needs="constant operands of type int and of moderate size",
+    sound="the operation is computed as Python would; nothing is folded that raises",
+)
+def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    a, b = int_value(node.left), int_value(node.right)
+    if a is not None and b is not None and max(abs(a), abs(b)) < 10**9:
+        if isinstance(node.op, ast.Mult):
+            return number(a * b)
+        if isinstance(node.op, ast.FloorDiv) and b:
+            return number(a // b)
+        if isinstance(node.op, ast.Mod) and b:
+            return number(a % b)
+        if isinstance(node.op, ast.Pow) and 0 <= b <= 64:
+            return number(a**b)
+        return None
+    if isinstance(node.op, ast.Mult) and 1 in (a, b):
+        other = node.left if b == 1 else node.right
+        return other if is_int(scope.type_of(other)) else None
+    if isinstance(node.op, ast.FloorDiv) and b == 1 and is_int(scope.type_of(node.left)):
+        return node.left
+    if isinstance(node.op, ast.Pow) and b == 1 and is_int(scope.type_of(node.left)):
+        return node.left
+    return None
+
+
+@expression(ast.BinOp, needs="an int operand without effects", sound="n ** 2 is n * n for integers")
+def square(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    squared = isinstance(node.op, ast.Pow) and int_value(node.right) == 2
+    if squared and isinstance(node.left, ast.Name) and is_int(scope.type_of(node.left)):
+        return ast.BinOp(left=node.left, op=ast.Mult(), right=clone(node.left))
+    return None
+
+
+@expression(
+    ast.BinOp,
+    needs="operands of type int that can be evaluated in either order",
+    sound="integer multiplication is commutative",
+)
+def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    if not isinstance(node.op, ast.Mult):
+        return None
+    left, right = node.left, node.right
+    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
+        return None
+    if rank(left, scope) > rank(right, scope) and commute(left, right, scope):
+        return ast.BinOp(left=right, op=ast.Mult(), right=left)
+    return None
+
+
+EXACT_ROOT = 2**50
+
+
+@expression(
+    ast.Call,
+    needs="an int between 0 and 2**50 (from the contract or the path)",
+    sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is "
+    "isqrt",
+)
+def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`int(n ** 0.5)`, `int(math.sqrt(n))`, `math.floor(math.sqrt(n))` are `math.isqrt(n)`."""
+    name = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
+    if name not in {"int", "math.floor"} or len(node.args) != 1:
+        return None
+    inner = node.args[0]
+    n: ast.expr | None = None
+    if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Pow):
+        if isinstance(inner.right, ast.Constant) and inner.right.value == 0.5:
+            n = inner.left
+    elif isinstance(inner, ast.Call) and ast.unparse(inner.func) == "math.sqrt" and len(inner.args) == 1:
+        n = inner.args[0]
+    if n is None or not is_int(scope.type_of(n)):
+        return None
+    low, high = scope.interval(n)
+    if low is None or high is None or low < 0 or high > EXACT_ROOT:
+        return None
+    return call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
+
+
+@expression(
+    ast.BinOp, needs="constant operands of type str", sound="adjacent constant strings are one constant"
+)
+def fold_strings(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    a, b = node.left, node.right
+    if not isinstance(node.op, ast.Add):
+        return None
+    if isinstance(a, ast.Constant) and isinstance(b, ast.Constant):
+        if isinstance(a.value, str) and isinstance(b.value, str) and len(a.value) + len(b.value) < 1000:
+            return ast.Constant(value=a.value + b.value)
+        return None
+    for constant, other in ((a, b), (b, a)):
+        if isinstance(constant, ast.Constant) and constant.value == "" and is_str(scope.type_of(other)):
+            return other
+    return None
+
+
+def folded(node: ast.expr, scope: Scope) -> ast.expr:
+    """An expression after constant folding and the linear form, bottom up (used to look ahead, not to
+    rewrite)."""
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.expr):
+            setattr(node, name, folded(value, scope))
+    for _ in range(6):
+        new = fold_integers(node, scope, False) if isinstance(node, ast.BinOp) else None
+        if new is None and isinstance(node, ast.BinOp | ast.UnaryOp):
+            new = linear_form(node, scope, False)
+        if new is None:
+            return node
+        node = new
+    return node
+
+
+@expression(
+    ast.Call,
+    needs="an int whose sign is known from the contract or the path",
+    sound="a number that is not negative is its own absolute value, of any other it is the negative",
+)
+def absolute(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    if isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
+        low, high = scope.interval(node.args[0])
+        if low is not None and low >= 0:
+            return node.args[0]
+        if high is not None and high <= 0:
+            return ast.UnaryOp(op=ast.USub(), operand=node.args[0])
+    return None

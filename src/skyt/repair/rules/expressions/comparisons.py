@@ -1,0 +1,235 @@
+"""Comparisons: `<` and `<=` only, strict between integers, operands in one order, negations pushed inward."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.effects.effects import conflict
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import (
+    OPPOSITE,
+    ORDER_OPPOSITE,
+    compare,
+    int_value,
+    negate,
+    number,
+)
+from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
+from skyt.repair.rules.registry import expression
+
+ORDERED = "operands of type int or str"
+
+
+def opposite(node: ast.expr, scope: Scope) -> ast.expr:
+    """`not node` pushed inward: exact opposites, De Morgan, and total orders."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return clone(node.operand)
+    if isinstance(node, ast.BoolOp):
+        op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        return ast.BoolOp(op=op, values=[opposite(v, scope) for v in node.values])
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        op_type, right = type(node.ops[0]), node.comparators[0]
+        if op_type in OPPOSITE or (
+            op_type in ORDER_OPPOSITE and ordered(scope.type_of(node.left), scope.type_of(right))
+        ):
+            turned = {**OPPOSITE, **ORDER_OPPOSITE}[op_type]
+            return canonical(compare(clone(node.left), turned, clone(right)), scope)
+    return negate(node)
+
+
+def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
+    """A comparison with its own rules applied: `<` and `<=` only, strict between integers."""
+    for _ in range(4):
+        new = less_than(node, scope, False) or strict_integers(node, scope, False)
+        if not isinstance(new, ast.Compare):
+            return node
+        node = new
+    return node
+
+
+@expression(
+    ast.UnaryOp,
+    needs="for `<` and its kin: operands of type int or str",
+    sound="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
+)
+def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    if not isinstance(node.op, ast.Not):
+        return None
+    inner = node.operand
+    if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+        if boolean or scope.type_of(inner.operand) == "bool":
+            return inner.operand
+        return None
+    new = opposite(inner, scope)
+    return None if same(new, node) else new
+
+
+@expression(
+    ast.Compare,
+    needs=ORDERED + "; operands that can be evaluated in either order",
+    sound="`a > b` and `b < a` are the same comparison on built-in types",
+)
+def less_than(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Gt | ast.GtE):
+        return None
+    left, right = node.left, node.comparators[0]
+    if not ordered(scope.type_of(left), scope.type_of(right)) or not commute(left, right, scope):
+        return None
+    return compare(right, ast.Lt if isinstance(node.ops[0], ast.Gt) else ast.LtE, left)
+
+
+def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
+    """Whether two operands can be evaluated in either order."""
+    return same(left, right) or not conflict(scope.effects(left), scope.effects(right), scope)
+
+
+@expression(ast.Compare, needs="operands of type int", sound="between integers there is nothing")
+def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+        return None
+    left, op, right = node.left, node.ops[0], node.comparators[0]
+    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
+        return None
+    if isinstance(op, ast.LtE):
+        if (value := int_value(right)) is not None:
+            return compare(left, ast.Lt, number(value + 1))
+        if (value := int_value(left)) is not None:
+            return compare(number(value - 1), ast.Lt, right)
+        if (base := _plus_one(left)) is not None:
+            return compare(base, ast.Lt, right)
+        if (base := _minus_one(right)) is not None:
+            return compare(left, ast.Lt, base)
+    elif int_value(left) is None and int_value(right) is None:
+        if (base := _plus_one(right)) is not None:
+            return compare(left, ast.LtE, base)
+        if (base := _minus_one(left)) is not None:
+            return compare(base, ast.LtE, right)
+    return None
+
+
+def _plus_one(node: ast.expr) -> ast.expr | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and int_value(node.right) == 1:
+        return node.left
+    return None
+
+
+def _minus_one(node: ast.expr) -> ast.expr | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and int_value(node.right) == 1:
+        return node.left
+    return None
+
+
+@expression(
+    ast.Compare,
+    needs="operands whose equality is symmetric (built-in types) and that can be evaluated in either order",
+    sound="equality of built-in values is symmetric",
+)
+def equality_order(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """The operand with the simpler shape comes first; constants come last."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return None
+    left, right = node.left, node.comparators[0]
+    if rank(left, scope) <= rank(right, scope):
+        return None
+    if not comparable(scope.type_of(left), scope.type_of(right)) or not commute(left, right, scope):
+        return None
+    return compare(right, type(node.ops[0]), left)
+
+
+SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
+
+
+def rank(node: ast.expr, scope: Scope) -> tuple[object, ...]:
+    """An order of expressions that does not depend on how variables are called."""
+    if isinstance(node, ast.Constant) or int_value(node) is not None:
+        return (9, 0, ast.dump(node))
+    shape = type(node).__name__
+    place = SHAPES.index(shape) if shape in SHAPES else len(SHAPES)
+    return (place, -sum(1 for _ in walk(node)), masked(node, scope))
+
+
+def masked(node: ast.expr, scope: Scope) -> str:
+    """The text of an expression with its variables replaced by the order in which they are bound, its own
+    (those of comprehensions) by the order in which they occur in it."""
+    order, nodes = binding_order(scope), walk(node)
+    stored = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+    own = {name: f"~{i}" for i, name in enumerate(dict.fromkeys(stored))}
+    attributes = scope.program.attribute_order
+    parts: list[str] = []
+    for n in nodes:
+        if isinstance(n, ast.Name):
+            parts.append(own.get(n.id) or (f"{order[n.id]:03d}" if n.id in order else n.id))
+        elif isinstance(n, ast.Constant):
+            parts.append(repr(n.value))
+        elif isinstance(n, ast.Attribute):
+            parts.append("." + attributes.get(n.attr, n.attr))
+        elif not isinstance(n, ast.expr_context):
+            parts.append(type(n).__name__)
+    return " ".join(parts)
+
+
+def binding_order(scope: Scope) -> dict[str, int]:
+    """Parameters first, then variables in the order of their first assignment."""
+    if scope.info is None:
+        return {}
+    names = [*scope.info.arguments, *scope.info.assigned]
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
+@expression(
+    ast.Compare,
+    needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
+    sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
+)
+def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
+        return None
+    if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):  # evaluated again it is another object
+        return None
+    values: list[ast.expr] = []
+    left = node.left
+    for op, right in zip(node.ops, node.comparators, strict=True):
+        values.append(compare(clone(left), type(op), clone(right)))
+        left = right
+    return ast.BoolOp(op=ast.And(), values=values)
+
+
+def _repeats(node: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating an expression a second time gives the same value (if the first time gave one)."""
+    seen = scope.effects(node)
+    if seen.total or not seen.pure or scope.type_of(node) not in IMMUTABLE:
+        return seen.total
+    read = [n for n in walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Subscript | ast.Call)]
+    own = {n.func for n in read if isinstance(n, ast.Call)}
+    types = [scope.type_of(n) for n in read if n not in own]
+    return all(t in IMMUTABLE or kind(t) in SIZED for t in types)
+
+
+@expression(
+    ast.Compare,
+    needs="operands of type int",
+    sound="adding the same constant to both sides keeps an order of integers",
+)
+def add_constant(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`i < n - 1` is `i + 1 < n`."""
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt):
+        return None
+    left, right = node.left, node.comparators[0]
+    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
+        return None
+    if (number_of := _subtracted(right)) is not None and int_value(left) is None:
+        whole, constant = number_of
+        return compare(ast.BinOp(left=left, op=ast.Add(), right=constant), ast.Lt, whole)
+    if (number_of := _subtracted(left)) is not None and int_value(right) is None:
+        whole, constant = number_of
+        return compare(whole, ast.Lt, ast.BinOp(left=right, op=ast.Add(), right=constant))
+    return None
+
+
+def _subtracted(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """(x, k) of `x - k` with a positive constant."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and (int_value(node.right) or 0) > 0:
+        return node.left, node.right
+    return None

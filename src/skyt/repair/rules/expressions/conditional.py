@@ -1,0 +1,76 @@
+"""Conditional expressions become conditional statements."""
+
+from __future__ import annotations
+
+import ast
+
+from skyt.repair.rules.analysis.effects.effects import conflict
+from skyt.repair.rules.analysis.trees.syntax import load
+from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.control.branches import branch, replaced
+from skyt.repair.rules.names.inline import find_use, head_of
+from skyt.repair.rules.registry import Place, block
+
+LARGEST = 60
+
+
+@block(
+    ast.Return,
+    ast.Assign,
+    ast.Expr,
+    needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
+    "commutes with its test",
+    sound="the test decides which of the two values the statement is executed with",
+)
+def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.Return | ast.Assign | ast.Expr):
+            continue
+        nodes = walk(s)
+        if len(nodes) > LARGEST:
+            continue
+        for choice in [n for n in nodes if isinstance(n, ast.IfExp)]:
+            whole = isinstance(s, ast.Return | ast.Assign) and s.value is choice
+            if not whole and not _first(s, choice, place, i):
+                continue
+            then, other = _with(s, choice, choice.body), _with(s, choice, choice.orelse)
+            if isinstance(s, ast.Return):
+                return replaced(body, i, branch(choice.test, [then]), other)
+            return replaced(body, i, branch(choice.test, [then], [other]))
+    return None
+
+
+def _first(s: ast.stmt, choice: ast.IfExp, place: Place, index: int) -> bool:
+    """Whether the test may be evaluated before everything else in the statement."""
+    mark = place.context.name("m")
+    head = head_of(_with(s, choice, load(mark)))
+    before: list[ast.expr] = []
+    if head is None or find_use(head, mark, before) != "once":
+        return False
+    scope = place.before(index)
+    test = scope.effects(choice.test)
+    earlier = [scope.effects(node) for node in before]
+    return all(seen.pure and not conflict(seen, test, scope) for seen in earlier)
+
+
+def _with(s: ast.stmt, old: ast.expr, new: ast.expr) -> ast.stmt:
+    return _Chosen(old, new).visit(s)  # type: ignore[return-value]
+
+
+class _Chosen(ast.NodeTransformer):
+    """A copy of a statement with one of its expressions replaced."""
+
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if node is self.old:
+            return clone(self.new)
+        new = node.__class__()
+        for name, value in node.__dict__.items():
+            if isinstance(value, list):
+                setattr(new, name, [self.visit(x) if isinstance(x, ast.AST) else x for x in value])
+            else:
+                setattr(new, name, self.visit(value) if isinstance(value, ast.AST) else value)
+        return new

@@ -1,0 +1,136 @@
+"""Literals: one way to write empty containers, ranges, computed constants, and text with values in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import call, int_value, number
+from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.registry import expression
+
+EMPTY: dict[str, ast.expr] = {
+    "dict": ast.Dict(keys=[], values=[]),
+    "list": ast.List(elts=[], ctx=ast.Load()),
+    "str": ast.Constant(value=""),
+    "int": ast.Constant(value=0),
+    "tuple": ast.Tuple(elts=[], ctx=ast.Load()),
+}
+
+
+@expression(
+    ast.Call,
+    needs="the name is the builtin",
+    sound="`dict()`, `list()`, `tuple()`, `str()` and `int()` give the empty value that the literal gives",
+)
+def empty_literal(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    name = scope.builtin(node.func)
+    if name not in EMPTY or node.args or node.keywords:
+        return None
+    made = EMPTY[name]
+    return type(made)(**{f: [] if isinstance(v, list) else v for f, v in ast.iter_fields(made)})
+
+
+@expression(
+    ast.Call,
+    needs="a constant argument",
+    sound="`ord`, `chr` and `len` of a constant are constants",
+)
+def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    name = scope.builtin(node.func)
+    if name not in {"ord", "chr", "len"} or len(node.args) != 1 or node.keywords:
+        return None
+    only = node.args[0]
+    if name == "chr":
+        value = int_value(only)
+        valid = value is not None and 0 <= value <= sys.maxunicode and not 0xD800 <= value <= 0xDFFF
+        return ast.Constant(value=chr(value)) if valid and value is not None else None
+    if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
+        return None
+    if name == "len":
+        return number(len(only.value))
+    return number(ord(only.value)) if len(only.value) == 1 else None
+
+
+@expression(
+    ast.Call,
+    needs="the name is the builtin",
+    sound="a range starts at 0 and counts by 1 unless it says otherwise",
+)
+def plain_range(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`range(0, n)` and `range(0, n, 1)` are `range(n)`."""
+    if scope.builtin(node.func) != "range" or node.keywords:
+        return None
+    args = node.args
+    if len(args) == 3 and int_value(args[2]) == 1:
+        return call("range", *args[:2])
+    if len(args) == 2 and int_value(args[0]) == 0:
+        return call("range", args[1])
+    return None
+
+
+@expression(
+    ast.Call,
+    needs="an argument of type str (for `str`), int (for `int`) or bool (for `bool`)",
+    sound="converting a value to the type it has gives the same value",
+)
+def drop_conversion(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    name = scope.builtin(node.func)
+    if name not in {"str", "int", "bool"} or len(node.args) != 1 or node.keywords:
+        return None
+    t = scope.type_of(node.args[0])
+    return node.args[0] if t == name or (name == "str" and is_str(t)) else None
+
+
+@expression(
+    ast.JoinedStr,
+    ast.Call,
+    needs="values of type str, int, float or bool, without format specifications",
+    sound="formatting such a value without a specification gives what `str` gives",
+)
+def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
+    parts = _pieces(node)
+    if not parts or not scope.builtin(ast.Name(id="str", ctx=ast.Load())):
+        return None
+    texts: list[ast.expr] = []
+    for part in parts:
+        t = scope.type_of(part)
+        if t not in {"str", "char", "int", "float", "bool"}:
+            return None
+        texts.append(part if is_str(t) else call("str", part))
+    result = texts[0]
+    for part in texts[1:]:
+        result = ast.BinOp(left=result, op=ast.Add(), right=part)
+    return result
+
+
+def _pieces(node: ast.JoinedStr | ast.Call) -> list[ast.expr] | None:
+    """The texts and values that are put one after the other, in order; None if there is more to it."""
+    if isinstance(node, ast.JoinedStr):
+        parts: list[ast.expr] = []
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                if value.format_spec is not None or value.conversion not in (-1, ord("s")):
+                    return None
+                parts.append(value.value)
+            else:
+                parts.append(value)
+        return parts
+    function = node.func
+    if not (
+        isinstance(function, ast.Attribute)
+        and function.attr == "format"
+        and isinstance(function.value, ast.Constant)
+        and isinstance(function.value.value, str)
+        and not node.keywords
+        and not any(isinstance(a, ast.Starred) for a in node.args)
+    ):
+        return None
+    pieces = re.split(r"(\{\})", function.value.value)
+    if any("{" in p or "}" in p for p in pieces if p != "{}") or pieces.count("{}") != len(node.args):
+        return None
+    values = iter(node.args)
+    return [next(values) if p == "{}" else ast.Constant(value=p) for p in pieces if p]

@@ -1,0 +1,1 @@
+"""Rules for names: assignments, temporaries, and what locals are called."""

@@ -1,0 +1,251 @@
+"""Assignments: split, expanded and dropped, so that only what carries information is left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from itertools import pairwise
+
+from skyt.repair.rules.analysis.effects.effects import conflict, test_effects
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import BLOCKS, blocks, count_reads, read_names
+from skyt.repair.rules.analysis.trees.trees import NESTED, clone
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
+from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.registry import Place, block
+
+
+def simple_target(s: ast.stmt) -> str | None:
+    """The name that `name = value` assigns."""
+    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+        return s.targets[0].id
+    return None
+
+
+def private(name: str, place: Place) -> bool:
+    """Whether a name is a local that no nested function sees and no handler can find."""
+    info = place.scope.info
+    return info is not None and name not in place.context.liveness(info.node).always
+
+
+@block(
+    ast.Assign,
+    needs="a constant; or locals and a pure value of immutable type that reads none of them",
+    sound="every target gets the same value, left to right, and evaluating it again gives it again",
+)
+def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`i = j = 0` is `i = 0; j = 0`."""
+    for i, s in enumerate(body):
+        if isinstance(s, ast.Assign) and len(s.targets) > 1 and _repeats(s, place.before(i)):
+            return replaced(
+                body, i, *(ast.Assign(targets=[t], value=clone(s.value), lineno=0) for t in s.targets)
+            )
+    return None
+
+
+def _repeats(s: ast.Assign, scope: Scope) -> bool:
+    if isinstance(s.value, ast.Constant):
+        return True
+    names = {t.id for t in s.targets if isinstance(t, ast.Name)}
+    if len(names) != len(s.targets) or names & read_names(s.value):
+        return False
+    return scope.type_of(s.value) in IMMUTABLE and scope.effects(s.value).pure
+
+
+@block(
+    ast.Assign,
+    needs="an order of the parts in which no part reads what an earlier one stored",
+    sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
+)
+def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
+            continue
+        targets, value = s.targets[0].elts, s.value
+        if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+            continue
+        parts: list[ast.stmt] = [
+            ast.Assign(targets=[t], value=v, lineno=0) for t, v in zip(targets, value.elts, strict=True)
+        ]
+        ordered = _sequence(parts, value.elts, targets, place)
+        if ordered is not None:
+            return replaced(body, i, *ordered)
+    return None
+
+
+def _sequence(
+    parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place
+) -> list[ast.stmt] | None:
+    scope = place.scope
+    if any(isinstance(t, ast.Starred | ast.Tuple | ast.List) for t in targets):
+        return None
+    names = [t.id if isinstance(t, ast.Name) else None for t in targets]
+    if any(n is not None and not private(n, place) for n in names):
+        return None
+    seen = [scope.effects(v) for v in values]
+    if None in names or not all(e.pure for e in seen):
+        # Stores into objects, or values with effects: only the written order will do.
+        for k, target in enumerate(targets):
+            stored = scope.effects(target)
+            if stored.raises and k < len(targets) - 1:
+                return None
+            if any(conflict(stored, e, scope) for e in seen[k + 1 :]):
+                return None
+        return parts
+    if len(set(names)) != len(names):
+        return None
+    pending = list(range(len(parts)))
+    result: list[ast.stmt] = []
+    while pending:
+        for k in pending:
+            if not any(names[k] in seen[j].reads for j in pending if j != k):
+                break
+        else:
+            return None
+        pending.remove(k)
+        result.append(parts[k])
+    return result
+
+
+@block(
+    ast.AugAssign,
+    needs="the variable's type: int, str, float, bool (immutable), or list",
+    sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
+)
+def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        if not isinstance(s, ast.AugAssign):
+            continue
+        target = s.target
+        if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name):
+            continue
+        if isinstance(target, ast.Subscript) and not _plain_element(target, s.value, place.before(i)):
+            continue
+        loaded = clone(target)
+        loaded.ctx = ast.Load()
+        t = place.scope.type_of(loaded)
+        if t in IMMUTABLE:
+            value = ast.BinOp(left=loaded, op=s.op, right=s.value)
+            return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
+        if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
+            method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
+            argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
+            if isinstance(argument, ast.Starred):
+                continue
+            call = ast.Call(
+                func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
+            )
+            return replaced(body, i, ast.Expr(value=call))
+    return None
+
+
+def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool:
+    """Whether container and key are plain names (the key also a constant, or pure and of a type whose equal
+    values are one key) that evaluating the value cannot change."""
+    owner, key = target.value, target.slice
+    if isinstance(owner, ast.Attribute):
+        owner = owner.value
+    if not isinstance(owner, ast.Name) or not scope.effects(value).pure:
+        return False
+    if isinstance(key, ast.Name | ast.Constant):
+        return True
+    return scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
+
+
+@block(
+    ast.Assign,
+    needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
+    "evaluation stays",
+    sound="a value nobody can read need not be stored",
+)
+def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or not private(name, place) or name in place.live_at(s):
+            continue
+        if not isinstance(s, ast.Assign):
+            continue
+        scope = place.before(i)
+        if scope.effects(s.value).total:
+            return replaced(body, i) or [ast.Pass()]
+        return replaced(body, i, ast.Expr(value=s.value))
+    return None
+
+
+@block(
+    ast.Assign,
+    needs="a local that is read only to compute its own next value, by operations that cannot raise",
+    sound="such a value never reaches anything that can be observed",
+)
+def drop_faint_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    info = place.scope.info
+    if info is None:
+        return None
+    for s in body:
+        name = simple_target(s)
+        if name is None or not private(name, place) or name in info.arguments:
+            continue
+        reads = place.context.census(info.node).reads[name]
+        if not reads:
+            continue
+        own = [x for x in _statements(info.node.body) if simple_target(x) == name]
+        inside = sum(count_reads(x, name) for x in own)
+        if not inside or inside != reads:
+            continue
+        if len(own) != place.context.census(info.node).stores[name]:
+            continue
+        anywhere = Scope(place.scope.program, info)
+        if not all(anywhere.effects(x.value).total for x in own if isinstance(x, ast.Assign)):
+            continue
+        if not all(any(x is n for n in _statements(body)) for x in own):
+            continue  # only where all its assignments go at once, from the block around them
+        return _without(name, body)
+    return None
+
+
+def _without(name: str, body: list[ast.stmt]) -> list[ast.stmt]:
+    """The block without the assignments to a variable, insides included."""
+    kept: list[ast.stmt] = []
+    for s in body:
+        if simple_target(s) == name:
+            continue
+        new = clone(s)
+        for inner in (new, *getattr(new, "handlers", ()), *getattr(new, "cases", ())):
+            for field in BLOCKS:
+                block = getattr(inner, field, None)
+                if isinstance(block, list) and block and not isinstance(new, NESTED):
+                    setattr(inner, field, _without(name, block))
+        kept.append(new)
+    return kept or [ast.Pass()]
+
+
+def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for s in body:
+        found.append(s)
+        if not isinstance(s, NESTED):
+            for inner in blocks(s):
+                found += _statements(inner)
+    return found
+
+
+@block(
+    ast.If,
+    needs="a default value that cannot raise and that the condition and the other value do not read",
+    sound="the default is seen exactly when the condition fails",
+)
+def default_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`x = a; if c: x = b` is `if c: x = b else: x = a`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        name = simple_target(s)
+        if name is None or not isinstance(t, ast.If) or t.orelse or len(t.body) != 1:
+            continue
+        if simple_target(t.body[0]) != name or count_reads(t, name) or not private(name, place):
+            continue
+        if not isinstance(s, ast.Assign):
+            continue
+        scope = place.before(i)
+        value, test = scope.effects(s.value), test_effects(t.test, scope)
+        if value.total and not conflict(test, value, scope):
+            return [*body[:i], ast.If(test=t.test, body=t.body, orelse=[s]), *body[i + 2 :]]
+    return None

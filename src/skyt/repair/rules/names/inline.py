@@ -1,0 +1,283 @@
+"""Temporaries: a value that is named only to be used is put where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.repeating import COMPREHENSIONS, repeatable
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
+from skyt.repair.rules.analysis.trees.trees import NESTED, clone, size
+from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.registry import Place, block
+
+
+@block(
+    ast.Assign,
+    needs="one use, in the next statement; what is evaluated there before the use commutes with the value",
+    sound="the value is computed at the same point of the computation as before",
+)
+def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    for i, (s, t) in enumerate(pairwise(body)):
+        name = simple_target(s)
+        if name is None or not private(name, place):
+            continue
+        if not isinstance(s, ast.Assign):
+            continue
+        if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
+            continue
+        scope = place.before(i)
+        if fits(t, name, s.value, scope):
+            new = substitute(clone(t), {name: s.value})
+            return [*body[:i], new, *body[i + 2 :]]
+    return None
+
+
+def _rebound(t: ast.stmt) -> set[str]:
+    return stored_names(t) if isinstance(t, ast.Assign) else set()
+
+
+def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
+    head = head_of(t)
+    if head is None or sum(count_reads(h, name) for h in head) != 1:
+        return False
+    before: list[ast.expr] = []
+    where = find_use(head, name, before)
+    if where == "repeated" or where == "":
+        return False
+    seen = scope.effects(value)
+    earlier = Effects()
+    for node in before:
+        _merge(earlier, scope.effects(node))
+    if where == "maybe" and not seen.total:
+        return False
+    return not conflict(seen, earlier, scope)
+
+
+def _merge(into: Effects, more: Effects) -> None:
+    into.reads |= more.reads
+    into.writes |= more.writes
+    into.heap_reads |= more.heap_reads
+    into.heap_writes |= more.heap_writes
+    into.errors |= more.errors
+    into.other = into.other or more.other
+
+
+def head_of(t: ast.stmt) -> list[ast.expr] | None:
+    """The expressions a statement evaluates first, once, in order."""
+    if isinstance(t, ast.Return | ast.Expr):
+        return [t.value] if t.value is not None else []
+    if isinstance(t, ast.Assign):
+        return [t.value, *t.targets]
+    if isinstance(t, ast.If):
+        return [t.test]
+    if isinstance(t, ast.For):
+        return [t.iter]
+    if isinstance(t, ast.AugAssign):
+        return [t.value] if isinstance(t.target, ast.Name) else None
+    if isinstance(t, ast.Raise):
+        return [t.exc] if t.exc is not None and t.cause is None else None
+    if isinstance(t, ast.Delete):
+        return list(t.targets)
+    return None
+
+
+def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> str:
+    """Where a name is read: `once` for sure, `maybe`, or `repeated`. Collects what is evaluated before it."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id == name:
+            return "once"
+        if not count_reads(node, name):
+            before.append(node)
+            continue
+        if isinstance(node, ast.Lambda):
+            return "repeated"
+        if isinstance(node, COMPREHENSIONS):
+            first = node.generators[0].iter
+            return find_use([first], name, before) if count_reads(first, name) else "repeated"
+        if isinstance(node, ast.BoolOp):
+            if count_reads(node.values[0], name):
+                return find_use(node.values[:1], name, before)
+            found = find_use(node.values, name, before)
+            return "maybe" if found == "once" else found
+        if isinstance(node, ast.IfExp):
+            if count_reads(node.test, name):
+                return find_use([node.test], name, before)
+            before.append(node.test)
+            found = find_use([node.body if count_reads(node.body, name) else node.orelse], name, before)
+            return "maybe" if found == "once" else found
+        if isinstance(node, ast.Compare) and len(node.ops) > 1:
+            found = find_use([node.left, *node.comparators], name, before)
+            return "maybe" if found == "once" else found
+        return find_use(list(_operands(node)), name, before)
+    return ""
+
+
+def _operands(node: ast.AST) -> Iterator[ast.expr]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif not isinstance(child, ast.expr_context):
+            yield from _operands(child)
+
+
+@block(
+    ast.If,
+    needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
+    "is evaluated there before the use commutes with each value",
+    sound="the statement runs after whichever branch was taken, with that branch's value",
+)
+def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if c: t = a` `else: t = b` `f(t)` is `if c: f(a)` `else: f(b)`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if not (isinstance(s, ast.If) and s.orelse) or isinstance(t, (*LOOPS, *NESTED, ast.If)):
+            continue
+        leaves = _last_assignments(s)
+        if leaves is None or len(leaves) > 4 or size(t) * len(leaves) > 120:
+            continue
+        name = simple_target(leaves[0])
+        if name is None or not private(name, place) or any(simple_target(x) != name for x in leaves):
+            continue
+        if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
+            continue
+        anywhere = Scope(place.scope.program, place.scope.info)
+        if all(fits(t, name, x.value, anywhere) for x in leaves):  # type: ignore[attr-defined]
+            new = clone(s)
+            _append_to_branches(new, t, name)
+            return [*body[:i], new, *body[i + 2 :]]
+    return None
+
+
+def _last_assignments(s: ast.If) -> list[ast.stmt] | None:
+    """The statements that end the branches, if there is always one."""
+    found: list[ast.stmt] = []
+    for inner in (s.body, s.orelse):
+        if not inner:
+            return None
+        last = inner[-1]
+        if isinstance(last, ast.If):
+            below = _last_assignments(last)
+            if below is None:
+                return None
+            found += below
+        else:
+            found.append(last)
+    return found
+
+
+def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
+    for inner in (s.body, s.orelse):
+        last = inner[-1]
+        if isinstance(last, ast.If):
+            _append_to_branches(last, t, name)
+        else:
+            inner[-1] = substitute(clone(t), {name: last.value})  # type: ignore[attr-defined]
+
+
+@block(
+    ast.Assign,
+    needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
+    "reads changes "
+    "before the last use; for several uses: a small value of immutable type without calls other than `len`, "
+    "`str`, `abs`, `int` that cannot raise, or a plain name",
+    sound="evaluating the value again gives the same value, and nothing else",
+)
+def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    info = place.scope.info
+    if info is None:
+        return None
+    for i, s in enumerate(body):
+        name = simple_target(s)
+        if name is None or not private(name, place) or name in info.arguments:
+            continue
+        if not isinstance(s, ast.Assign):
+            continue
+        census = place.context.census(info.node)
+        if census.stores[name] != 1:
+            continue
+        rest, value = body[i + 1 :], s.value
+        uses = census.reads[name]
+        if not uses or uses != count_reads(rest, name):
+            continue
+        scope = place.before(i)
+        if not repeatable(value, uses, rest, name, scope):
+            continue
+        seen = scope.effects(value)
+        if not seen.pure:
+            continue
+        if seen.raises and not (rest and _uses_first(rest[0], name, value, scope)):
+            continue
+        if undisturbed(rest, name, seen, scope):
+            new = [substitute(clone(t), {name: value}) for t in rest]
+            return [*body[:i], *new]
+    return None
+
+
+def _uses_first(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
+    head = head_of(t)
+    if head is None:
+        return False
+    before: list[ast.expr] = []
+    found = find_use(head, name, before)
+    return found == "once" and all(scope.effects(b).total for b in before)
+
+
+def undisturbed(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope) -> bool:
+    return _scan(rest, name, seen, scope, False) is not None
+
+
+def _scan(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope, dirty: bool) -> bool | None:
+    """Whether what the value reads may have changed after these statements; None if a use comes after a
+    change."""
+    for t in rest:
+        if isinstance(t, ast.If):
+            result = _simple(t.test, name, seen, scope, dirty)
+            if result is None:
+                return None
+            then = _scan(t.body, name, seen, scope, result)
+            other = _scan(t.orelse, name, seen, scope, result)
+            if then is None or other is None:
+                return None
+            dirty = then or other
+        elif isinstance(t, LOOPS):
+            changed = disturbs(scope.effects(t), seen, scope)
+            inside = count_reads(t, name) - (count_reads(t.iter, name) if isinstance(t, ast.For) else 0)
+            if isinstance(t, ast.For) and count_reads(t.iter, name) and dirty:
+                return None
+            if inside and (changed or dirty):
+                return None
+            dirty = dirty or changed
+        elif isinstance(t, (*NESTED, ast.Try, ast.With, ast.Match)):
+            if count_reads(t, name):
+                return None
+            dirty = True
+        elif isinstance(t, ast.Assign):
+            result = _simple(t.value, name, seen, scope, dirty)
+            if result is None or (result and any(count_reads(x, name) for x in t.targets)):
+                return None
+            dirty = result or disturbs(scope.effects(list(t.targets)), seen, scope)
+        else:
+            result = _simple(t, name, seen, scope, dirty)
+            if result is None:
+                return None
+            dirty = result
+    return dirty
+
+
+def _simple(t: ast.AST, name: str, seen: Effects, scope: Scope, dirty: bool) -> bool | None:
+    changed = disturbs(scope.effects(t), seen, scope)
+    if count_reads(t, name) and (dirty or (changed and not _last_moment(t, name, seen, scope))):
+        return None
+    return dirty or changed
+
+
+def _last_moment(t: ast.AST, name: str, seen: Effects, scope: Scope) -> bool:
+    """`stack.append(value)`: the arguments are evaluated before the call changes anything."""
+    node = t.value if isinstance(t, ast.Expr) else t
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    parts = [node.func.value, *node.args, *(k.value for k in node.keywords)]
+    return not any(disturbs(scope.effects(p), seen, scope) for p in parts)

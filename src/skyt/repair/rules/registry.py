@@ -1,0 +1,113 @@
+"""The rules, and the record of one application.
+
+A rule is a function with a name, the facts it needs, and the reason why it keeps behaviour. Three shapes:
+- expression rules see one expression (its children done) and give another in its place;
+- block rules see one list of statements and give another in its place;
+- module rules change the whole tree and say whether they did.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from skyt.repair.rules.analysis.scope import Scope
+
+if TYPE_CHECKING:
+    from skyt.repair.rules.context import Context
+
+
+ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
+
+
+BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
+
+
+ModuleRule = Callable[["Context"], bool]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewriting rule, with what its documentation says."""
+
+    name: str
+    shape: Literal["expression", "block", "module"]
+    needs: str
+    sound: str
+    apply: Callable[..., Any]
+    nodes: tuple[type, ...] = ()
+    phase: int = 1
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One application of a rule: the text before and after, of the piece it changed."""
+
+    rule: str
+    before: str
+    after: str
+
+
+@dataclass
+class Place:
+    """Where a block stands: its scope, what encloses it, and what is live after it."""
+
+    scope: Scope
+    context: Context
+    live_out: frozenset[str]
+    in_loop: bool
+    tail: bool  # running off the end of this block is returning None from the function
+    live_at: Callable[[ast.stmt], frozenset[str]]
+    loop_tail: bool  # running off the end of this block starts the loop's next round
+    scopes: list[Scope]  # the scope before each statement, as far as asked for
+    follow: Callable[[ast.stmt, Scope], Scope]
+    body: list[ast.stmt]
+
+    def before(self, index: int) -> Scope:
+        """The scope just before the statement at this index of the block."""
+        while len(self.scopes) <= index:
+            self.scopes.append(self.follow(self.body[len(self.scopes) - 1], self.scopes[-1]))
+        return self.scopes[index]
+
+
+RULES: list[Rule] = []
+
+
+def expression(
+    *nodes: type, needs: str, sound: str, name: str | None = None
+) -> Callable[[ExpressionRule], ExpressionRule]:
+    def register(f: ExpressionRule) -> ExpressionRule:
+        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes))
+        return f
+
+    return register
+
+
+def block(
+    *statements: type, needs: str, sound: str, name: str | None = None
+) -> Callable[[BlockRule], BlockRule]:
+    """`statements` are kinds of which a block must have one for the rule to have something to do."""
+
+    def register(f: BlockRule) -> BlockRule:
+        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements))
+        return f
+
+    return register
+
+
+def module(
+    *, needs: str, sound: str, phase: int = 1, name: str | None = None
+) -> Callable[[ModuleRule], ModuleRule]:
+    """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
+
+    def register(f: ModuleRule) -> ModuleRule:
+        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase))
+        return f
+
+    return register
+
+
+def _named(f: Callable[..., Any]) -> str:
+    return f.__name__.replace("_", "-")

@@ -1,0 +1,67 @@
+"""Settings of skyt's commands. What can change a record is here; how fast it is made (workers) is not."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from homeostat.core.config import ConfigModel
+from skyt.generators.config import GeneratorConfig, LocalGenerator
+from skyt.metrics.formulas import DEFAULT_TAU
+
+Temperature = Annotated[float, Field(ge=0.0, le=10.0)]
+
+
+class MeasureConfig(ConfigModel):
+    """How samples are judged, repaired and counted.
+
+    The contracts' hashes and the rules' version are filled in by the program: a run is resumed only with the
+    contracts and rules it was started with.
+    """
+
+    tau: float = Field(DEFAULT_TAU, ge=0.0, le=1.0, description="threshold of P_tau")
+    evidence: Literal["rewritten", "equivalent"] = Field(
+        "rewritten", description="the weakest evidence on which a sample is replaced by the canon"
+    )
+    inputs: int = Field(1000, ge=1, description="generated inputs for `equivalent`")
+    seed: int = Field(0, ge=0, description="seeds sampling and generated inputs")
+    distance: str = Field("levenshtein", description="a registered distance")
+    allow_uncontained: bool = Field(
+        False, description="run generated code uncontained where the platform cannot contain it"
+    )
+    contract_hashes: dict[str, str] = Field(default_factory=dict)
+    rules_version: str = ""
+
+
+class RunConfig(MeasureConfig):
+    """`homeostat code run`: one prompt, one model, one temperature."""
+
+    contract: str
+    n: int = Field(20, ge=1)
+    temperature: Temperature = 0.7
+    generator: GeneratorConfig = LocalGenerator()
+
+
+class SuiteConfig(MeasureConfig):
+    """`homeostat code suite`: every prompt with every model at every temperature."""
+
+    contracts: Annotated[list[str], Field(min_length=1)]
+    generators: Annotated[list[GeneratorConfig], Field(min_length=1)]
+    temperatures: Annotated[list[Temperature], Field(min_length=1)]
+    n: int = Field(20, ge=1)
+
+
+class ReplayConfig(MeasureConfig):
+    """`homeostat code replay`: recorded generations; files are known by their content."""
+
+    file_sha256: str
+    canons_sha256: str | None = None
+
+
+class WrapConfig(MeasureConfig):
+    """`skyt.wrap`: the middleware."""
+
+    contract: str
+    model: str = "callable"
+    temperature: Temperature = 0.0

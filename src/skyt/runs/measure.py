@@ -1,0 +1,100 @@
+"""What every measuring command does around the pipeline: open the run, measure, summarise, draw, finish."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from homeostat.core.errors import UserError
+from homeostat.core.records import Record, utc_now
+from homeostat.core.rundir import RunDir
+from skyt import records
+from skyt.canon import CanonStore
+from skyt.contracts.contract import Contract
+from skyt.generators.base import Generation
+from skyt.metrics.summary import summarise
+from skyt.repair.rules import RULES_VERSION
+from skyt.runs.assess import Assessor, versions
+from skyt.runs.config import MeasureConfig
+from skyt.runs.pipeline import measure
+
+S = TypeVar("S", bound=MeasureConfig)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the user chose that changes no record: where canons live, how many processes, how to go on."""
+
+    canon_dir: Path | None = None
+    re_anchor: bool = False
+    workers: int | None = None
+    figures: bool = True
+
+    @property
+    def processes(self) -> int:
+        if self.workers is not None and self.workers < 1:
+            raise UserError(f"--workers {self.workers}: at least one is needed")
+        return self.workers or len(os.sched_getaffinity(0))
+
+
+def stamped(settings: S, contracts: Mapping[str, Contract]) -> S:
+    """Settings with the identity of the contracts and rules they are used with."""
+    hashes = {name: contracts[name].hash for name in sorted(contracts)}
+    return settings.model_copy(update={"contract_hashes": hashes, "rules_version": RULES_VERSION})
+
+
+def measure_and_report(
+    run: RunDir,
+    generations: Sequence[Generation],
+    contracts: Mapping[str, Contract],
+    settings: MeasureConfig,
+    around: Surroundings,
+    *,
+    mode: str,
+    given: Mapping[str, str] | None = None,
+) -> Record:
+    """From generations to records, metrics and figures; returns the metrics."""
+    shared = None if around.canon_dir is None else CanonStore(around.canon_dir, versions())
+    if around.re_anchor:
+        re_anchor(run.path, [shared] if shared else [], sorted({g.contract_id for g in generations}))
+    with Assessor(settings, around.processes) as bench:
+        measure(run, generations, contracts, bench, mode=mode, given=given, shared=shared)
+        distance = bench.distance.id
+    found = summarise(run, settings.tau, measured_with(settings, distance, mode))
+    if around.figures:
+        from skyt.metrics.figures import draw_all
+
+        draw_all(run.path, run.figures)
+    run.finish()
+    return found
+
+
+def measured_with(settings: MeasureConfig, distance: str, mode: str) -> Record:
+    """The `settings` part of the metrics record."""
+    return {
+        "mode": mode,
+        "evidence": settings.evidence,
+        "inputs": settings.inputs,
+        "seed": settings.seed,
+        "distance": distance,
+        "rules_version": RULES_VERSION,
+    }
+
+
+def re_anchor(folder: Path, shared: Sequence[CanonStore], prompts: Sequence[str]) -> None:
+    """Archive canons and the rows measured against them; generations stay, so nothing is paid for again."""
+    for store in (CanonStore(folder / "canon", versions()), *shared):
+        for prompt in prompts:
+            store.archive(prompt)
+    with records.Ledger(folder).locked():
+        old = [folder / name for name in (*records.COLUMNS, records.SAMPLES) if (folder / name).exists()]
+        if not old:
+            return
+        archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
+        archive.mkdir(parents=True)
+        for path in old:
+            path.rename(archive / path.name)

@@ -1,0 +1,91 @@
+"""`homeostat code replay`: recorded generations through the pipeline, with given canons if there are any."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.records import Record
+from homeostat.core.rundir import open_run
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.generators.base import Generation
+from skyt.generators.recorded import BrokenLine, read_generations
+from skyt.runs.config import MeasureConfig, ReplayConfig
+from skyt.runs.measure import Surroundings, measure_and_report, stamped
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The metrics, and the lines that could not be used."""
+
+    metrics: Record
+    broken: list[BrokenLine]
+
+
+def replay(
+    file: Path,
+    out: Path,
+    settings: MeasureConfig,
+    around: Surroundings,
+    *,
+    canons: Path | None = None,
+    contracts_dir: Path | None = None,
+) -> Replayed:
+    """Measure every usable row of `file`; unusable ones are returned with their line numbers."""
+    known = load_contracts(contracts_dir)
+    generations, broken = _usable(file, known)
+    if not generations:
+        first = f" (line {broken[0].number}: {broken[0].problem})" if broken else ""
+        raise UserError(f"{file} has no usable generation{first}")
+    used = {name: known[name] for name in dict.fromkeys(g.contract_id for g in generations)}
+    given = {name: code for name, code in read_canons(canons).items() if name in used} if canons else {}
+    config = ReplayConfig(
+        **settings.model_dump(exclude={"contract_hashes", "rules_version"}),
+        file_sha256=_sha256(file),
+        canons_sha256=None if canons is None else _sha256(canons),
+    )
+    with open_run(out, command="code replay", config=stamped(config, used), config_path=None) as run:
+        metrics = measure_and_report(run, generations, used, settings, around, mode="replay", given=given)
+    return Replayed(metrics, broken)
+
+
+def read_canons(path: Path) -> dict[str, str]:
+    """`[{contract_id, canonical_code}, …]`; other keys are ignored."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"no such file: {path}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+    if not isinstance(rows, list):
+        raise UserError(f"{path}: canons are a list of {{contract_id, canonical_code}}")
+    canons: dict[str, str] = {}
+    for at, row in enumerate(rows):
+        name = row.get("contract_id") if isinstance(row, dict) else None
+        code = row.get("canonical_code") if isinstance(row, dict) else None
+        if not isinstance(name, str) or not isinstance(code, str):
+            raise UserError(f"{path}, entry {at + 1}: needs contract_id and canonical_code, both text")
+        if canons.setdefault(name, code) != code:
+            raise UserError(f"{path}, entry {at + 1}: a second canon for {name!r}; a prompt has one")
+    return canons
+
+
+def _usable(file: Path, known: dict[str, Contract]) -> tuple[list[Generation], list[BrokenLine]]:
+    generations, broken = [], []
+    for number, row in read_generations(file):
+        if isinstance(row, BrokenLine):
+            broken.append(row)
+        elif row.contract_id not in known:
+            hint = nearest(row.contract_id, known)
+            broken.append(BrokenLine(number, f"unknown contract {row.contract_id!r}; {hint}"))
+        else:
+            generations.append(row)
+    return generations, broken
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""One anchored request: find its contract, judge outputs, repair them towards the canon, record, answer."""

@@ -1,0 +1,264 @@
+"""Between the database and the files of single runs, through the files' own writers and readers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from sqlalchemy import func, insert, select
+from sqlalchemy.engine import Connection
+
+from homeostat.core.atomic import sync_directory
+from homeostat.core.config import ConfigModel
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.records import read_jsonl, read_record, utc_now, validate
+from homeostat.core.rundir import open_run
+from skyt import records
+from skyt.canon import Canon, CanonStore
+from skyt.metrics.formulas import DEFAULT_TAU
+from skyt.metrics.summary import summarise
+from skyt.records import Ledger, RunRow, SampleRecord
+from skyt.serve.database.rows import rebuilt, sample_record, sample_row
+from skyt.serve.database.store import SERVICE, Store
+from skyt.serve.database.tables import archived_canons, canons, ledgers, runs, samples
+
+_BLOCK = 500  # samples a transaction or an append
+
+
+class ExportConfig(ConfigModel):
+    """What an exported folder is made from."""
+
+    ledger: str
+    tau: float = Field(DEFAULT_TAU, ge=0.0, le=1.0)
+
+
+@dataclass(frozen=True)
+class Transferred:
+    ledger: str
+    samples: int
+    canons: int
+
+
+def export(store: Store, out: Path, ledger: str | None = None, tau: float = DEFAULT_TAU) -> Transferred:
+    """Write a ledger (the service's open one unless named) as the folder of a run; nothing or all of it."""
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"--out {out} exists and is not an empty folder: choose another")
+    with store.reading() as connection:
+        name = _ledger(store, connection, ledger)
+        waiting = unsettled(connection, name)
+    if waiting:
+        raise UserError(
+            f"{waiting} samples of {name} wait to be measured against a canon fixed after them: start the "
+            f"service once, it does that, and export again"
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        folder = aside / "run"
+        with open_run(folder, command="code export", config=ExportConfig(ledger=name, tau=tau)) as run:
+            with store.reading() as connection:
+                done = _write(store, connection, name, folder)
+            summarise(run, tau, {"ledger": name})
+            run.finish()
+        (folder / ".lock").unlink(missing_ok=True)
+        folder.chmod(0o755)
+        folder.replace(out)
+        sync_directory(out.parent)
+    except OSError as error:
+        raise UserError(f"cannot export to {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return done
+
+
+def import_run(store: Store, folder: Path, name: str | None = None) -> Transferred:
+    """Read the folder of a run into a ledger of its own, in one transaction."""
+    folder = Path(folder)
+    if not (folder / records.PRE).exists() or not (folder / records.SAMPLES).exists():
+        raise UserError(
+            f"{folder} has no {records.PRE} and {records.SAMPLES}: is it the folder of a skyt run?"
+        )
+    record_path = folder / "run_record.json"
+    name = name or (
+        str(read_record(record_path, "run_record")["run_id"]) if record_path.exists() else folder.name
+    )
+    if name.startswith(f"{SERVICE}-"):
+        raise UserError(f"--name {name!r}: names that begin with {SERVICE}- are the service's own")
+    with Ledger(folder).locked(), store.engine.begin() as connection:
+        if connection.execute(select(ledgers.c.name).where(ledgers.c.name == name)).scalar() is not None:
+            raise UserError(f"the database has a ledger {name!r} already: this run was imported before")
+        now = utc_now()
+        fixed = _read_canons(store, connection, folder / "canon")
+        cells = _read_runs(folder / records.RUNS)
+        connection.execute(
+            insert(ledgers).values(
+                name=name, created_at=now, next_sample=0, next_run=len(cells), closed_at=now
+            )
+        )
+        for number, cell in enumerate(cells):
+            connection.execute(insert(runs).values(ledger=name, number=number, **cell._asdict()))
+        count = 0
+        for block in _blocks(_read_samples(folder), _BLOCK):
+            connection.execute(insert(samples), [sample_row(name, int(r.pre.sample_id), r) for r in block])
+            count += len(block)
+        connection.execute(
+            ledgers.update().where(ledgers.c.name == name).values(next_sample=_highest(connection, name) + 1)
+        )
+    return Transferred(name, count, fixed)
+
+
+def _blocks(rows: Iterator[SampleRecord], size: int) -> Iterator[list[SampleRecord]]:
+    block: list[SampleRecord] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def unsettled(connection: Connection, ledger: str) -> int:
+    """Samples from before their prompt's canon that were not measured against it yet."""
+    query = (
+        select(func.count())
+        .select_from(samples)
+        .join(canons, canons.c.prompt_id == samples.c.prompt_id)
+        .join(ledgers, ledgers.c.name == samples.c.ledger)
+        .where(samples.c.ledger == ledger, samples.c.canon_signature.is_(None), ledgers.c.closed_at.is_(None))
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def _ledger(store: Store, connection: Connection, wanted: str | None) -> str:
+    known = list(connection.execute(select(ledgers.c.name).order_by(ledgers.c.created_at)).scalars())
+    if wanted is None:
+        current = store.current_ledger(connection)
+        if current is not None:
+            return current
+        if len(known) == 1:
+            return str(known[0])
+        raise UserError(f"say which --ledger to export; {nearest('', known)}")
+    if wanted not in known:
+        raise UserError(f"no ledger {wanted!r} in the database; {nearest(wanted, known)}")
+    return wanted
+
+
+def _write(store: Store, connection: Connection, name: str, folder: Path) -> Transferred:
+    ledger = Ledger(folder)
+    columns = [runs.c[field] for field in RunRow._fields]
+    found = connection.execute(select(*columns).where(runs.c.ledger == name).order_by(runs.c.number))
+    ledger.append_runs([RunRow(*row) for row in found])
+    query = select(samples).where(samples.c.ledger == name).order_by(samples.c.number)
+    total = 0
+    for partition in connection.execution_options(yield_per=_BLOCK).execute(query).mappings().partitions():
+        ledger.append([sample_record(row) for row in partition])
+        total += len(partition)
+    if not total:
+        raise UserError(f"the ledger {name!r} has no samples to export")
+    return Transferred(name, total, _write_canons(connection, name, folder / "canon"))
+
+
+def _write_canons(connection: Connection, name: str, folder: Path) -> int:
+    """The canons the ledger's samples were measured against, archived ones included."""
+    used = connection.execute(
+        select(samples.c.prompt_id, samples.c.canon_signature)
+        .where(samples.c.ledger == name, samples.c.canon_signature.is_not(None))
+        .distinct()
+    ).all()
+    for prompt_id, digest in used:
+        text = None
+        for table in (canons, archived_canons):
+            text = (
+                text
+                or connection.execute(
+                    select(table.c.record).where(
+                        table.c.prompt_id == prompt_id, table.c.canon_signature == digest
+                    )
+                ).scalar()
+            )
+        if text is None:
+            raise UserError(f"the canon {digest[:12]} of {prompt_id!r} is missing from the database")
+        canon = Canon(**json.loads(text))
+        CanonStore(folder, canon.versions).set(canon)
+    return len(used)
+
+
+def _read_canons(store: Store, connection: Connection, folder: Path) -> int:
+    paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    for path in paths:
+        store.set_within(connection, Canon(**read_record(path, "canon")))
+    return len(paths)
+
+
+def _read_runs(path: Path) -> list[RunRow]:
+    return [
+        RunRow(
+            **{
+                **row,
+                "temperature": float(row["temperature"]),
+                "seed": int(row["seed"]) if row["seed"] else None,
+            }  # type: ignore[arg-type]
+        )
+        for row in records.read_rows(path)
+    ]
+
+
+def _read_samples(folder: Path) -> Iterator[SampleRecord]:
+    """Each line of samples.jsonl with its rows; rows that say something else are refused by name."""
+    repairs = records.read_rows(folder / records.REPAIRS)
+    waiting = next(repairs, None)
+    rows = zip_longest(
+        records.read_rows(folder / records.PRE),
+        records.read_rows(folder / records.POST),
+        read_jsonl(folder / records.SAMPLES),
+    )
+    for number, (pre, post, sample) in enumerate(rows, start=1):
+        if pre is None or post is None or sample is None:
+            raise UserError(
+                f"{folder}: sample {number} is not in all of {records.PRE}, {records.POST}, "
+                f"{records.SAMPLES}: run the command that made it again, it will finish the records"
+            )
+        validate(sample, "sample")
+        key = (pre["run_id"], pre["sample_id"])
+        attempted = waiting is not None and (waiting["run_id"], waiting["sample_id"]) == key
+        record = rebuilt(
+            sample,
+            attempted=attempted,
+            normalization_version=pre["normalization_version"],
+            timestamp=pre["timestamp"],
+        )
+        _same(folder / records.PRE, pre, record.pre)
+        _same(folder / records.POST, post, record.post)
+        if attempted and record.repair is not None and waiting is not None:
+            _same(folder / records.REPAIRS, waiting, record.repair)
+            waiting = next(repairs, None)
+        yield record
+    if waiting is not None:
+        raise UserError(
+            f"{folder / records.REPAIRS}: sample {waiting['sample_id']} is out of order or unknown"
+        )
+
+
+def _same(path: Path, row: dict[str, str], record: Any) -> None:
+    for name, value in record._asdict().items():
+        text = {True: "true", False: "false"}[value] if isinstance(value, bool) else value
+        given = float(row[name]) if isinstance(value, float) else row[name]
+        if given != (text if isinstance(value, float) else " ".join(str(text).splitlines())):
+            raise UserError(
+                f"{path}, sample {row['sample_id']}: {name} = {row[name]!r}, "
+                f"where {records.SAMPLES} says {value!r}"
+            )
+
+
+def _highest(connection: Connection, name: str) -> int:
+    found = connection.execute(select(func.max(samples.c.number)).where(samples.c.ledger == name)).scalar()
+    return -1 if found is None else int(found)
