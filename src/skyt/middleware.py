@@ -34,6 +34,7 @@ from skyt.runs.assess import Assessor, versions
 from skyt.runs.config import WrapConfig
 from skyt.runs.measure import measured_with, stamped
 from skyt.runs.pipeline import new_canon, sample_record
+from skyt.text.distance import get_distance
 
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
@@ -78,6 +79,7 @@ class Wrapped:
             oracle_version=current.oracle_version,
             normalization_version=current.normalization_version,
             contract_id=contract.id,
+            distance_version=get_distance(config.distance).id,
         )
         self._ledger.append_runs([row])
 
@@ -117,7 +119,7 @@ class Wrapped:
 
     def metrics(self) -> Record:
         """Every metric over what is on record so far; also written into the store."""
-        settings = measured_with(self._config, self._config.distance, "middleware")
+        settings = measured_with(self._config, get_distance(self._config.distance).id, "middleware")
         with hold(self._run.path):
             return summarise(self._run, self._config.tau, settings)
 

@@ -32,10 +32,7 @@ def summarise(run: RunDir, tau: float, settings: Record) -> Record:
     atomic.write_text(run.path / records.SUMMARY, summary_csv(tallies, tau))
     found = metrics_record(tallies, tau)
     validate(found, METRICS)
-    versions = {
-        prompt: {"normalization_version": normalisation, "oracle_version": oracle}
-        for prompt, (normalisation, oracle) in tallies.versions.items()
-    }
+    versions = {prompt: recorded._asdict() for prompt, recorded in tallies.versions.items()}
     run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
     return found
 
@@ -73,7 +70,8 @@ def summary_csv(tallies: Tallies, tau: float) -> str:
     writer = csv.DictWriter(text, records.SUMMARY_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for prompt, tally in tallies.prompts.items():
-        writer.writerow({"prompt_id": prompt, **asdict(metrics(tally, tau))})
+        versions = tallies.versions[prompt]._asdict()
+        writer.writerow({"prompt_id": prompt, **asdict(metrics(tally, tau)), **versions})
     return text.getvalue()
 
 

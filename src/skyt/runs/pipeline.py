@@ -81,7 +81,7 @@ def sample_record(
     done = _without_canon(prepared) if canon is None else bench.repair(contract, prepared.text, canon)
     after = verdict if done.text == prepared.text else bench.verdict(contract, done.text)
     post_signature = signature(done.text)
-    now = utc_now()
+    now, current = utc_now(), versions()
     sample_id = f"{number:06d}"
     row = DistanceRow(
         run_id=run_id,
@@ -91,8 +91,10 @@ def sample_record(
         signature=prepared.signature,
         d=done.d_before,
         compliant=verdict.compliant,
-        normalization_version=versions().normalization_version,
+        normalization_version=current.normalization_version,
         timestamp=now,
+        oracle_version=current.oracle_version,
+        distance_version=bench.distance.id,
     )
     attempted = canon is not None and done.d_before > 0.0
     repair_row = RepairRow(
@@ -106,6 +108,9 @@ def sample_record(
         success=done.success,
         reason=f"{done.evidence}: {done.reason}",
         timestamp=now,
+        oracle_version=row.oracle_version,
+        normalization_version=row.normalization_version,
+        distance_version=row.distance_version,
     )
     sample: Record = {
         "run_id": run_id,
@@ -131,6 +136,9 @@ def sample_record(
         "oracle_post": after.to_json(),
         "canon_signature": None if canon is None else canon.canon_signature,
         "equivalence": done.equivalence,
+        "oracle_version": row.oracle_version,
+        "normalization_version": row.normalization_version,
+        "distance_version": row.distance_version,
     }
     post = row._replace(stage="post", signature=post_signature, d=done.d_after, compliant=after.compliant)
     return SampleRecord(row, post, repair_row if attempted else None, sample)
@@ -188,6 +196,7 @@ def _register_cells(
                 oracle_version=current.oracle_version,
                 normalization_version=current.normalization_version,
                 contract_id=cell[0],
+                distance_version=bench.distance.id,
             )
             for cell in cells
         ]
