@@ -31,9 +31,10 @@ from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
 from skyt.records import Ledger, RunRow
 from skyt.runs.assess import Assessor, versions
+from skyt.runs.canons import new_canon
 from skyt.runs.config import WrapConfig
 from skyt.runs.measure import measured_with, stamped
-from skyt.runs.pipeline import new_canon, sample_record
+from skyt.runs.pipeline import sample_record
 from skyt.text.distance import get_distance
 
 _PATIENCE_S = 30.0  # for another process that is opening the same store

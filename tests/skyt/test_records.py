@@ -14,8 +14,8 @@ import pytest
 from homeostat.core.errors import UserError
 from homeostat.core.records import RecordError
 from skyt import records
-from skyt.records import ledger as ledger_module
 from skyt.records import DistanceRow, Ledger, RepairRow, RunRow, SampleRecord, read_rows
+from skyt.records import ledger as ledger_module
 
 DIGEST = "a" * 64
 STAMP = "2026-01-01T00:00:00.000Z"

@@ -16,6 +16,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_record, validate
 from homeostat.core.rundir import RunDir, hold
 from skyt import records
+from skyt.canon import read_canon
 from skyt.metrics.aggregation import Cell, Tallies, aggregate
 from skyt.metrics.formulas import Tally, check_tau, details, metrics
 
@@ -57,11 +58,11 @@ def _earlier_settings(run_dir: Path, config: Record) -> Record:
 
 
 def canon_signatures(folder: Path) -> dict[str, str | None]:
-    """The canon's signature by prompt, as recorded; of any version, because rows are checked against it."""
+    """The canon's signature by prompt; of any version, because rows are checked against it."""
     found: dict[str, str | None] = {}
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        canon = read_record(path, "canon")
-        found[str(canon["prompt_id"])] = str(canon["canon_signature"])
+        canon = read_canon(path)
+        found[canon.prompt_id] = canon.canon_signature
     return found
 
 

@@ -18,8 +18,9 @@ from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
 from skyt.records import SampleRecord
 from skyt.runs.assess import Assessor
+from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import new_canon, sample_record
+from skyt.runs.pipeline import sample_record
 from skyt.serve.database.store import Store
 
 _REMEMBER = 20_000
