@@ -1,7 +1,7 @@
 """Which program becomes a prompt's canon, and whether a canon may be used.
 
-A canon is compliant with the contract of today, or it is refused. `trust_canons` accepts it all the same; that is
-put on record with what was wrong.
+A canon is compliant with the contract of today, or it is refused. `trust_canons` accepts it all the same, and
+puts on record what was wrong.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def refuse(canon: Canon, found: Sequence[str], what: str, way_out: str = "") -> 
     ways = way_out or "fix a new one with --re-anchor (the old one is archived)"
     return CanonRefusedError(
         f"the canon {canon.canon_signature[:12]} of {canon.prompt_id!r} {what} is refused: "
-        f"{'; '.join(found)}; {ways}, or use it as it is with --trust-canons, which is recorded"
+        f"{'; '.join(found)}; {ways}, or use it as it is with --trust-canons (trust_canons in a "
+        f"configuration), which is recorded"
     )
 
 
