@@ -22,6 +22,7 @@ from skyt.records.columns import (
 )
 from skyt.records.ledger import Durability, Ledger
 from skyt.records.reading import columns_of, note_earlier_form, open_csv, read_rows
+from skyt.records.rebuild import read_samples, rebuilt
 
 __all__ = [
     "ADDED",
@@ -44,4 +45,6 @@ __all__ = [
     "note_earlier_form",
     "open_csv",
     "read_rows",
+    "read_samples",
+    "rebuilt",
 ]

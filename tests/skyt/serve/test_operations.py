@@ -122,7 +122,10 @@ def test_kill_9_under_load_loses_no_answered_sample_and_counts_none_twice(tmp_pa
         late: list[int] = []
 
         def ask(number: int) -> None:
-            body = {"model": "skyt/gcd" if number % 2 else "scripted", "messages": []}
+            body = {
+                "model": "skyt/gcd" if number % 2 else "scripted",
+                "messages": [{"role": "user", "content": "?"}],
+            }
             late.append(httpx.post(f"{service.url}/v1/chat/completions", json=body, timeout=20).status_code)
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
@@ -147,7 +150,7 @@ def test_status_and_export_read_what_was_served(
     with start() as (url, service):
         upstream.plan.extend([fenced(GCD), fenced(GCD_RENAMED)])
         for _ in range(2):
-            body = {"model": "skyt/gcd", "messages": []}
+            body = {"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}]}
             httpx.post(f"{url}/v1/chat/completions", json=body, timeout=30)
         database = service.config.database
         commands.status(database, 0.1, as_json=True)
