@@ -326,7 +326,7 @@ def explain(
     show_explanation(run_dir, sample)
 
 
-register(app)  # serve, status, export, import, keys
+register(app)  # serve, status, export, import, keys, canon
 
 
 def _around(

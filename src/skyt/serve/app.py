@@ -18,6 +18,7 @@ from skyt.serve import pages
 from skyt.serve.anchoring.asking import ask
 from skyt.serve.anchoring.matching import ALIAS
 from skyt.serve.auth import require, require_unrestricted
+from skyt.serve.canon_pages import CanonPages
 from skyt.serve.edge import Holding, Observed, answering, json_response
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.codec import BadJsonError, read_json
@@ -33,7 +34,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(service: Service) -> ASGIApp:
-    endpoints = Endpoints(service)
+    endpoints, canons = Endpoints(service), CanonPages(service)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -57,6 +58,8 @@ def create_app(service: Service) -> ASGIApp:
             route("/healthz", endpoints.health),
             route("/metrics", endpoints.metrics),
             *(route(path, handler) for path, handler in pages.routes(service).items()),
+            *(route(path, handler) for path, handler in canons.routes().items()),
+            *(route(path, handler, "POST") for path, handler in canons.actions().items()),
         ],
         lifespan=lifespan,
     )
@@ -156,7 +159,7 @@ class Endpoints:
     async def health(self, request: Request) -> Response:
         try:
             async with asyncio.timeout(_HEALTH_S):
-                await asyncio.to_thread(self._service.ping)
+                await self._service.ping()
         except Exception as error:  # whatever is wrong with the database, the answer is 503
             return json_response(503, {"status": "database unavailable", "error": type(error).__name__})
         return json_response(200, {"status": "ok"})

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import text
 
@@ -63,6 +64,7 @@ class Service:
         self.gate = Gate(config.limits.max_active, config.limits.max_waiting, self.telemetry)
         self._chores: list[asyncio.Task[None]] = []
         self._hosts = self._known_hosts()
+        self._pinging = ThreadPoolExecutor(1, thread_name_prefix="health")
         self.examine_canons()
 
     def examine_canons(self) -> None:
@@ -105,12 +107,18 @@ class Service:
         await self.upstream.close()
         await asyncio.to_thread(self.recorder.close)
         await asyncio.to_thread(self._snapshot)
+        self._pinging.shutdown(wait=False, cancel_futures=True)
         self.store.close()
         log("stopped")
 
-    def ping(self) -> None:
-        with self.store.reading() as connection:
-            connection.execute(text("SELECT 1"))
+    async def ping(self) -> None:
+        """Ask the database, in a thread that does nothing else."""
+
+        def ask() -> None:
+            with self.store.reading() as connection:
+                connection.execute(text("SELECT 1"))
+
+        await asyncio.get_running_loop().run_in_executor(self._pinging, ask)
 
     def knows_host(self, host: str) -> bool:
         return self._hosts is None or host.lower() in self._hosts

@@ -187,7 +187,7 @@ class Anchor:
         canon = self._canons[contract.id]
         if canon is not None and canon.canon_signature not in self._examined:
             try:
-                await asyncio.to_thread(self.examine, contract, canon, policy)
+                await self._judge.in_thread(self.examine, contract, canon, policy)
             except UserError as error:
                 raise ApiError(409, str(error), type="canon_error", code="canon_refused") from None
         return canon

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -120,9 +120,14 @@ class Judge:
             raise UserError(f"the canon of {contract.id!r} could not be judged: {problem}")
         return list(reply.answer["faults"])
 
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something that waits for a judge, in one of the threads that are there for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
     async def _ask(self, request: Mapping[str, Any]) -> Reply:
         self._judges.expect()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._judges.ask, request)
+        reply: Reply = await self.in_thread(self._judges.ask, request)
+        return reply
 
     async def _fresh(
         self, contract: Contract, output: Output, canon: Canon | None, evidence: str

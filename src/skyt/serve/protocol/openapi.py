@@ -18,7 +18,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "skyt serve",
             "version": __version__,
-            "description": "OpenAI-compatible endpoint that anchors generated code to one canon a prompt.",
+            "description": "OpenAI-compatible endpoint that anchors generated code to one canon per prompt.",
         },
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -40,6 +40,14 @@ def description() -> dict[str, Any]:
             "/api/samples": {
                 "get": _get("Latest samples of a contract.", parameters=[_query("contract", True), _limit()])
             },
+            "/api/canon": {
+                "get": _get(
+                    "The canon of a contract: its code, what it rests on, and its history.",
+                    parameters=[_query("contract", True)],
+                )
+            },
+            "/api/canon/approve": {"post": _act("Put on record that the canon is agreed with.")},
+            "/api/canon/re-anchor": {"post": _act("Archive the canon; the next compliant output is next.")},
             "/api/history": {
                 "get": _get("Metric snapshots of a contract.", parameters=[_query("contract", True)])
             },
@@ -84,11 +92,11 @@ _ERRORS = {
     "403": "the key is for other contracts",
     "404": "no such contract, model or path",
     "408": "the body did not arrive in time",
-    "409": "the Idempotency-Key was used with another body, or the canon is of another version",
+    "409": "the Idempotency-Key was used with another body, or the canon is refused",
     "413": "the body is too large",
     "421": "the Host header is not served here",
     "422": "enforce: no output complied; the counterexample is in the message",
-    "429": "too many requests waiting, here or at the upstream",
+    "429": "too many requests of this key in a minute, or waiting, here or at the upstream",
     "502": "the upstream failed",
     "503": "the database cannot be written",
     "504": "the upstream did not answer in time",
@@ -110,6 +118,28 @@ def _get(
             "200": {"description": "ok", "content": {kind: {"schema": schema}}},
             **errors,
             **unavailable,
+        },
+    }
+
+
+def _act(summary: str) -> dict[str, Any]:
+    """An act on a canon, for keys that may manage canons."""
+    asked = {
+        "type": "object",
+        "required": ["contract", "why"],
+        "properties": {
+            "contract": _TEXT,
+            "canon_signature": _TEXT,
+            "why": {"type": "string", "minLength": 1, "maxLength": 1000},
+        },
+    }
+    codes = ("400", "401", "403", "404", "409", "413", "421", "429")
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": asked}}},
+        "responses": {
+            "200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}},
+            **{code: _refusal(_ERRORS[code]) for code in codes},
         },
     }
 
@@ -184,6 +214,7 @@ def _skyt() -> dict[str, Any]:
             "d_post": _NUMBER,
             "evidence": {"enum": ["identical", "rewritten", "equivalent", "none"]},
             "replaced": {"type": "boolean"},
+            "judged": {"type": "boolean"},
         },
     }
     nullable = {"type": ["string", "null"]}
