@@ -40,7 +40,11 @@ MODULES = {
         "cachemedicpp.repair.operators",
         "cachemedicpp.tasks",
         "cachemedicpp.runs.config",
+        "cachemedicpp.corruption.config",
+        "cachemedicpp.repair.config",
         "cachemedicpp.tasks.config",
+        "cachemedicpp.train.config",
+        "cachemedicpp.stability.config",
     ),
     "skyt": (
         "skyt",
@@ -53,6 +57,7 @@ MODULES = {
         "skyt.repair.repair",
         "skyt.metrics.formulas",
         "skyt.sandbox",
+        "skyt.generators.config",
         "skyt.runs.config",
     ),
 }
