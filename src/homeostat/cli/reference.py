@@ -39,8 +39,12 @@ MODULES = {
         "cachemedicpp.repair.heuristics",
         "cachemedicpp.repair.operators",
         "cachemedicpp.tasks",
-        "cachemedicpp.runs.config",
+        "cachemedicpp.corruption.config",
+        "cachemedicpp.repair.config",
         "cachemedicpp.tasks.config",
+        "cachemedicpp.train.config",
+        "cachemedicpp.stability.config",
+        "cachemedicpp.runs.config",
     ),
     "skyt": (
         "skyt",
@@ -53,6 +57,7 @@ MODULES = {
         "skyt.repair.repair",
         "skyt.metrics.formulas",
         "skyt.sandbox",
+        "skyt.generators.config",
         "skyt.runs.config",
     ),
 }
