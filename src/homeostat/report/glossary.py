@@ -1,4 +1,4 @@
-"""The words of the project, from `glossary.yaml`: for the explanations in reports and for docs/glossary.md."""
+"""The words of the project, from `glossary.yaml`: explanations for reports and for docs/glossary.md."""
 
 from __future__ import annotations
 

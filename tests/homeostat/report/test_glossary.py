@@ -1,4 +1,4 @@
-"""The glossary: one explanation for each term, short enough for a tooltip, and every reference leads somewhere."""
+"""The glossary: one short explanation for each term, and every reference leads somewhere."""
 
 from __future__ import annotations
 
