@@ -132,7 +132,7 @@ class KVState:
 
 
 def readable(cache: Any) -> KVState:
-    """What `cache` stores, if it stores whole sequences; a repair must know which position each row is."""
+    """What `cache` stores. Refuses caches that drop positions, because a repair must know them."""
     layers = getattr(cache, "layers", None)
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UserError("this cache is empty: run the model on it first")

@@ -179,7 +179,7 @@ class Injection:
         """At rest: damage what `cache` stores, once. Layers that are not touched keep their tensors."""
         state = KVState(cache)
         if len(keys) != state.batch:
-            raise UserError(f"{len(keys)} keys for a batch of {state.batch}: give one key a sequence")
+            raise UserError(f"{len(keys)} keys for a batch of {state.batch}: give one key per sequence")
         plan = self.plan(keys, state.length, attention_mask)
         write(cache, {layer: plan.apply(layer, *state[layer]) for layer in self.family.protected})
         return plan

@@ -135,7 +135,7 @@ class Ledger:
         return replace(self, sums=sums, sketches=sketches).sealed()
 
     def crop(self, state: KVState, length: int) -> Ledger:
-        """The ledger of the first `length` positions; a block that is cut is fingerprinted anew."""
+        """The ledger of the first `length` positions; a block that is cut gets a new fingerprint."""
         whole = length // self.block
         kept = replace(
             self,

@@ -227,7 +227,7 @@ class Session:
         return attention(module, query, K, V, mask, **kwargs)  # type: ignore[no-any-return]
 
     def _read(self, layer: int, clean: KV) -> KV:
-        """What attention finds stored for a layer."""
+        """The stored keys and values that attention reads for a layer."""
         if self._corruption is None or layer not in self._corruption.family.protected:
             return clean
         if self._guard is not None:

@@ -1,4 +1,4 @@
-"""What every repair has in common, whatever its idea: heuristics, calibrated and trained operators.
+"""What every repair has in common: heuristics, calibrated operators and trained operators.
 
     repair = load_repair("runs/…/operator", model)
     repair.repair_cache(cache, attention_mask)     # at rest: what is stored is repaired once
@@ -27,7 +27,7 @@ from homeostat.core.errors import UserError
 
 @dataclass(frozen=True)
 class Stored:
-    """What a repair is told about one layer's stored positions, beside the keys and values themselves."""
+    """What a repair knows about one layer's stored positions, beside the keys and values themselves."""
 
     layer: int
     real: Tensor  # [B, T] bool: not padding

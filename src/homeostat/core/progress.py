@@ -1,4 +1,4 @@
-"""Progress on long work: a bar on a terminal, a line now and then in a log file. Always on stderr."""
+"""Progress of long work: a bar on a terminal, occasional lines in a log file. Always on stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG_EVERY_S = 30.0
 
 
 class Bar(ABC):
-    """A running count. `advance(note=…)` moves it on and may show a figure or two beside it."""
+    """A running count. `advance(note=…)` moves it forward and may show a note beside it."""
 
     @abstractmethod
     def advance(self, steps: int = 1, note: str | None = None) -> None: ...
@@ -58,7 +58,7 @@ class _LogBar(Bar):
 
 @contextmanager
 def progress(description: str, total: int | None = None, done: int = 0) -> Iterator[Bar]:
-    """A progress bar for a block; `done` is what a resumed run has behind it already."""
+    """A progress bar for a block; `done` is what an earlier run has finished."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _LogBar(description, total, done)

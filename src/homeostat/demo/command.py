@@ -21,7 +21,7 @@ from homeostat.report import write_report
 
 
 def run_demo(config: DemoConfig, out: Path) -> None:
-    """Run the demo into `out`, or go on with the one that is there.
+    """Run the demo into `out`, or continue the one that is there.
 
     The model is loaded first: a name that cannot be loaded leaves no run directory behind.
     """

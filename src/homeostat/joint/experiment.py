@@ -35,7 +35,7 @@ OPERATOR = "operators/G"
 
 
 def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
-    """Run the experiment into `out`, or go on with the one that is there. Returns the metrics."""
+    """Run the experiment into `out`, or continue the one that is there. Returns the metrics."""
     config.load_contracts()
     check_defences(config)
     model, tokenizer = config.model.load()

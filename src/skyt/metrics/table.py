@@ -20,7 +20,7 @@ class RunMetrics(dict[str, Any]):
 
 
 def show_metrics(metrics: dict[str, Any], console: Console | None = None) -> None:
-    """A row a prompt, and one for everything where there are several."""
+    """One row per prompt, and one for all of them where there are several."""
     console = console or Console()
     rows = [(row["prompt_id"], row) for row in metrics["skyt.prompts"]]
     if len(rows) > 1:

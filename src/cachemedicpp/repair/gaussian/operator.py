@@ -1,4 +1,4 @@
-"""Operator G: calibrated, closed form, blind. One call for every kind of damage, told nothing about any.
+"""Operator G: calibrated, in closed form, blind. The same call serves every kind of damage.
 
 lost elements   → the mean of what they can be, given the rest of the token's cache
 outliers        → found by leave-one-out residuals, then the same
