@@ -32,19 +32,25 @@ def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES,
         if stage not in STAGES:
             raise UserError(f"unknown stage {stage!r}; {nearest(stage, STAGES)}")
     if set(stages) != {"plots"}:
-        from cachemedicpp.eval.stage import prepare
-        from cachemedicpp.runs.defences import check_defence_names
-        from cachemedicpp.stability.stage import check_stability
-
-        check_defence_names(config)
-        setup = prepare(config)
-        check_stability(config, setup.model)
+        setup = prepared(config)
         if "train" in stages:
             train_operators(setup, run)
         if {"eval", "stability"} & set(stages):
             measure(setup, run, stages, workers)
     if "plots" in stages:
         render(run.path)
+
+
+def prepared(config: MedicConfig) -> Setup[MedicConfig]:
+    """The model, the data and the tasks of a run, with every setting checked."""
+    from cachemedicpp.eval.stage import prepare
+    from cachemedicpp.runs.defences import check_defence_names
+    from cachemedicpp.stability.stage import check_stability
+
+    check_defence_names(config)
+    setup = prepare(config)
+    check_stability(config, setup.model)
+    return setup
 
 
 def measure(setup: Setup[MedicConfig], run: RunDir, stages: Sequence[str], workers: int = 1) -> None:

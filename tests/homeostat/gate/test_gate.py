@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.homeostat.example_runs import CANON, WRONG, cache_run, code_run, sample
+from tests.support.example_runs import CANON, WRONG, cache_run, code_run, sample
 
 from homeostat.core.errors import UserError
 from homeostat.gate import Check, at_least, at_most, judge

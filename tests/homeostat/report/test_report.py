@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.homeostat.example_runs import (
+from tests.support.example_runs import (
     CANON,
     CacheConfig,
     ExampleConfig,

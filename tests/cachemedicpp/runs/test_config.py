@@ -16,7 +16,7 @@ from homeostat.core.config import load_config, resolved
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cachemedicpp.sweep import summary as sweep_summary
 from cachemedicpp.sweep.run import SweepConfig, expand, plan, run_sweep
-from cachemedicpp.sweep.run import summary as sweep_summary
 from cachemedicpp.sweep.summary import summarise
 from homeostat.core.errors import UserError
 from homeostat.core.records import validate

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
-from tests.skyt.database.conftest import VERSIONS, make_canon, make_sample
+from tests.skyt.serve.database.conftest import VERSIONS, make_canon, make_sample
 
 from homeostat.core.errors import UserError
 from skyt.canon import CanonImmutabilityError, CanonVersionError, Versions

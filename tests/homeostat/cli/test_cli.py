@@ -9,7 +9,7 @@ import time
 import pytest
 import typer
 
-from homeostat.cli import entry
+from homeostat.core import entry
 from homeostat.core.errors import UserError
 
 

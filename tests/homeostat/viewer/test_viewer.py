@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.homeostat.example_runs import ExampleConfig, code_run
+from tests.support.example_runs import ExampleConfig, code_run
 
 from homeostat.core.errors import UserError
 from homeostat.core.rundir import open_run

@@ -19,7 +19,8 @@ from cachemedicpp.eval.robustness import Robustness, TaskScores, pick_heuristic
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators import build_operator
 from cachemedicpp.runs.config import MedicConfig
-from cachemedicpp.runs.pipeline import render, run_defences
+from cachemedicpp.runs.defences import run_defences
+from cachemedicpp.runs.pipeline import render
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task
 from homeostat.core.errors import UserError
 

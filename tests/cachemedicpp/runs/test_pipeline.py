@@ -21,8 +21,9 @@ from cachemedicpp.plots.figures import (
     with_lambda0,
 )
 from cachemedicpp.plots.tables import ablation_summary, main_results
+from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import apply_split, load_splits
-from cachemedicpp.runs.pipeline import STAGES, check_defence_names, load, render, run_stages
+from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
 from homeostat.core.errors import UserError
 from homeostat.core.figures import style
 from homeostat.core.records import read_jsonl, validate
@@ -72,7 +73,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any, byte_tok
 def _small() -> dict[str, Any]:
     import importlib.util
 
-    spec = importlib.util.spec_from_file_location("medic_conftest", Path(__file__).parent / "conftest.py")
+    spec = importlib.util.spec_from_file_location("medic_conftest", Path(__file__).parents[1] / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from cachemedicpp import tasks
-from cachemedicpp.repair.base import heuristics
+from cachemedicpp.repair import heuristics
 from cachemedicpp.repair.heuristics import Smoothing
 from cachemedicpp.runs.config import MedicConfig
-from cachemedicpp.runs.pipeline import check_defence_names
+from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.tasks.config import TASK_NAMES
 from homeostat.core.config import parse_config
 from homeostat.core.errors import UserError

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the `serve` extra is not installed")
 
-from tests.skyt.database.postgres import postgres
+from tests.support.postgres import postgres
 
 from skyt.canon import Canon, Versions
 from skyt.records import DistanceRow, RepairRow, SampleRecord

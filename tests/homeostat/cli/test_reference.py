@@ -9,7 +9,7 @@ import pytest
 
 from homeostat.cli.reference import pages
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+FOLDER = Path(__file__).parents[3] / "docs" / "reference"
 
 
 @pytest.mark.skipif(

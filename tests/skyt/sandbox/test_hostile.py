@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.skyt.hostile_programs import CANARY, PROGRAMS, SECRET
+from tests.support.hostile_programs import CANARY, PROGRAMS, SECRET
 
 from skyt.contracts.contract import Contract, load_contract
 from skyt.contracts.domain import Call

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.skyt.serve.conftest import running, settings
-from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
 from homeostat.core.errors import UserError
 from skyt import records

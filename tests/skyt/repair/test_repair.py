@@ -19,7 +19,7 @@ from skyt.sandbox import capability
 from skyt.text.distance import LEVENSHTEIN
 from skyt.text.normalise import normalise
 
-REFERENCES = Path(__file__).parent / "references"
+REFERENCES = Path(__file__).parents[2] / "data" / "references"
 CONTRACTS = load_contracts()
 
 

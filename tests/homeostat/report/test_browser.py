@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.homeostat.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, sample
+from tests.support.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, sample
 
 from homeostat.core.rundir import open_run
 from homeostat.report import write_report

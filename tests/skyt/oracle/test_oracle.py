@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.skyt.wrong_programs import WRONG
+from tests.support.wrong_programs import WRONG
 
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource
@@ -18,7 +18,7 @@ from skyt.contracts.domain import Call, in_domain
 from skyt.oracle.oracle import Oracle
 from skyt.sandbox import SandboxPool
 
-REFERENCES = Path(__file__).parent / "references"
+REFERENCES = Path(__file__).parents[2] / "data" / "references"
 CONTRACTS = load_contracts(resource("contracts/easy"))
 
 
