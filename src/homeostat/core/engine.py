@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.progress import Bar, progress
+from homeostat.core.progress import Bar, progress, silence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -127,7 +127,9 @@ def _local(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int]
 
 def _pool(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
     """Outcomes as they come; stops early when a worker dies."""
-    with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(workers, len(todo)), mp_context=get_context("spawn"), initializer=silence
+    ) as pool:
         futures = {pool.submit(_attempt, function, items[index]): index for index in todo}
         waiting = set(futures)
         try:
