@@ -23,19 +23,34 @@ _LOG_EVERY_S = 30.0
 
 
 class Bar:
-    """A running count with its own clock. Fractions of a step count, so that long steps move too."""
+    """A running count with its own clock."""
 
-    def __init__(self, description: str, total: float | None, done: float, unit: str) -> None:
+    def __init__(
+        self, description: str, total: int | None, done: int = 0, unit: str = "", joined: bool = False
+    ) -> None:
         self.description, self.total, self.done, self.unit, self.note = description, total, done, unit, ""
-        self._behind, self._began = done, time.monotonic()
+        self.joined, self.inside = joined, None
+        self._behind, self._began, self._ahead = done, time.monotonic(), 0.0
 
-    def advance(self, steps: float = 1, note: str | None = None) -> None:
+    inside: Bar | None  # of a joined bar: the bar that is one step of this one
+
+    def advance(self, steps: int = 1, note: str | None = None) -> None:
         """Move on by `steps`, and show `note` beside the count from now on."""
         self.done += steps
-        if self.total is not None:
-            self.done = min(self.done, self.total)
         if note is not None:
             self.note = note
+
+    def ahead(self, steps: float) -> None:
+        """How many steps' worth of work is under way: moves the bar and the time left, not the count."""
+        self._ahead = steps
+
+    @property
+    def reached(self) -> float:
+        """Steps done and under way."""
+        inside = self.inside
+        share = inside.reached / inside.total if inside is not None and inside.total else 0.0
+        found = self.done + self._ahead + share
+        return found if self.total is None else min(found, self.total)
 
     @property
     def seconds(self) -> float:
@@ -44,10 +59,10 @@ class Bar:
     @property
     def left(self) -> float | None:
         """Seconds that remain at the pace so far; None while there is no pace to go by."""
-        made = self.done - self._behind
+        made = self.reached - self._behind
         if self.total is None or made <= 0:
             return None
-        return (self.total - self.done) * self.seconds / made
+        return (self.total - self.reached) * self.seconds / made
 
     @property
     def count(self) -> str:
@@ -104,7 +119,7 @@ class _State(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         bar: Bar = task.fields["bar"]
-        task.completed = bar.done
+        task.completed = bar.reached
         return Text(str(bar).removeprefix(f"{bar.description}: "), style="dim")
 
 
@@ -154,6 +169,8 @@ class _Display:
         with self._lock:
             if not self._bars and not self.silent:
                 self._sinks = list(self._open())
+            if self._bars and self._bars[-1].joined:
+                self._bars[-1].inside = bar
             self._bars.append(bar)
             for sink in self._sinks:
                 sink.begin(bar, bar is self._bars[0])
@@ -163,6 +180,8 @@ class _Display:
             for sink in self._sinks:
                 sink.end(bar, bar is self._bars[0], finished)
             self._bars.remove(bar)
+            for outer in self._bars:
+                outer.inside = None if outer.inside is bar else outer.inside
             if not self._bars:
                 for sink in self._sinks:
                     sink.close()
@@ -180,9 +199,14 @@ _display = _Display()
 
 
 @contextmanager
-def progress(description: str, total: float | None = None, done: float = 0, unit: str = "") -> Iterator[Bar]:
-    """A progress bar for a block; `done` is what a resumed run has behind it already."""
-    bar = Bar(description, total, done, unit)
+def progress(
+    description: str, total: int | None = None, done: int = 0, unit: str = "", joined: bool = False
+) -> Iterator[Bar]:
+    """A progress bar for a block; `done` is what a resumed run has behind it already.
+
+    With `joined`, a bar inside the block is one step of this one, and moves it on while it runs.
+    """
+    bar = Bar(description, total, done, unit, joined)
     _display.begin(bar)
     finished = False
     try:

@@ -59,10 +59,20 @@ def test_time_left_goes_by_what_this_process_did_itself(monkeypatch: pytest.Monk
     bar = Bar("x", total=20, done=10, unit="")
     assert bar.left is None
     now[0] += 30
-    bar.advance(1.5)
+    bar.advance(1)
+    bar.ahead(0.5)  # work under way moves the time left, not the count
     assert bar.left == pytest.approx(8.5 * 30 / 1.5) and bar.count == "11/20"
-    bar.advance(100)
-    assert bar.done == 20 and bar.left == 0
+    bar.ahead(100)
+    assert bar.reached == 20 and bar.left == 0
+
+
+def test_a_bar_inside_a_joined_one_is_a_step_of_it() -> None:
+    with progress("cells", total=4, joined=True) as outer:
+        with progress("samples", total=10) as inner:
+            inner.advance(5)
+            assert outer.reached == 0.5 and outer.done == 0
+        outer.advance()
+        assert outer.reached == 1
 
 
 def test_tracking_counts(capsys: pytest.CaptureFixture[str]) -> None:
