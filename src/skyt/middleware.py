@@ -29,6 +29,7 @@ from skyt.canon import Canon, CanonStore
 from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
+from skyt.metrics.table import RunMetrics
 from skyt.records import Durability, Ledger, RunRow
 from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import faults, new_canon, put_on_record, refuse, trusted_canons
@@ -40,13 +41,17 @@ from skyt.text.distance import get_distance
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Anchored:
     """One answer: what to use, what the model wrote, and the sample's record."""
 
     code: str
     raw: str
     record: Record
+
+    def __repr__(self) -> str:
+        told = f"d {self.record['d_pre']:.3f} → {self.record['d_post']:.3f}"
+        return f"Anchored({told}, evidence={self.record['evidence']!r})"
 
     @property
     def canonical(self) -> bool:
@@ -90,6 +95,10 @@ class Wrapped:
         )
         self._ledger.append_runs([row])
 
+    def __repr__(self) -> str:
+        name = getattr(self._generate, "__name__", type(self._generate).__name__)
+        return f"Wrapped({name}, contract={self._contract.id!r}, store={str(self._run.path)!r})"
+
     def __call__(self, prompt: str | None = None) -> str:
         """Generate, judge, repair, record; returns the code to use."""
         return self.sample(prompt).code
@@ -124,7 +133,7 @@ class Wrapped:
                 self._ledger.append([record])
         return Anchored(record.sample["normalized_post"], raw, record.sample)
 
-    def metrics(self) -> Record:
+    def metrics(self) -> RunMetrics:
         """Every metric over what is on record so far; also written into the store."""
         distance = get_distance(self._config.distance).id
         trusted = trusted_canons(self._canons, [self._contract.id])

@@ -20,7 +20,7 @@ from skyt.runs.assess import Assessor, Prepared, versions
 from skyt.runs.canons import Policy, fix_canons
 from skyt.text.signature import signature
 
-_BLOCK = 200  # samples a transaction
+_BLOCK = 200  # samples per transaction
 
 
 def measure(
