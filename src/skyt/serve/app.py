@@ -45,7 +45,7 @@ def create_app(service: Service) -> ASGIApp:
             await service.stop()
 
     def route(path: str, handler: Handler, *methods: str) -> Route:
-        return Route(path, answering(handler), methods=list(methods) or ["GET"])
+        return Route(path, answering(service, handler), methods=list(methods) or ["GET"])
 
     passed_on = ("GET", "POST", "PUT", "PATCH", "DELETE")
     app = Starlette(

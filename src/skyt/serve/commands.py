@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +87,9 @@ def serve(
 
         settings = load_config(ServeConfig, config, [*given, *(overrides or [])])
         run(Service(settings, load_contracts(contracts), re_anchor=re_anchor or []))
+    # All is closed and on record. An interpreter with many threads may take a second to end by itself.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -89,7 +90,7 @@ class Observed:
         await json_response(error.status, error.body)(scope, receive, send)
 
 
-def answering(handler: Handler) -> Handler:
+def answering(service: Service, handler: Handler) -> Handler:
     """Errors we know as the protocol's error bodies; a bug as a 500 with its traceback in the log only."""
 
     async def answer(request: Request) -> Response:
@@ -99,6 +100,11 @@ def answering(handler: Handler) -> Handler:
             return _refused(error)
         except ClientDisconnect:
             return Response(status_code=499)
+        except asyncio.CancelledError:
+            if not service.is_stopping:
+                raise
+            stopping = "the service is stopping, and this request took too long to be answered before"
+            return _refused(ApiError(503, stopping, type="server_error", code="stopping"))
         except RecursionError:
             return _refused(ApiError(400, "the request body is nested too deeply", code="invalid_json"))
         except Exception:

@@ -75,7 +75,7 @@ def make_server(service: Service) -> Server:
             date_header=False,
             limit_concurrency=limits.max_connections,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=max(1, int(0.7 * limits.shutdown_s)),
+            timeout_graceful_shutdown=max(1, round(0.7 * limits.shutdown_s)),
             backlog=2048,
         )
     )

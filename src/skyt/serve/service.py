@@ -64,6 +64,7 @@ class Service:
         self.gate = Gate(config.limits.max_active, config.limits.max_waiting, self.telemetry)
         self._chores: list[asyncio.Task[None]] = []
         self._hosts = self._known_hosts()
+        self.is_stopping = False
         self._pinging = ThreadPoolExecutor(1, thread_name_prefix="health")
         self.examine_canons()
 
@@ -86,7 +87,8 @@ class Service:
 
     def stopping(self) -> None:
         """SIGTERM has come: samples that take long are cut short, so that their requests are answered."""
-        self.judge.stop_by(time.monotonic() + 0.4 * self.config.limits.shutdown_s)
+        self.is_stopping = True
+        self.judge.stop_by(time.monotonic() + 0.3 * self.config.limits.shutdown_s)
 
     async def start(self) -> None:
         self._chores = [

@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from homeostat.core.errors import UserError
 from skyt.serve.anchoring.worker import LENGTH
 from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
 
 LOOK_S = 0.05  # how often a waiting thread looks at the clock
-_GRACE_S = 1.0  # for a judge to let go of a sample
+_KILL_S = 1.0  # for a killed process to be gone
 _START_S = 120.0
 _ANSWER_BYTES = 256 << 20
 
@@ -34,6 +34,14 @@ class Reply:
     prepared: dict[str, Any] | None
     answer: dict[str, Any] | None
     why: str = ""
+
+
+class Deadline(NamedTuple):
+    """Until when a judge may work on a sample, why not longer, and how long it may take to let go of it."""
+
+    until: float
+    reason: str
+    grace_s: float = 1.0
 
 
 class JudgeProcess:
@@ -59,7 +67,7 @@ class JudgeProcess:
             self.kill()
             raise UserError((answer or {}).get("refused") or "a judge of the service did not start")
 
-    def ask(self, request: Mapping[str, Any], deadline: Callable[[], tuple[float, str]]) -> Reply:
+    def ask(self, request: Mapping[str, Any], deadline: Callable[[], Deadline]) -> Reply:
         """Send a request and wait; `deadline` is asked again and again, because it may come nearer."""
         self._number += 1
         prepared = None
@@ -67,11 +75,10 @@ class JudgeProcess:
         cut_at = why = None
         while True:
             now = time.monotonic()
-            until, reason = deadline()
-            if cut_at is None and now >= until:
-                cut_at, why = now, reason
+            if cut_at is None and now >= (limit := deadline()).until:
+                cut_at, why = now + limit.grace_s, limit.reason
                 self._process.send_signal(signal.SIGUSR1)
-            if cut_at is not None and now > cut_at + _GRACE_S:
+            if cut_at is not None and now > cut_at:
                 raise JudgeGone(why)
             answer = self._receive(now + LOOK_S)
             if answer is None or answer["number"] != self._number:
@@ -90,7 +97,7 @@ class JudgeProcess:
             with contextlib.suppress(OSError):
                 pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE_S)
+            self._process.wait(_KILL_S)
 
     def _send(self, data: bytes, deadline: float) -> None:
         """Write without ever waiting longer than the deadline."""

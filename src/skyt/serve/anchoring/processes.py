@@ -17,7 +17,7 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Contract
 from skyt.runs.config import MeasureConfig
-from skyt.serve.anchoring.process import LOOK_S, JudgeGone, JudgeProcess, Reply
+from skyt.serve.anchoring.process import LOOK_S, Deadline, JudgeGone, JudgeProcess, Reply
 from skyt.serve.protocol.codec import write_json
 from skyt.text.distance import get_distance
 
@@ -106,13 +106,13 @@ class Judges:
         for process in every:
             process.kill()
 
-    def _deadline(self, began: float) -> tuple[float, str]:
+    def _deadline(self, began: float) -> Deadline:
         stop = self._stop_by
         if stop is not None and stop < began + self._sample_s:
-            return stop, "the service is stopping"
+            return Deadline(stop, "the service is stopping", grace_s=0.5)
         if self._waiting and self._full:
-            return began + self._busy_s, f"over {self._busy_s:g} s while others wait"
-        return began + self._sample_s, f"over {self._sample_s:g} s"
+            return Deadline(began + self._busy_s, f"over {self._busy_s:g} s while others wait")
+        return Deadline(began + self._sample_s, f"over {self._sample_s:g} s")
 
     @property
     def _full(self) -> bool:
