@@ -49,17 +49,17 @@ def list_(where: Where, contracts: Contracts = None) -> None:
 
     Example: homeostat code canon list runs/code-gcd
     """
-    from rich.console import Console
-    from rich.table import Table
-
     with _opened(where) as place:
         known = _contracts(contracts)
-        table = Table("contract", "canon", "origin", "fixed", "approved", "state", box=None, pad_edge=False)
-        prompts = place.shelf.prompts()
-        for prompt in prompts:
-            table.add_row(prompt, *_line(place.shelf, prompt, known.get(prompt)))
-    console = Console(soft_wrap=True)
-    console.print(table if prompts else f"no canons in {where}")
+        rows = [[prompt, *_line(place.shelf, prompt, known.get(prompt))] for prompt in place.shelf.prompts()]
+    if not rows:
+        print(f"no canons in {where}")
+        return
+    rows.insert(0, ["contract", "canon", "origin", "fixed", "approved", "state"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
 
 
 @canon.command()
