@@ -7,10 +7,10 @@ const live = { contract: null, shown: "", timer: 0 };
 
 class Refused extends Error {}
 
-async function ask(path, body) {
+async function ask(path, act) {
   const key = sessionStorage.getItem(KEY);
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
-  const response = await fetch(path, body ? { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) } : { headers });
+  const response = await fetch(path, act ? { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(act) } : { headers });
   if (response.status === 401) throw new Refused("a valid key is needed");
   const body = await response.json();
   if (!response.ok) throw new Error(body.error ? body.error.message : `status ${response.status}`);
