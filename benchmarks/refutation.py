@@ -13,11 +13,11 @@ import argparse
 import statistics
 
 from benchmarks.held_out import PARTS, tasks
+from benchmarks.mutants import mutants
 from benchmarks.styles import STYLES
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.repair.equivalence import compare, compare_many
-from skyt.repair.equivalence.mutants import mutants
 from skyt.sandbox.pool import SandboxPool
 from skyt.text.normalise import normalise
 

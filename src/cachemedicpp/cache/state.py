@@ -60,6 +60,10 @@ class KVState:
         """View `cache`; the view shares its tensors but not its layer objects."""
         self._cache = fork(cache)
 
+    def __repr__(self) -> str:
+        B, H, T, d = self[0].K.shape
+        return f"KVState({len(self)} layers, {B} × {T} positions, {H} KV heads of {d}, {self[0].K.dtype})"
+
     def __len__(self) -> int:
         return len(self._cache.layers)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cachemedicpp.eval.defences import ORACLE
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
@@ -133,7 +132,3 @@ def _clean_regression(found: Robustness, knowledge: Knowledge) -> list[Record]:
 def _entry(found: Interval, **fields: Any) -> Record:
     ci = [finite_or_none(found.low), finite_or_none(found.high)]
     return {**fields, "value": finite_or_none(found.estimate), "ci": ci}
-
-
-def is_oracle(defence: str) -> bool:
-    return defence.endswith(ORACLE)

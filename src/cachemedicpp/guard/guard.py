@@ -52,6 +52,11 @@ class Guard:
         self._left: weakref.ref[Cache] | None = None  # never seen, and left to the repair
         self._signature = inspect.signature(model.base_model.forward)
 
+    def __repr__(self) -> str:
+        what = "nothing watched" if self.ledger is None else f"watches {self.ledger!r}"
+        done = f"verified {self.verified} times, healed {len(self.healed)} blocks"
+        return f"Guard({type(self.model).__name__}, every={self.every}, block={self.block}: {what}; {done})"
+
     def watch(
         self,
         cache: Cache,

@@ -11,7 +11,7 @@ from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.heuristics import HEURISTICS
-from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record

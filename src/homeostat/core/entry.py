@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from homeostat.core.errors import UserError
+from homeostat.core.progress import lines_on_stdout
 
 _INTERRUPTED = 130
 
@@ -28,6 +29,7 @@ def default_run_dir(what: str) -> Path:
 
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:
     """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
+    lines_on_stdout()
     try:
         app(args=arguments, prog_name=name)
     except UserError as error:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cachemedicpp.eval.defences import from_repair
-from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core.progress import progress
 from homeostat.core.rundir import open_run
 from homeostat.demo.cache import CacheDemonstration

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,16 @@ class Generator(Protocol):
     @property
     def name(self) -> str: ...
 
-    def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         """Every request exactly once, in any order, as soon as it is done."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A generator that can tell how far it is between two outputs."""
+
+    def watch(self, far: Callable[[float], None] | None) -> None:
+        """Tell `far` how many samples' worth of work is under way; None ends that."""
 
 
 def sample_seed(seed: int, contract_id: str, model: str, temperature: float, sample: int) -> int:

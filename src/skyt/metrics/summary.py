@@ -18,11 +18,12 @@ from homeostat.core.rundir import RunDir, hold
 from skyt import records
 from skyt.metrics.aggregation import Cell, Tallies, aggregate
 from skyt.metrics.formulas import Tally, check_tau, details, metrics
+from skyt.metrics.table import RunMetrics
 
 METRICS = "repeatability_metrics"
 
 
-def summarise(run: RunDir, tau: float, settings: Record) -> Record:
+def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
     """Compute every metric from the CSVs, write both files, and return the metrics record's `metrics`."""
     check_tau(tau)
     if not (run.path / records.PRE).exists():
@@ -37,10 +38,10 @@ def summarise(run: RunDir, tau: float, settings: Record) -> Record:
         for prompt, (normalisation, oracle) in tallies.versions.items()
     }
     run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
-    return found
+    return RunMetrics(found)
 
 
-def summarise_again(run_dir: Path, tau: float | None = None) -> Record:
+def summarise_again(run_dir: Path, tau: float | None = None) -> RunMetrics:
     """Metrics of a finished or interrupted run, from its records, with the run's own settings."""
     if not (run_dir / "run_record.json").exists():
         raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")

@@ -131,7 +131,7 @@ def test_a_finished_run_is_not_done_again(
 ) -> None:
     from cachemedicpp.eval import stage as evaluate
     from cachemedicpp.runs.config import MedicConfig
-    from cachemedicpp.stability.measures import stage as stability_metrics
+    from cachemedicpp.stability import stage as stability_metrics
     from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
