@@ -29,7 +29,7 @@ EngineName = Literal["local", "ray"]
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What became of one task: its value, or the error it ended with (one line) and the traceback."""
+    """The result of one task: its value, or the error it ended with (one line) and the traceback."""
 
     ok: bool
     value: Result | None = None

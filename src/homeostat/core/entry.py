@@ -37,6 +37,6 @@ def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeo
         sys.exit(error.exit_code)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
-            print("interrupted: the same command goes on from where this one stopped", file=sys.stderr)
+            print("interrupted: run the same command again to continue", file=sys.stderr)
         raise
     sys.exit(0)

@@ -45,14 +45,14 @@ class Output:
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that stayed without an answer; a resumed run asks again."""
+    """A request without an answer. A resumed run asks again."""
 
     request: Request
     error: str
 
 
 class GenerationError(Exception):
-    """A mistake that no retry cures for this request."""
+    """An error that trying again cannot fix."""
 
 
 class Generator(Protocol):
@@ -74,6 +74,6 @@ class Watched(Protocol):
 
 
 def sample_seed(seed: int, contract_id: str, model: str, temperature: float, sample: int) -> int:
-    """A seed of its own for each sample: the same whatever else is generated, in whatever batches."""
+    """The seed of one sample. It does not depend on what else is generated, or in which batches."""
     text = f"{seed}|{contract_id}|{model}|{temperature!r}|{sample}"
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "big") & 0x7FFFFFFF

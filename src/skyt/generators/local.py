@@ -2,8 +2,8 @@
 
 Sampling is argmax of `logits / temperature + Gumbel noise`, which draws exactly from the softmax. The noise
 of a sample comes from its own generator, so a sample does not depend on its neighbours or on the batch size,
-as far as the logits do not: batched matrix products may differ in the last bits from single ones, and once in
-a great while that tips an almost even choice.
+as far as the logits do not: batched matrix products may differ in the last bits from single ones, and very
+rarely that decides an almost even choice.
 """
 
 from __future__ import annotations

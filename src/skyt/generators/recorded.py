@@ -1,4 +1,4 @@
-"""Recorded generations: rows of JSON, one a line, plain or gzipped. A broken line costs that line only."""
+"""Recorded generations: one JSON object per line, plain or gzipped. Broken lines are reported and skipped."""
 
 from __future__ import annotations
 

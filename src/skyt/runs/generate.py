@@ -1,6 +1,6 @@
 """Collecting generations: every output on disk as soon as it is there, none asked for twice.
 
-A cell's outputs are lines `{"sample": …, "text": …}` in a file of its own, in the order in which they came.
+A cell's outputs are lines `{"sample": …, "text": …}` in a separate file, in the order in which they came.
 """
 
 from __future__ import annotations

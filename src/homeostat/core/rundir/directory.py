@@ -41,7 +41,7 @@ class RunDir:
         return self._folder("paper/tables")
 
     def log(self, name: str) -> Log:
-        """The log `logs/<name>.jsonl`; its records carry `phase: <name>` unless told otherwise."""
+        """The log `logs/<name>.jsonl`; its records carry `phase: <name>` unless they set another."""
         if name not in self._logs:
             self._logs[name] = Log(self._folder("logs") / f"{name}.jsonl", self.run_id, name)
         return self._logs[name]
