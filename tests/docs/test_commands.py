@@ -188,6 +188,8 @@ class Page:
 
     def _python(self, block: Block, names: list[str]) -> None:
         text = block.text
+        for said, real in (pair.split("=", 1) for pair in block.rules.get("with", "").split()):
+            text = text.replace(said, real)
         for _, said, real in self._servers:
             text = text.replace(said, real)
         lines = [f"from tests.docs.names import {', '.join(names)}\n"] if names else []
