@@ -115,7 +115,7 @@ def _function(name: str, thing: Any) -> str:
 
 
 def _call(name: str, thing: Any) -> str:
-    """How it is called; one parameter a line where that is long."""
+    """How it is called, with one parameter per line where the call is long."""
     signature = _signature(thing)
     line = f"{name}{signature.removesuffix(' -> None') if inspect.isclass(thing) else signature}"
     if len(line) > _WIDE:

@@ -151,7 +151,12 @@ def chart(
         "off": list(off),
         "looks": dict(looks or {}),
         "x": {"label": x, "scale": x_scale},
-        "y": {"label": y, "scale": y_scale, "limits": list(y_limits) if y_limits else None, "digits": y_digits},
+        "y": {
+            "label": y,
+            "scale": y_scale,
+            "limits": list(y_limits) if y_limits else None,
+            "digits": y_digits,
+        },
         "panels": list(panels),
     }
 
@@ -233,8 +238,16 @@ def answers(ident: str, question: str, states: Sequence[Block], *, note: str = "
     return {"kind": "answers", "id": ident, "question": question, "note": note, "states": list(states)}
 
 
-def answer(name: str, label: str, role: Literal["clean", "damaged", "repaired"], text: Any, perplexity: Any) -> Block:
-    return {"name": name, "label": label, "role": role, "text": str(text or ""), "perplexity": number(perplexity)}
+def answer(
+    name: str, label: str, role: Literal["clean", "damaged", "repaired"], text: Any, perplexity: Any
+) -> Block:
+    return {
+        "name": name,
+        "label": label,
+        "role": role,
+        "text": str(text or ""),
+        "perplexity": number(perplexity),
+    }
 
 
 def text(title: str, content: str, *, folded: bool = True) -> Block:

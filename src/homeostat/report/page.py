@@ -13,7 +13,20 @@ from typing import Any
 
 from homeostat.report.names import page_terms
 
-SCRIPTS = ("vendor", "dom", "names", "plots", "chart", "tips", "maps", "diff", "table", "samples", "blocks", "page")
+SCRIPTS = (
+    "vendor",
+    "dom",
+    "names",
+    "plots",
+    "chart",
+    "tips",
+    "maps",
+    "diff",
+    "table",
+    "samples",
+    "blocks",
+    "page",
+)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 

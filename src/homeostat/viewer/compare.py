@@ -53,7 +53,10 @@ def _figures(names: Sequence[str], figures: Sequence[Sequence[Block]]) -> Block:
 def _shown(figure: Block) -> Any:
     """The figure with its interval, in its own number format: rows of this table differ in theirs."""
     cell = blocks.interval(figure["value"], figure["low"], figure["high"])
-    return {**(cell if isinstance(cell, dict) else {"v": cell, "lo": None, "hi": None}), "digits": figure["digits"]}
+    return {
+        **(cell if isinstance(cell, dict) else {"v": cell, "lo": None, "hi": None}),
+        "digits": figure["digits"],
+    }
 
 
 def _change(first: Block | None, last: Block | None) -> Any:

@@ -5,7 +5,7 @@ Run as `python -s -S -B -P jail.py CONFIG`. Three pipes connect it with the trus
 
     supervisor  outside the process namespace; ends the jail when the trusted side dies
       └ warden  process 1 of its namespace; never runs a stranger's code, never reads a request's body
-          └ child  one a program: reads its request, gives up everything it could still do, runs the program
+          └ child  one per program: reads its request, gives up everything it could still do, runs the program
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def main() -> None:
     config = json.loads(sys.argv[1])
     results = config["results"]
     here = Path(__file__).parent
-    codec, harness, lockdown = map(
-        _load, (here.parent / "contracts" / "codec.py", here / "harness.py", here / "lockdown.py")
-    )
+    codec = _load(here.parent / "contracts" / "codec.py")
+    harness, enforce, lockdown = (_load(here / f"{name}.py") for name in ("harness", "enforce", "lockdown"))
     for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -74,6 +73,7 @@ def main() -> None:
         if descriptor not in keep:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+    trusted = enforce.trusted_namespaces([*sys.modules.values(), codec, harness, enforce])
     gc.collect()
     gc.freeze()
     _say({"ready": True, "missing": missing})
@@ -87,7 +87,7 @@ def main() -> None:
         lockdown.limit_resources(memory, cpu)
         if filtered is not None:
             lockdown.filter_calls(libc, filtered)
-        harness.serve(body, 3, call, result, codec)
+        harness.serve(body, 3, call, result, codec, enforce, trusted)
 
     _serve(enter)
 

@@ -130,7 +130,9 @@ def _headline(metrics: Record) -> Block:
         if is_shown(str(row.get("defence"))):
             items.append(figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is best))
     if metrics.get("ppl_clean") is not None:
-        items.append(figure(label("ppl_clean"), metrics["ppl_clean"], note="Wikitext-2, epsilon 0", name="ppl_clean"))
+        items.append(
+            figure(label("ppl_clean"), metrics["ppl_clean"], note="Wikitext-2, epsilon 0", name="ppl_clean")
+        )
     rows = [
         [
             row.get("defence"),

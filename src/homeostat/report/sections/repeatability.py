@@ -71,7 +71,9 @@ def headline(found: Record) -> Block:
             whole, "P_tau_post", label("P_tau"), before="P_tau_pre", note=f"at a distance of at most {tau}"
         ),
         figure_of(whole, "rescue_rate", "rescue rate", note="share brought to the canon by repair"),
-        figure_of(whole, "compliant_post", "correct", before="compliant_pre", note="share that the oracle accepts"),
+        figure_of(
+            whole, "compliant_post", "correct", before="compliant_pre", note="share that the oracle accepts"
+        ),
         figure_of(whole, "N", "samples"),
     ]
     counts = whole.get("evidence_counts")
@@ -122,7 +124,9 @@ def prompts(found: Record) -> Block:
         ]
         for p in prompts
     ]
-    note = "Share equal to the canon, with 95 % intervals; raw repeatability: share of the commonest raw output."
+    note = (
+        "Share equal to the canon, with 95 % intervals; raw repeatability: share of the commonest raw output."
+    )
     return section(
         "prompts",
         "By prompt",
@@ -183,7 +187,12 @@ def cells(cells: list[Record], title: str) -> Block:
         )
     columns = [column("prompt", names=False), column("model", names=False), column("temperature"), *_COLUMNS]
     rows = [
-        [c.get("prompt_id"), c.get("model"), c.get("temperature"), *(_cell(c, name, before) for name, before in _PAIRS.items())]
+        [
+            c.get("prompt_id"),
+            c.get("model"),
+            c.get("temperature"),
+            *(_cell(c, name, before) for name, before in _PAIRS.items()),
+        ]
         for c in cells
     ]
     parts.append(

@@ -70,7 +70,10 @@ def overhead(metrics: Record) -> Block:
     if not rows:
         how = "eval.measure_overhead: true"
         return section("overhead", "Overhead", "", [missing("overhead. It is measured with", how)])
-    rows = [{_MEGABYTES if k == "peak_memory_bytes" else k: _megabytes(k, v) for k, v in row.items()} for row in rows]
+    rows = [
+        {_MEGABYTES if k == "peak_memory_bytes" else k: _megabytes(k, v) for k, v in row.items()}
+        for row in rows
+    ]
     constant = {
         name: rows[0][name]
         for name in rows[0]

@@ -21,7 +21,13 @@ def key_figures(files: RunFiles) -> list[Block]:
     curves = _points((files.metrics(METRICS) or {}).get("stability.logit_sensitivity"))
     return [
         figure(
-            f"sensitivity, {label(name)}", value, low=low, high=high, level=0.95, name="sensitivity", better="down"
+            f"sensitivity, {label(name)}",
+            value,
+            low=low,
+            high=high,
+            level=0.95,
+            name="sensitivity",
+            better="down",
         )
         for name, points in curves.items()
         for delta, value, low, high in points
