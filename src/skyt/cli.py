@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from homeostat.core.entry import Overrides
+from homeostat.core.errors import UserError
 from skyt.serve.commands import register
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
 )
+
+
+_SHOWN = 10  # failures of a run that are printed
 
 
 class Evidence(StrEnum):
@@ -60,7 +64,8 @@ ReAnchor = Annotated[
     typer.Option("--re-anchor", help="Archive the canons (and rows measured against them) and fix new ones."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Processes for judging and repairing; default: one per core.")
+    int | None,
+    typer.Option("--workers", min=1, help="Processes for judging and repairing; default: one per core."),
 ]
 Uncontained = Annotated[
     bool,
@@ -161,15 +166,16 @@ def run(
         f"allow_uncontained={str(uncontained).lower()}",
         f"generator.kind={'openai' if base_url else 'local'}",
     ]
+    if base_url and not model:
+        raise UserError("--base-url needs --model: the model's name at the endpoint")
     if base_url:
-        settings += [f"generator.base_url={base_url}", f"generator.name={model or ''}"]
+        settings += [f"generator.base_url={base_url}", f"generator.name={json.dumps(model)}"]
     elif model:
-        settings += [f"generator.model.name={model}"]
+        settings += [f"generator.model.name={json.dumps(model)}"]
     settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    folder = out or Path("runs") / f"code-{contract}"
     around = _around(canon_dir, re_anchor, workers, no_figures, durability)
-    _report(run_one(config, folder, around, contracts), folder)
+    _report(run_one(config, out, around, contracts))
 
 
 @app.command()
@@ -202,9 +208,8 @@ def suite(
 
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
-    folder = out or Path("runs") / f"code-{matrix.stem}"
     around = _around(canon_dir, re_anchor, workers, no_figures, durability)
-    _report(run_suite(config, folder, around, contracts, engine.value, matrix), folder)
+    _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
 @app.command()
@@ -258,11 +263,10 @@ def replay(
         "trust_canons": trust_canons,
     }
     settings = parse_config(BatchConfig, raw, "the options")
-    folder = out or Path("runs") / f"code-replay-{file.name.partition('.')[0]}"
     around = _around(canon_dir, re_anchor, workers, no_figures, durability)
-    done = replay_file(file, folder, settings, around, canons=canons, contracts_dir=contracts)
+    done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
-    _say_where(folder)
+    _say_where(done.folder)
     for line in done.broken:
         print(f"{file}, line {line.number}: {line.problem}", file=sys.stderr)
     if done.broken:
@@ -347,21 +351,23 @@ def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:
     return chosen + ["trust_canons=true"] * trust_canons
 
 
-def _report(done: Generated, folder: Path) -> None:
+def _report(done: Generated) -> None:
     """Show the table of a finished run, or what an unfinished one lacks (exit code 1)."""
     if done.metrics is None:
-        for line in done.failures:
+        for line in done.failures[:_SHOWN]:
             print(line, file=sys.stderr)
+        if len(done.failures) > _SHOWN:
+            print(f"… and {len(done.failures) - _SHOWN} more", file=sys.stderr)
         print(
-            f"{done.recorded} of {done.wanted} outputs are on record in {folder}; run the same command again "
-            f"to ask for the rest, those on record are not asked for twice",
+            f"{done.recorded} of {done.wanted} outputs are on record in {done.folder}; run the same command "
+            f"again to ask for the rest, those on record are not asked for twice",
             file=sys.stderr,
         )
         raise typer.Exit(1)
     from skyt.metrics.table import show_metrics
 
     show_metrics(done.metrics)
-    _say_where(folder)
+    _say_where(done.folder)
 
 
 def _say_where(folder: Path) -> None:
