@@ -202,16 +202,14 @@ def _interrupted(service: Service, port: int, number: int, seconds: float) -> tu
     return asyncio.run(both()), seen
 
 
-def main(seconds: float, rounds: int) -> None:
+def main(seconds: float, rounds: int, warm_up: float) -> None:
     upstream, line = _start([sys.executable, "-m", "benchmarks.serve_hostile", "--upstream"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             service = Service(Path(folder) / "hostile.sqlite", int(line))
             port = service.start()
-            print(
-                f"cores {os.cpu_count()}, load {os.getloadavg()[0]:.1f}, {CLIENTS} clients, {seconds:g} s rounds"
-            )
-            asyncio.run(_load(port, "plain", 5.0, Seen()))
+            print(f"cores {os.cpu_count()}, load {os.getloadavg()[0]:.1f}, {CLIENTS} clients, {seconds:g} s")
+            asyncio.run(_load(port, "plain", warm_up, Seen()))
             plain, mixed = Seen(), Seen()
             ratios = []
             for number in range(rounds):
@@ -263,9 +261,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=float, default=30.0, help="seconds before the first round")
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.upstream:
         asyncio.run(_serve_upstream())
     else:
-        main(options.seconds, options.rounds)
+        main(options.seconds, options.rounds, options.warm_up)
