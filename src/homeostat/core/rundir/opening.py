@@ -58,6 +58,15 @@ def check_out(path: str | Path, config: pydantic.BaseModel) -> None:
     """Refuse what `open_run` would refuse, without making anything: call it before slow preparations."""
     folder = Path(path)
     _refuse_foreign(folder)
+    check_writable(folder)
+    if folder.exists() and _is_held(folder):
+        raise UserError(_in_use(folder))
+    if (folder / RECORD).exists():
+        _refuse_other_settings(folder, config)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written into, without making anything."""
     if not folder.exists():
         existing = next(parent for parent in folder.absolute().parents if parent.exists())
         if not existing.is_dir():
@@ -66,10 +75,8 @@ def check_out(path: str | Path, config: pydantic.BaseModel) -> None:
             raise UserError(f"cannot make {folder}: {existing} is not writable; choose another --out")
     elif not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {folder}: no permission; choose another --out")
-    elif _is_held(folder):
-        raise UserError(_in_use(folder))
-    elif (folder / RECORD).exists():
-        _refuse_other_settings(folder, config)
+    elif not folder.is_dir():
+        raise UserError(f"{folder} is a file: --out needs a directory")
 
 
 def default_out(name: str, config: pydantic.BaseModel) -> Path:
