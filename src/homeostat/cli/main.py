@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from cachemedicpp.cli import app as cache_app
 from homeostat import __version__
-from homeostat.cli import pages
+from homeostat.cli import listing, pages
 from homeostat.core.entry import Overrides, named_configs, run
 from homeostat.core.rundir import default_out
 from skyt.cli import app as code_app
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")
+app.add_typer(listing.app, name="list", no_args_is_help=True)
 pages.register(app, cache_app, code_app)
 
 

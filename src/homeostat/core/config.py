@@ -47,7 +47,7 @@ def fits(model: type[C], path: Path, kind: str = "configs") -> bool:
     """Whether a file that comes with the program is a whole configuration of this model."""
     try:
         raw = _read(path, kind)
-        return bool(raw.keys() - {"model"}) and bool(model.model_validate(raw))
+        return len(raw) > 1 and bool(model.model_validate(raw))  # one section alone is a part of others
     except (UserError, pydantic.ValidationError):
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -18,6 +19,11 @@ Overrides = Annotated[
     typer.Option(
         "--set", metavar="KEY=VALUE", help="Override one setting, e.g. --set train.lr=1e-4; may be repeated."
     ),
+]
+
+
+Contracts = Annotated[
+    Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
 ]
 
 

@@ -14,7 +14,6 @@ from cachemedicpp.eval.defences import Defence, Guarded, from_repair, heuristics
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.heuristics import HEURISTICS
 from cachemedicpp.runs.calibrate import prepare_once
-from cachemedicpp.tasks.data import load_text
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.progress import Bar, progress, say
@@ -81,7 +80,6 @@ def check_joint(config: JointConfig, workers: int = 2) -> None:
     """Refuse what would be refused later, before anything is loaded."""
     config.load_contracts()
     check_defences(config)
-    load_text(config.data, "train")
     check_surroundings(config.measure, Surroundings(workers=workers))
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from homeostat.core.entry import Overrides
-from homeostat.core.errors import UserError
+from homeostat.core.entry import Contracts, Overrides, named_contracts
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.rundir import unused_out
 
 if TYPE_CHECKING:
     from skyt.serve.database.store import Store
@@ -57,9 +58,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Default: 8080; 0 for any free one.")] = None,
-    contracts: Annotated[
-        Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
-    ] = None,
+    contracts: Contracts = None,
     re_anchor: Annotated[
         list[str] | None,
         typer.Option("--re-anchor", metavar="CONTRACT", help="Archive this canon first; may be repeated."),
@@ -115,7 +114,12 @@ def status(
 
 
 def export(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="A folder that is not there yet; default: runs/code-export."
+        ),
+    ] = None,
     database: Database = _DEFAULT_DATABASE,
     ledger: Annotated[
         str | None, typer.Option(help="Which sequence of samples; default: the service's current one.")
@@ -132,8 +136,9 @@ def export(
     with _store(database) as store:
         from skyt.serve.database.transfer import export as write
 
-        done = write(store, out, ledger, tau)
-    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {out}")
+        folder = out or unused_out("code-export")
+        done = write(store, folder, ledger, tau)
+    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {folder}")
 
 
 def import_(
@@ -156,11 +161,21 @@ def import_(
 def add(
     name: Annotated[str, typer.Argument(help="Whom the key is for.")],
     contract: Annotated[
-        list[str] | None, typer.Option("--contract", help="Only this contract; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--contract", help="Only this contract; may be repeated.", autocompletion=named_contracts
+        ),
     ] = None,
+    contracts: Contracts = None,
     database: Database = _DEFAULT_DATABASE,
 ) -> None:
     """Make a key and print it once; only its hash is kept."""
+    from skyt.contracts.contract import load_contracts
+
+    known = load_contracts(contracts)
+    for wanted in contract or []:
+        if wanted not in known:
+            raise UserError(f"--contract {wanted!r} is unknown; {nearest(wanted, known)}")
     with _store(database, create=True) as store:
         from skyt.serve.database.keys import add_key
 
@@ -192,13 +207,22 @@ def _store(database: str, create: bool = False) -> Iterator[Store]:
         from skyt.runs.assess import versions
         from skyt.serve.database.store import Store
 
-        if not create and "://" not in database and not Path(database).exists():
+        file = _file_of(database)
+        if not create and file is not None and not file.exists():
             raise UserError(f"no such database: {database}; name it with --database")
         store = Store.open(database, versions())
         try:
             yield store
         finally:
             store.close()
+
+
+def _file_of(database: str) -> Path | None:
+    """The file of a SQLite database, given as a path or a URL; None for a server's."""
+    scheme, separator, rest = database.partition("://")
+    if not separator:
+        return Path(database)
+    return Path(rest.removeprefix("/").partition("?")[0]) if scheme.startswith("sqlite") else None
 
 
 @contextmanager

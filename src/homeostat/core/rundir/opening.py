@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import filelock
@@ -84,12 +85,18 @@ def default_out(name: str, config: pydantic.BaseModel) -> Path:
 
     The same command therefore always finds its own run again, and another one never collides with it.
     """
-    number = 1
-    while True:
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not folder.exists() or _may_go_on(folder, config):
-            return folder
-        number += 1
+    return next(f for f in _candidates(name) if not f.exists() or _may_go_on(f, config))
+
+
+def unused_out(name: str) -> Path:
+    """The first of `runs/<name>`, `runs/<name>-2`, … that does not exist."""
+    return next(folder for folder in _candidates(name) if not folder.exists())
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield Path("runs") / name
+    for number in count(2):
+        yield Path("runs") / f"{name}-{number}"
 
 
 @contextmanager
