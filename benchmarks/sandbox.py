@@ -1,7 +1,7 @@
 """A verdict from the pre-forked sandbox against starting an interpreter for each sample.
 
 Both ways make as many calls to each program as the contract's oracle does. The naive way starts one Python
-process a sample, uncontained; beside it stands what a new jail for each sample costs. With the development
+process per sample, uncontained. The cost of a new jail for each sample is shown too. With the development
 data (`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they
 are the reference solutions, again and again. Naive times are measured on a subset.
 
