@@ -73,22 +73,10 @@ def sections(files: RunFiles) -> Iterator[Block]:
     shares = [_panel(key, clean, damaged) for key, (_, _, digits) in _MEASURES.items() if digits == "%"]
     distances = [_panel(key, clean, damaged) for key, (_, _, digits) in _MEASURES.items() if digits != "%"]
     note = "Severity 0 is the clean arm, the same for every defence. Bars and bands are 95 % intervals."
+    against, distance = "Against the severity of the damage", "Distance to the canon"
     charts = [
-        blocks.chart(
-            ident,
-            title,
-            panels,
-            x="severity (epsilon)",
-            y=y,
-            y_limits=(0.0, 1.0),
-            y_digits=digits,
-            note=note,
-            looks=LOOKS,
-        )
-        for ident, title, panels, y, digits in (
-            ("joint-curves", "Against the severity of the damage", shares, "share of samples", "%"),
-            ("joint-distances", "Distance to the canon", distances, "distance", 3),
-        )
+        _chart("joint-curves", against, shares, y="share of samples", y_digits="%", note=note),
+        _chart("joint-distances", distance, distances, y="distance", y_digits=3, note=note),
     ]
     columns = [column("epsilon", digits=2), column("defence"), column("samples")]
     columns += [column(title, digits=digits, help=help) for title, help, digits in _MEASURES.values()]
@@ -101,6 +89,11 @@ def sections(files: RunFiles) -> Iterator[Block]:
     below = "In the samples below, what is called a model is an arm of this experiment."
     table = blocks.table("arms", "Every arm", columns, rows)
     yield section("joint", "State and output", lead, [charts[0], table, charts[1], blocks.prose(below)])
+
+
+def _chart(ident: str, title: str, panels: list[Block], *, y: str, y_digits: Digits, note: str) -> Block:
+    axes: Any = {"x": "severity (epsilon)", "y": y, "y_limits": (0.0, 1.0), "y_digits": y_digits}
+    return blocks.chart(ident, title, panels, note=note, looks=LOOKS, **axes)
 
 
 def _panel(key: str, clean: Record, damaged: list[Record]) -> Block:
