@@ -3,7 +3,7 @@
 
 const SYMBOLS = [
   { symbol: "circle" }, { symbol: "square" }, { symbol: "triangle" }, { symbol: "diamond" }, { symbol: "triangle", rotate: 180 },
-  { symbol: "cross" }, { symbol: "star" }, { symbol: "triangle", rotate: 270 }, { symbol: "triangle", rotate: 90 },
+  { symbol: "cross" }, { symbol: "star" }, { symbol: "triangle", rotate: 270 }, { symbol: "circle" },
 ];
 const COLOURS = SYMBOLS.length;
 const colour = (n) => `var(--c${n % COLOURS})`;

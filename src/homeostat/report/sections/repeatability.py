@@ -37,13 +37,13 @@ _PAIRS = {
     "mu_post": "mu_pre",
     "P_tau_post": "P_tau_pre",
     "rescue_rate": None,
-    "compliant_post": "compliant_pre",
+    "compliant_post": None,
 }
 _HEADS = {
     "mu_post": ("mean distance", "Mean distance to the canon, before → after repair. Lower is better."),
     "P_tau_post": ("P_tau", "Share of samples within tau of the canon, before → after repair."),
     "R_anchor": ("R_anchor", "Share of samples equal to the canon, before → after repair."),
-    "compliant_post": ("correct", "Share of samples that the oracle accepts, before → after repair."),
+    "compliant_post": ("correct", "Share of samples that the oracle accepts after repair."),
 }
 _TABLE_NOTE = (
     "Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
