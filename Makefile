@@ -26,8 +26,8 @@ demo: setup
 	$(BIN)/homeostat demo
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs/site hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks docs/site hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 

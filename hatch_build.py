@@ -32,5 +32,7 @@ def description(readme: str, repository: str, version: str) -> str:
 class ReadmeHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         readme = Path(self.root, "README.md").read_text(encoding="utf-8")
-        text = description(readme, os.environ.get("HOMEOSTAT_REPOSITORY", ""), str(metadata.get("version", "")))
+        text = description(
+            readme, os.environ.get("HOMEOSTAT_REPOSITORY", ""), str(metadata.get("version", ""))
+        )
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

@@ -16,7 +16,10 @@ from homeostat.cli.reference import MODULES
 
 TOP = Path(__file__).parents[2]
 STAGE = TOP / "build" / "docs"
-PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}}
+PAGES = {
+    "README.md": "index.md",
+    **{name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")},
+}
 _UP = re.compile(rf"\]\((?:\.\./)((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 _DOWN = re.compile(r"\]\(docs/([^)]*)")
 
@@ -30,7 +33,9 @@ def main() -> None:
         path.write_text(_UP.sub(lambda m: f"]({m[1]}{PAGES[m[2]]}", text), encoding="utf-8")
     for name, page in PAGES.items():
         text = (TOP / name).read_text(encoding="utf-8")
-        (STAGE / page).write_text(_DOWN.sub(r"](\1", text).replace("](README.md", "](index.md"), encoding="utf-8")
+        (STAGE / page).write_text(
+            _DOWN.sub(r"](\1", text).replace("](README.md", "](index.md"), encoding="utf-8"
+        )
     for package, modules in MODULES.items():
         text = f"# {package}\n\n" + "\n\n".join(f"::: {module}" for module in modules) + "\n"
         (STAGE / "reference" / f"{package}.md").write_text(text, encoding="utf-8")

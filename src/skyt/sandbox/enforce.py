@@ -87,9 +87,9 @@ class _Rules:
         self.copies: dict[int, types.ModuleType] = {}
         self.busy = False
         self.frame = sys._getframe
-        self.globals_of = vars(types.FrameType)["f_globals"].__get__
+        self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
         self.function_globals = vars(types.FunctionType)["__globals__"].__get__
-        self.code_of = vars(types.FrameType)["f_code"].__get__
+        self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
         self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
         self.builtins = self._builtins()
 
@@ -198,13 +198,21 @@ class _Rules:
                 self.guard_methods(value)
             mine[name] = value
         if module is sys:
-            mine["modules"] = {
-                name: self.copy(sys.modules[name]) for name in self.imports & sys.modules.keys()
-            }
+            mine["modules"] = self._modules()
         mine["__getattr__"] = self._module_getattr(module)
         if self.forbidden:
             sys._clear_type_cache()
         return copy
+
+    def _modules(self) -> dict[str, types.ModuleType]:
+        """What stands for `sys.modules`: modules that may not be imported are not to be found there."""
+        forbid = self.forbid
+
+        class Modules(dict[str, types.ModuleType]):
+            def __missing__(self, name: str) -> Any:
+                forbid(f"reaches the module {name}")
+
+        return Modules((name, self.copy(sys.modules[name])) for name in self.imports & sys.modules.keys())
 
     def _module_getattr(self, module: types.ModuleType) -> Callable[[str], Any]:
         """Submodules are handed out when they are asked for; other modules never."""
@@ -230,8 +238,8 @@ class _Rules:
         """Let only the standard library use an attribute of a type."""
         space = gc.get_referents(vars(kind))[0]
         original = space.get(name)
-        if original is None or type(original).__module__ == __name__:
-            return
+        if original is None or __name__ in (type(original).__module__, getattr(original, "__module__", "")):
+            return  # not there, or guarded already
         allowed, forbid = self._from_library, self.forbid
 
         def check() -> None:
@@ -245,8 +253,7 @@ class _Rules:
                 return original(*args, **kwargs)
 
             guarded.__name__ = guarded.__qualname__ = name
-            guarded.__module__ = __name__
-            space[name] = _Method(guarded)
+            space[name] = guarded
         else:
 
             class Guarded:
@@ -263,12 +270,12 @@ class _Rules:
         self.busy = True
         frame = self.frame(3)
         self.busy = False
-        if not self._trusts(frame):
-            return False
-        code = self.code_of(frame)
+        code, trusted = self.code_of(frame), self._trusts(frame)
+        if name == "sort" and "sorted" in code.co_names and (trusted or "sorted" not in self.forbidden):
+            return True  # `sorted` asks the new list for its method
         if name == "__subclasses__":  # asked for by C code on behalf of `isinstance` with an abstract class
-            return bool(self.globals_of(frame).get("__name__") == "abc")
-        return bool(name in code.co_names or name in code.co_consts)
+            return trusted and self.globals_of(frame).get("__name__") == "abc"
+        return trusted and (name in code.co_names or name in code.co_consts)
 
     def _trusts(self, frame: types.FrameType) -> bool:
         return id(self.globals_of(frame)) in self.trusted and self.code_of(frame).co_filename != PROGRAM
@@ -285,15 +292,3 @@ class _Rules:
                 self.forbid("runs text as code")
         elif not self._trusts(frame):
             self.forbid(f"calls {event}")
-
-
-class _Method:
-    """A function as a method, without being a function whose parts could be read."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self._call if instance is None else types.MethodType(self._call, instance)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 3.0  # times the wall limit, for programs that compute on a busy machine
+WINDOW, SHARE = 0.5, 0.01  # seconds, and the part of them that tells a busy machine from a sleeping program
 HEADER = struct.Struct("<QdddQQ")  # body bytes, wall s, CPU s, call s, memory bytes, result bytes
 
 ENCODINGS = ("ascii", "latin_1", "utf_8", "utf_8_sig", "utf_16", "utf_32", "cp1252", "punycode", "idna",
@@ -124,16 +125,16 @@ def _serve(enter: Any) -> None:
 def _wait(child: int, started: float, wall: float) -> bool:
     """Whether the child ended by itself in time.
 
-    A child that is past its deadline but still gets CPU time is not asleep; the machine is busy. It gets more
-    time, within a limit; its CPU time has a limit of its own.
+    A child that is past its deadline but still gets a share of CPU time is not asleep; the machine is busy.
+    It gets more time, within a limit; its CPU time has a limit of its own.
     """
     if _ended(child, wall):
         return True
     while time.monotonic() < started + PATIENCE * wall:
         used = _cpu_seconds(child)
-        if _ended(child, 0.25):
+        if _ended(child, WINDOW):
             return True
-        if _cpu_seconds(child) == used:
+        if _cpu_seconds(child) - used < SHARE * WINDOW:
             return False
     return False
 
