@@ -117,9 +117,15 @@ def series(name: str, points: Iterable[Point], *, variant: str | None = None) ->
 
 
 def panel(
-    title: str, lines: Sequence[Block], *, group: str | None = None, y_label: str | None = None
+    title: str,
+    lines: Sequence[Block],
+    *,
+    group: str | None = None,
+    y_label: str | None = None,
+    digits: Digits = None,
 ) -> Block:
-    return {"title": title, "group": group, "series": list(lines), "y": y_label}
+    """One drawing of a chart; label and number format are the chart's unless given."""
+    return {"title": title, "group": group, "series": list(lines), "y": y_label, "digits": digits}
 
 
 def chart(
