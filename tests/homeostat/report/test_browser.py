@@ -358,14 +358,18 @@ def test_comparing_two_runs_shows_both(watched: Watched, viewer: Viewer) -> None
     page.locator("button", has_text="Compare 2 chosen").click()
     page.wait_for_selector("#compare-figures")
     heads = page.locator("#compare-figures thead th").all_inner_texts()
-    hostile = "<b onmouseover=owned=6>hostile"
-    assert heads == ["figure", "plain", hostile, f"{hostile} − plain"]
-    change = page.locator("#compare-figures tbody tr", has_text="repeatability to the canon").locator(".tone")
-    assert "worse" in change.inner_text()
+    assert heads == [
+        "figure",
+        "plain",
+        "<b onmouseover=owned=6>hostile",
+        "<b onmouseover=owned=6>hostile − plain",
+    ]
     assert page.locator("#compare-settings tbody tr", has_text="seed").count() == 1
     keys = page.locator("#prompt-dots .legend button").all_inner_texts()
-    assert keys == ["plain", hostile]
+    assert keys == ["plain", "<b onmouseover=owned=6>hostile"]
     assert page.evaluate("window.owned") is None
+    change = page.locator("#compare-figures tbody tr", has_text="repeatability to the canon").locator(".tone")
+    assert "worse" in change.inner_text()
 
 
 def test_the_viewer_follows_a_run_that_is_still_going(watched: Watched, viewer: Viewer, runs: Path) -> None:
