@@ -59,7 +59,7 @@ def hit_layers(fault: Fault, layers: int, draw: str) -> list[int]:
 
 
 def damaged(fault: Fault, x: Tensor, draw: str, layer: int, tensor: str) -> Tensor:
-    """`x` `[H, T, d]`, the keys or values of one block and layer, after a fault to its numbers; the type stays."""
+    """`x` `[H, T, d]`, the keys or values of a block in one layer, after a fault to its numbers."""
     from cachemedicpp.corruption.streams import Stream
 
     stream = Stream((fault.seed, draw, 0)).at("noise").at(layer, tensor)

@@ -1,4 +1,4 @@
-"""Names of blocks by their content: a chain of hashes over tokens, bound to the model and to how it is cached.
+"""Names of blocks by their content: a chain of hashes over tokens, bound to the model and its cache.
 
 An engine's own block hashes may be salted anew in every process, so these are ours. A request whose cache
 depends on more than its tokens (adapters, images, embeddings) gets no keys: nothing of it is stored or
@@ -28,7 +28,7 @@ def chain(tokens: Sequence[int], size: int, root: str, salt: str = "") -> tuple[
 
 
 def model_identity(model: str, given: str = "") -> str:
-    """Which weights these are: what the user says, or the hash of a local folder's configuration and weights."""
+    """Which weights these are: what the user says, or a hash of a local folder's files."""
     if given:
         return f"given:{given}"
     folder = Path(model)

@@ -1,4 +1,4 @@
-"""What is known of every block of a paged cache: its fingerprint, when it was written, what it was computed from.
+"""What is known of every block of a paged cache: fingerprint, when it was written, from what it was computed.
 
 A block's fingerprint is one sum per layer over its first `length` positions (`guard.fingerprint`); `length`
 0 means that nothing is known. Steps are numbered: `written` is the last step that wrote to a block,

@@ -1,4 +1,4 @@
-"""Reading a paged cache: fingerprints of its blocks, and its keys and values, whatever order an engine keeps them in."""
+"""Reading a paged cache: fingerprints, keys and values of blocks, in whatever order an engine keeps them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from homeostat.core.errors import UserError
 
 
 def by_block(cache: Tensor, blocks: int, size: int) -> Tensor:
-    """A view `[blocks, H, size, d]` of one layer's cache; refuses an order of dimensions it cannot be sure of."""
+    """A view `[blocks, H, size, d]` of one layer's cache; an unclear order of dimensions is refused."""
     order = list(cache.shape)
     where = [i for i, n in enumerate(order) if n == blocks]
     places = [i for i, n in enumerate(order[:-1]) if n == size and i not in where[:1]]
@@ -23,8 +23,8 @@ def by_block(cache: Tensor, blocks: int, size: int) -> Tensor:
         where = where[:1]  # every layout with four dimensions that we know begins with the blocks
     if len(where) != 1 or len(places) != 1 or cache.dim() not in (4, 5):
         raise UserError(
-            f"a paged cache of shape {order} with {blocks} blocks of {size} positions: the guard cannot tell which "
-            "dimension is which, so it does not start"
+            f"a paged cache of shape {order} with {blocks} blocks of {size} positions: the guard cannot tell "
+            "which dimension is which, so it does not start"
         )
     rest = [i for i in range(cache.dim() - 1) if i not in (where[0], places[0])]
     view = cache.permute(where[0], *rest, places[0], cache.dim() - 1)
@@ -75,7 +75,7 @@ class PagedCache:
         )
 
     def sums(self, blocks: Sequence[int], lengths: Sequence[int]) -> NDArray[np.int64]:
-        """Fingerprints `[n, L]`: of whole blocks, or of the first `lengths[i]` positions of unfinished ones."""
+        """Fingerprints `[n, L]` of whole blocks, or of the first `lengths[i]` positions of others."""
         found = np.zeros((len(blocks), len(self)), np.int64)
         whole = [i for i, n in enumerate(lengths) if n == self.size]
         begun = [i for i, n in enumerate(lengths) if n != self.size]

@@ -1,4 +1,4 @@
-"""Blocks that must not be read before they are rewritten, and which requests of a step read them all the same.
+"""Blocks that must not be read before they are rewritten, and which requests of a step read them anyway.
 
 An engine that is told of a bad block recomputes it for one of the requests that share it and lets the
 others go on, perhaps before it is rewritten. So a block stays here, and is reported in every step in which

@@ -108,13 +108,13 @@ def refuse(facts: EngineFacts, settings: GuardSettings) -> None:
     """Raise `UserError`, one clear line, where the guard cannot do what it says."""
     if facts.failure_policy != "recompute":
         raise UserError(
-            f"kv_load_failure_policy = {facts.failure_policy!r}: the guard needs 'recompute', or damaged blocks "
-            "would fail their requests"
+            f"kv_load_failure_policy = {facts.failure_policy!r}: the guard needs 'recompute', or damaged "
+            "blocks would fail their requests"
         )
     if facts.cache_groups != 1:
         raise UserError(
-            f"this model has {facts.cache_groups} KV cache groups (a hybrid model, or sliding windows beside full "
-            "attention): vLLM can recompute blocks of a single group only, so the guard does not start; "
+            f"this model has {facts.cache_groups} KV cache groups (a hybrid model, or sliding windows beside "
+            "full attention): vLLM can recompute blocks of a single group only, so the guard does not start; "
             "disable_hybrid_kv_cache_manager may help where all layers are attention"
         )
     if facts.attention != "full":
@@ -130,8 +130,8 @@ def refuse(facts: EngineFacts, settings: GuardSettings) -> None:
         )
     if 0 < facts.chunk < facts.block_size:
         raise UserError(
-            f"long_prefill_token_threshold = {facts.chunk} is less than a block ({facts.block_size}): a damaged "
-            "block might never be rewritten in one step; set it to at least a block, or to 0"
+            f"long_prefill_token_threshold = {facts.chunk} is less than a block ({facts.block_size}): a "
+            "damaged block might never be rewritten in one step; set it to at least a block, or to 0"
         )
     if facts.step_tokens < facts.step_requests + facts.block_size:
         raise UserError(

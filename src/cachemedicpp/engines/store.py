@@ -57,7 +57,7 @@ class BlockStore:
         return self.path(key).exists()
 
     def load(self, key: str, layout: str) -> tuple[Tensor, Sums]:
-        """A block and the fingerprint it must have; the caller compares. Raises `RefusedError`, and removes the file."""
+        """A block and the fingerprint it must have. Raises `RefusedError`, and removes what is damaged."""
         path = self.path(key)
         try:
             with safe_open(path, framework="pt") as file:

@@ -1,4 +1,4 @@
-"""The guard of one worker: after every step it verifies, fingerprints, and says which blocks are to be recomputed.
+"""The guard of one worker: after every step it verifies, fingerprints, and says what is to be recomputed.
 
 Looking after the forward pass and before its token is accepted means that damage which was there while
 attention read is still there to be seen, and that the token can still be discarded.

@@ -1,4 +1,4 @@
-"""The guard in vLLM: name this module as `kv_connector_module_path` and `GuardConnector` as `kv_connector`."""
+"""The guard in vLLM: `kv_connector_module_path` names this module, `kv_connector` is `GuardConnector`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where blocks come from besides the engine itself: nowhere, a folder, or another connector that is wrapped."""
+"""Where blocks come from besides the engine itself: nowhere, a folder, or a connector that is wrapped."""
 
 from __future__ import annotations
 
