@@ -27,7 +27,6 @@ _ENDINGS = (
     "For example,",
     "However,",
 )
-_BLOCK = 32
 
 
 def run_campaign(config: CampaignConfig, out: Path, config_path: str | None) -> Record:
@@ -82,7 +81,7 @@ def prompts(config: CampaignConfig) -> list[dict[str, Any]]:
             f"{prefix} {_ENDINGS[i % len(_ENDINGS)]}{' and' * (i // len(_ENDINGS))}"
             for i in range(config.prompts)
         ]
-        groups.append({"prefix": prefix, "prompts": ends, "blocks": config.prefix_tokens // _BLOCK - 1})
+        groups.append({"prefix": prefix, "prompts": ends})
     return groups
 
 
