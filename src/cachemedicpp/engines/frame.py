@@ -1,7 +1,8 @@
-"""Bytes with their fingerprint, bound to the name they are stored under: what a store outside the engine holds.
+"""Bytes with their fingerprint, bound to the name they are stored under: what a store elsewhere holds.
 
-`HGK1`, 16 bytes of BLAKE2b over the name and the content, the content. A hash of bytes, not the guard's sums: whoever
-stores these has no tensors, and a frame is read once from a disk or a network that is slower than the hash.
+`HGK1`, 16 bytes of BLAKE2b over the name and the content, the content. A hash of bytes, not the guard's
+sums: whoever stores these has no tensors, and a frame is read once from a disk or a network that is slower
+than the hash.
 """
 
 from __future__ import annotations

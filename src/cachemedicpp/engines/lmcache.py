@@ -1,10 +1,12 @@
 """A serde for LMCache that stores a fingerprint with every chunk; a damaged chunk is a miss.
 
-LMCache knows a serde by its name once this module is imported in the server's process, so it comes with a launcher:
+LMCache knows a serde by its name once this module is imported in the server's process, so it comes with a
+launcher:
 
     python -m cachemedicpp.engines.lmcache server --l2-adapter '{…, "serde": {"type": "guard"}}' …
 
-takes the arguments of `lmcache`. LMCache loads chunks in tasks; one damaged chunk makes its whole task a miss.
+takes the arguments of `lmcache`. LMCache loads chunks in tasks; one damaged chunk makes its whole task a
+miss.
 """
 
 from __future__ import annotations

@@ -73,15 +73,13 @@ class Watch:
         self.ledger.forget(plan.copied)
         return self.tables.spans(plan.steps)
 
-    def end(self, spans: list[Span], suspects: Mapping[int, str] | None = None) -> set[int]:
-        """A step has computed: the blocks to report. `suspects` are others known to be wrong, and why."""
+    def end(self, spans: list[Span]) -> set[int]:
+        """A step has computed: the blocks to report."""
         with self.events.timed():
             writes = {span.request: list(span.writes()) for span in spans}
             made = _merged(write for some in writes.values() for write in some)
             self._verify(self._due(spans, made), spans)
             self._verify(self._begun(made), spans)
-            for block, why in (suspects or {}).items():
-                self._condemn(block, [], why)
             self.failed, report = self.quarantine.judge(spans, writes)
             self._settle(spans, writes)
             self._record(made)
@@ -94,6 +92,14 @@ class Watch:
             ]
             self._tell(report)
             return report
+
+    def doubt(self, span: Span, write: Write) -> None:
+        """A block that was just filled cannot be right: it is computed again, and what came from it too."""
+        for other in span.writes():
+            if other.index >= write.index:
+                self.quarantine.put(other.block, other.low)
+                self.ledger.forget([other.block])
+        self.filled = [(s, w) for s, w in self.filled if s.request != span.request or w.index < write.index]
 
     @property
     def _scans(self) -> bool:

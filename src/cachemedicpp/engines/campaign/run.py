@@ -71,7 +71,7 @@ def prompts(config: CampaignConfig) -> list[dict[str, Any]]:
     length = round(config.prefix_tokens / 1.45)  # words; a little over one token each
     if config.groups * length > len(words):
         raise UserError(
-            f"groups = {config.groups} of {config.prefix_tokens} tokens: the text has only {len(words)} words; "
+            f"groups = {config.groups} of {config.prefix_tokens} tokens: the text has {len(words)} words; "
             "use fewer groups or shorter prefixes"
         )
     groups = []

@@ -26,6 +26,7 @@ from cachemedicpp.engines.events import Events
 from cachemedicpp.engines.idle import IdleScan
 from cachemedicpp.engines.paged import PagedCache
 from cachemedicpp.engines.plan import RequestStep, Span, StepPlan
+from cachemedicpp.engines.plausible import Judge, Plausibility
 from cachemedicpp.engines.settings import GuardSettings, refuse
 from cachemedicpp.engines.vllm.facts import facts
 from cachemedicpp.engines.vllm.layout import probe
@@ -52,6 +53,7 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
         self.source = make_source(self.settings, vllm_config, kv_cache_config, role, self.events)
         self.watch: Watch | None = None
         self._idle: IdleScan | None = None
+        self._judge: Judge | None = None
         self._plan = StepPlan()
         self._spans: list[Span] = []
         self._report: set[int] = set()
@@ -117,6 +119,9 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
         cache = PagedCache(kv_caches, blocks, size, probe(layer, first, blocks, size))
         self.watch = Watch(cache, self.events, self.settings.every, self.settings.budget, self.source.vouch)
         self._idle = IdleScan(self.watch, self.settings.idle_after)
+        if self.settings.plausible:
+            plausible = Plausibility(self.settings.plausible)
+            self._judge = Judge(plausible, cache, self.events, self.settings.plausible_every)
         if self.source.inner is not None:
             self.source.inner.register_kv_caches(kv_caches)
 
@@ -155,6 +160,8 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
             self.source.arrived(self._plan, self._spans, watch)
         self._report = watch.end(self._spans)
         with self.events.timed():
+            if self._judge is not None:
+                self._judge.look(watch)
             self.source.save(self._plan, watch)
         if self.source.inner is not None:
             self.source.inner.wait_for_save()
