@@ -109,9 +109,9 @@ def inject(
 
 
 def _corrupted(fault: Fault, x: Tensor, stream: Any, layer: int, tensor: str) -> Tensor:
-    from cachemedicpp.config import CorruptionParams
     from cachemedicpp.corruption import Site
     from cachemedicpp.corruption.base import corruption_type
+    from cachemedicpp.corruption.config import CorruptionParams
 
     made = corruption_type(fault.kind).from_epsilon(fault.epsilon, CorruptionParams())
     mask = torch.ones(x.shape[:2], dtype=torch.bool)

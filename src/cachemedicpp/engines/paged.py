@@ -120,6 +120,18 @@ class PagedCache:
         flat[self.order.to(flat.device)] = torch.stack((K, V)).to(flat)
         x.copy_(flat.view(x.shape))
 
+    def clear(self, block: int, first: int) -> None:
+        """Zero a block from a position on; all of it where positions are not known."""
+        if first == 0 or self.order is None:
+            for layer in self.layers:
+                layer[block] = 0
+            return
+        places = self.order[:, :, first:].flatten().to(self.layers[0].device)
+        for layer in self.layers:
+            flat = layer[block].flatten()
+            flat[places] = 0
+            layer[block] = flat.view(layer[block].shape)
+
     def read(self, block: int) -> Tensor:
         """A copy of one block as it lies, `[L, H, size, d]`."""
         return torch.stack([layer[block] for layer in self.layers]).cpu()

@@ -25,6 +25,10 @@ class Quarantine:
     def __contains__(self, block: int) -> bool:
         return block in self._good
 
+    def good(self, block: int) -> int:
+        """How many leading positions of a block may be read."""
+        return self._good.get(block, self._size)
+
     def put(self, block: int, good: int = 0) -> None:
         """Only the first `good` positions may be read from now on."""
         self._good[block] = min(good, self._good.get(block, self._size))
@@ -54,11 +58,11 @@ class Quarantine:
         return failed, set()
 
     def settle(self, writes: Mapping[str, Sequence[Write]], failed: set[str]) -> set[int]:
-        """Take over what a step wrote; returns the blocks that are whole again."""
+        """Take over what a step wrote; returns the blocks that are whole again.
+
+        What a worthless step wrote is for the caller to put here.
+        """
         self._good = self._after(writes, failed)
-        for request in failed:
-            for write in writes.get(request, ()):
-                self.put(write.block, write.low)
         whole = {block for block, good in self._good.items() if good >= self._size}
         for block in whole:
             del self._good[block]

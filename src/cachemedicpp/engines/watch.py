@@ -37,6 +37,8 @@ class Cache(Protocol):
 
     def sums(self, blocks: list[int], lengths: list[int]) -> Sums: ...
 
+    def clear(self, block: int, first: int) -> None: ...
+
 
 class Watch:
     def __init__(
@@ -62,7 +64,7 @@ class Watch:
         index = span.blocks.index(block)
         self.ledger.wrote(block, 0, span.blocks[index - 1] if index else None, self.now)
         if broken:
-            self.quarantine.put(block)
+            self._hold(block, 0)
         elif expected is not None:
             self.ledger.record([block], [self.cache.size], expected[None], self.now)
 
@@ -97,8 +99,7 @@ class Watch:
         """A block that was just filled cannot be right: it is computed again, and what came from it too."""
         for other in span.writes():
             if other.index >= write.index:
-                self.quarantine.put(other.block, other.low)
-                self.ledger.forget([other.block])
+                self._hold(other.block, other.low)
         self.filled = [(s, w) for s, w in self.filled if s.request != span.request or w.index < write.index]
 
     @property
@@ -148,9 +149,8 @@ class Watch:
     def _condemn(self, block: int, layers: list[int], why: str, request: str | None = None) -> None:
         computed = self.ledger.poisoned(block) - {block}
         age = self.now - int(self.ledger.verified[block])
-        self.quarantine.put(block)
-        for child in computed:
-            self.quarantine.put(child)
+        for one in (block, *computed):
+            self._hold(one, 0)
         self.events.counts.bad += 1
         self.events.counts.suspect += len(computed)
         self.events.say(
@@ -164,6 +164,14 @@ class Watch:
             computed_from_it=sorted(computed),
         )
 
+    def _hold(self, block: int, good: int) -> None:
+        """Into quarantine, and emptied: kernels multiply what lies behind a sequence's end by 0, and 0 times
+        NaN is NaN, so whoever rewrites a block must not find NaN in the rest of it."""
+        self.quarantine.put(block, good)
+        if self.ledger.length[block] > good:
+            self.ledger.forget([block])
+        self.cache.clear(block, good)
+
     def _settle(self, spans: list[Span], writes: Mapping[str, list[Write]]) -> None:
         for span in spans:
             for write in writes[span.request]:
@@ -171,6 +179,9 @@ class Watch:
                 self.ledger.wrote(write.block, write.low, before, self.now)
         held = len(self.quarantine)
         whole = self.quarantine.settle(writes, self.failed)
+        for request in self.failed:
+            for write in writes[request]:
+                self._hold(write.block, write.low)
         self.events.counts.recomputed += len(whole)
         if held and whole:
             self.events.say(
@@ -180,7 +191,7 @@ class Watch:
     def _record(self, made: Mapping[int, Write]) -> None:
         tails = self._scans and self.cache.by_position
         new = [b for b, write in made.items() if tails or write.high == self.cache.size]
-        kept = [block for block in new if block not in self.quarantine]
+        kept = [block for block in new if self.quarantine.good(block) >= made[block].high]
         if kept:
             lengths = [made[block].high for block in kept]
             self.ledger.record(kept, lengths, self.cache.sums(kept, lengths), self.now)

@@ -17,6 +17,7 @@ from cachemedicpp.engines.plan import RequestStep, StepPlan
 from cachemedicpp.engines.watch import Watch
 
 SIZE = 4
+NAN = -1  # spreads to whatever is computed with it, from places behind a sequence's end too
 
 
 class FakeCache:
@@ -31,6 +32,9 @@ class FakeCache:
 
     def __len__(self) -> int:
         return 1
+
+    def clear(self, block: int, first: int) -> None:
+        self.content[block, first:] = 0
 
     def sums(self, blocks: list[int], lengths: list[int]) -> np.ndarray:
         weights = np.array([3, 5, 7, 11], np.int64)
@@ -60,7 +64,9 @@ class Request:
 class FakeEngine:
     """Chunked prefill, a prefix cache that is filled when blocks are scheduled, and vLLM's way with bad blocks."""
 
-    def __init__(self, guard: bool, chunk: int = 0, blocks: int = 64, every: int = 1, budget: int = 1000) -> None:
+    def __init__(
+        self, guard: bool, chunk: int = 0, blocks: int = 64, every: int = 1, budget: int = 1000
+    ) -> None:
         self.cache = FakeCache(blocks)
         self.watch = Watch(self.cache, Events(), every, budget) if guard else None
         self.chunk = chunk
@@ -132,6 +138,8 @@ class FakeEngine:
 
     def _number(self, request: Request, place: int) -> int:
         before = [int(self.cache.content[request.blocks[p // SIZE], p % SIZE]) for p in range(place)]
+        if any(NAN in self.cache.content[block] for block in request.blocks[: place // SIZE + 1]):
+            return NAN
         token = request.tokens[place] if place < len(request.tokens) else -1
         return int.from_bytes(hashlib.blake2b(repr((before, token)).encode(), digest_size=4).digest())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cachemedicpp.engines.fake import SIZE, FakeEngine, Request
+from tests.cachemedicpp.engines.fake import NAN, SIZE, FakeEngine, Request
 
 PREFIX = list(range(100, 100 + 4 * SIZE))
 
@@ -41,23 +41,30 @@ def test_without_the_guard_damage_to_a_shared_block_changes_answers() -> None:
 @given(
     sharers=st.integers(1, 6),
     chunk=st.sampled_from([0, SIZE, SIZE + 1, 2 * SIZE + 3]),
-    hits=st.lists(st.tuples(st.integers(0, 3), st.integers(0, SIZE - 1)), min_size=1, max_size=4, unique=True),
+    hits=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, SIZE - 1)), min_size=1, max_size=4, unique=True
+    ),
+    nan=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_sharers_of_damaged_blocks_get_clean_answers(
-    sharers: int, chunk: int, hits: list[tuple[int, int]]
+    sharers: int, chunk: int, hits: list[tuple[int, int]], nan: bool
 ) -> None:
     engine = FakeEngine(guard=True, chunk=chunk)
     requests = shared(engine, sharers)
     for index, place in hits:
         damage(engine, requests[0], index, place)
+        if nan:
+            engine.cache.content[requests[0].blocks[index], place] = NAN
     assert answers(engine, requests) == clean(sharers)
     assert engine.watch is not None and engine.watch.events.counts.bad > 0
 
 
 @given(
     chunk=st.sampled_from([0, SIZE, SIZE + 1]),
-    moments=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=3),
+    moments=st.lists(
+        st.tuples(st.integers(1, 12), st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=3
+    ),
 )
 @settings(max_examples=60, deadline=None)
 def test_damage_between_any_two_steps_is_found_before_a_token_is_taken(

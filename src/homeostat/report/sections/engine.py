@@ -26,9 +26,7 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         bare = sum(arm["changed_without_guard"]["count"] for arm in here)
         kept = sum(arm["changed_with_guard"]["count"] for arm in here)
         asked = sum(arm["prompts"] for arm in here)
-        yield (
-            f"{dtype}: of {asked} answers from damaged caches {bare} changed without the guard and {kept} with it."
-        )
+        yield f"{dtype}: of {asked} answers from damaged caches {bare} changed without guard, {kept} with it."
     for row in quiet:
         yield (
             f"{row['dtype']}: {row['false_alarms']} false alarms in {row['blocks_verified']} verified blocks "
@@ -83,8 +81,8 @@ def sections(files: RunFiles) -> Iterator[Block]:
         for arm in _arms(files)
     ]
     lead = (
-        "Blocks of a shared prefix were damaged in a running engine's paged cache; then prompts came in that found "
-        "it in the prefix cache. An answer changed if it differs from the one without damage."
+        "Blocks of a shared prefix were damaged in a running engine's paged cache; then prompts came in that "
+        "found it in the prefix cache. An answer changed if it differs from the one without damage."
     )
     shown = [blocks.table("faults", "Every fault", columns, rows)]
     names = (
