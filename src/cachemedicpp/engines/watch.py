@@ -69,11 +69,19 @@ class Watch:
             self.ledger.record([block], [self.cache.size], expected[None], self.now)
 
     def begin(self, plan: StepPlan) -> list[Span]:
-        """A step begins: tables grow, requests that ended are forgotten."""
+        """A step begins: tables grow, requests that ended are forgotten.
+
+        A request that lags behind may rewrite the end of a block that another has already completed: its
+        beginning must be right before, because the block will have a new fingerprint afterwards.
+        """
         self.now += 1
         self.tables.drop(plan.finished)
         self.ledger.forget(plan.copied)
-        return self.tables.spans(plan.steps)
+        spans = self.tables.spans(plan.steps)
+        made = {w.block: w.low for span in spans for w in span.writes()}
+        with self.events.timed():
+            self._verify([b for b, low in made.items() if 0 < low < self.ledger.length[b]], spans)
+        return spans
 
     def end(self, spans: list[Span]) -> set[int]:
         """A step has computed: the blocks to report."""
