@@ -79,4 +79,4 @@ class Events:
 def _short(value: Any) -> str:
     if isinstance(value, list | tuple) and len(value) > 8:
         return "[" + ",".join(map(str, value[:8])) + f",… {len(value)} in all]"
-    return str(value).replace(" ", "")
+    return str(value).replace(" ", "-")

@@ -165,6 +165,13 @@ class FaultInjector:
         donors = [kept[block] for block in blocks] if made.kind == "stale" else others
         return inject(self.fault_cache(), made, blocks, draw, donors)
 
+    def fault_guard(self, every: int, budget: int) -> None:
+        """Set how often the guard looks while requests decode."""
+        from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+        watch = get_kv_transfer_group().watch
+        watch.every, watch.budget = every, budget
+
     def fault_counts(self) -> dict[str, float]:
         """The guard's counters, or nothing where there is no guard."""
         from dataclasses import asdict

@@ -41,7 +41,7 @@ class GuardSerializer(Serializer):
 
     def estimate_serialized_size(self, layout_desc: Any) -> int:
         pairs = zip(layout_desc.shapes, layout_desc.dtypes, strict=True)
-        return HEADER + sum(int(shape.numel()) * dtype.itemsize for shape, dtype in pairs)
+        return HEADER + sum(int(shape.numel()) * int(dtype.itemsize) for shape, dtype in pairs)
 
 
 class GuardDeserializer(Deserializer):

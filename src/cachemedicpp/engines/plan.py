@@ -43,10 +43,10 @@ class StepPlan:
 
 
 class Write(NamedTuple):
-    """Positions `low … high - 1` of a block, which is number `index` of its request."""
+    """Positions `low … high - 1` of a block, the `number`-th of its request."""
 
     block: int
-    index: int
+    number: int
     low: int
     high: int
 

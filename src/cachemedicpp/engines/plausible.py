@@ -100,11 +100,11 @@ class Judge:
         for span, write in list(watch.filled):
             if write.block in watch.quarantine:
                 continue
-            place = (span.request, write.index)
+            place = (span.request, write.number)
             self._count += 1
             if place not in self._again and self._count % self._every:
                 continue
-            score = self._plausible.score(*self._cache.kv(write.block), write.index * watch.cache.size)
+            score = self._plausible.score(*self._cache.kv(write.block), write.number * watch.cache.size)
             if not score.impossible:
                 self._again.discard(place)
                 continue

@@ -106,9 +106,9 @@ class Watch:
     def doubt(self, span: Span, write: Write) -> None:
         """A block that was just filled cannot be right: it is computed again, and what came from it too."""
         for other in span.writes():
-            if other.index >= write.index:
+            if other.number >= write.number:
                 self._hold(other.block, other.low)
-        self.filled = [(s, w) for s, w in self.filled if s.request != span.request or w.index < write.index]
+        self.filled = [(s, w) for s, w in self.filled if s.request != span.request or w.number < write.number]
 
     @property
     def _scans(self) -> bool:
@@ -183,7 +183,7 @@ class Watch:
     def _settle(self, spans: list[Span], writes: Mapping[str, list[Write]]) -> None:
         for span in spans:
             for write in writes[span.request]:
-                before = span.blocks[write.index - 1] if write.index else None
+                before = span.blocks[write.number - 1] if write.number else None
                 self.ledger.wrote(write.block, write.low, before, self.now)
         held = len(self.quarantine)
         whole = self.quarantine.settle(writes, self.failed)

@@ -1,8 +1,8 @@
 """An engine small enough to think about: its scheduler recomputes as vLLM's does, its numbers are hashes.
 
-What position `p` of a request stores depends on its token and on every stored number before it, as attention's does.
-So one damaged number changes everything computed from it, and an answer is right only if everything it was computed
-from was.
+What position `p` of a request stores depends on its token and on every stored number before it, as
+attention's does. So one damaged number changes everything computed from it, and an answer is right only if
+everything it was computed from was.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Request:
 
 
 class FakeEngine:
-    """Chunked prefill, a prefix cache that is filled when blocks are scheduled, and vLLM's way with bad blocks."""
+    """Chunked prefill, a prefix cache filled when blocks are scheduled, and vLLM's way with bad blocks."""
 
     def __init__(
         self, guard: bool, chunk: int = 0, blocks: int = 64, every: int = 1, budget: int = 1000
@@ -144,7 +144,7 @@ class FakeEngine:
         return int.from_bytes(hashlib.blake2b(repr((before, token)).encode(), digest_size=4).digest())
 
     def _recompute(self, report: set[int], scheduled: dict[str, int]) -> set[str]:
-        """As vLLM does: the first request that holds a bad block computes it again, the others only wait a step."""
+        """As vLLM does: the first request with a bad block computes it again, the others only wait a step."""
         marked: set[int] = set()
         affected: set[str] = set()
         for request in self.running if report else ():

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run_campaign(config: CampaignConfig, out: Path, config_path: str | None) -> 
         for dtype in config.dtypes:
             for guarded in (False, True):
                 name = f"{dtype}-{'guard' if guarded else 'bare'}"
-                arm = run.once(name, lambda d=dtype, g=guarded: _engine(python, model, config, d, g))
+                arm = run.once(name, partial(_engine, python, model, config, dtype, guarded))
                 rows += [{**row, "dtype": dtype, "guard": guarded} for row in arm]
         metrics = summarise(rows)
         settings = {

@@ -140,7 +140,7 @@ class StoreSource(KeyedSource):
         cache = watch.cache
         assert isinstance(cache, PagedCache)  # noqa: S101
         for span, write in watch.filled:
-            key = self.key(span, write.index)
+            key = self.key(span, write.number)
             if key and key not in self.store:
                 self.store.save(
                     key, cache.layout, cache.read(write.block), watch.ledger.sums[write.block].copy()
@@ -188,7 +188,7 @@ class InnerSource(KeyedSource):
 
     def save(self, plan: StepPlan, watch: Watch) -> None:
         for span, write in watch.filled:
-            if key := self.key(span, write.index):
+            if key := self.key(span, write.number):
                 self._seen[key] = watch.ledger.sums[write.block].copy()
                 self._seen.move_to_end(key)
         while len(self._seen) > _REMEMBERED:

@@ -26,7 +26,7 @@ GAUGE = "quarantine"
 
 class GuardStats(KVConnectorStats):
     def reset(self) -> None:
-        self.data = {}
+        self.data: dict[str, Any] = {}
 
     def is_empty(self) -> bool:
         return not self.data

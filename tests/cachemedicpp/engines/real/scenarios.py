@@ -1,4 +1,4 @@
-"""What the real-engine tests do inside an engine's environment: `python scenarios.py NAME FOLDER` prints JSON.
+"""What the real-engine tests do in an engine's environment: `python scenarios.py NAME FOLDER` prints JSON.
 
 Each scenario starts one engine in its own process, so that nothing is left of it afterwards.
 """
@@ -107,9 +107,8 @@ def _decoding(session: Session) -> dict[str, Any]:
                     session.rpc("fault_inject", {"kind": "bit", "epsilon": 0.5}, [used], f"d{index}", [])
                 if not session.engine.llm_engine.has_unfinished_requests():
                     break
-                for output in session.engine.llm_engine.step():
-                    if output.finished:
-                        answers.append((output.request_id, list(output.outputs[0].token_ids)))
+                ended = [output for output in session.engine.llm_engine.step() if output.finished]
+                answers += [(output.request_id, list(output.outputs[0].token_ids)) for output in ended]
         half = len(answers) // 2
         results.append(sorted(answers[:half]) == sorted(answers[half:]))
     return {"same": results}
