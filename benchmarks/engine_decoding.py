@@ -68,8 +68,8 @@ def summary(
     total = sum(TOKENS - at for at in moments)
     text = (
         f"N = {every}: found {len(steps)} of {len(found)}, after {statistics.median(steps):g} steps "
-        f"(median), at most {max(steps)}; {wrong} wrong tokens passed of {total} after damage ({wrong / total:.1%}); "
-        f"answers changed: {changed}"
+        f"(median), {max(steps)} at most; of {total} tokens after the damage {wrong} wrong ones passed "
+        f"({wrong / total:.1%}); answers changed: {changed}"
     )
     return {
         "every": every,

@@ -136,7 +136,8 @@ def preemption(folder: Path) -> dict[str, Any]:
     """A pool too small for all requests: some lose their blocks, come back, and meet damaged ones."""
     answers = []
     counts: dict[str, float] = {}
-    session = Session({"every": 4}, num_gpu_blocks_override=30, max_model_len=640, max_num_seqs=8)
+    small = {"num_gpu_blocks_override": 30, "max_model_len": 640, "max_num_seqs": 8}
+    session = Session({"every": 4}, **small, disable_log_stats=False)
     prompts = [f"{PREFIX[:800]}{end}" for end in ENDS[:6]]
     for damage in (False, True):
         session.fresh()
@@ -147,12 +148,9 @@ def preemption(folder: Path) -> dict[str, Any]:
         made, _ = session.ask(prompts, 150)
         answers.append(made)
     counts = session.counts()
-    core = session.engine.llm_engine.engine_core.engine_core
-    return {
-        "same": answers[0] == answers[1],
-        "counts": counts,
-        "pool": core.scheduler.kv_cache_config.num_blocks,
-    }
+    metrics = {metric.name: metric for metric in session.engine.get_metrics()}
+    preempted = metrics["vllm:num_preemptions"].value
+    return {"same": answers[0] == answers[1], "counts": counts, "preempted": preempted}
 
 
 def store(folder: Path) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def test_damage_in_the_paged_cache_is_found_and_every_answer_is_the_clean_one(tm
 
 def test_requests_that_lose_their_blocks_and_come_back_are_verified(tmp_path: Path) -> None:
     found = scenario("preemption", tmp_path)
+    assert found["preempted"] > 0, "nobody lost any blocks"
     assert found["same"] and found["counts"]["bad"] == 1
 
 
