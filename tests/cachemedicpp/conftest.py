@@ -10,7 +10,7 @@ import pytest
 
 
 class ByteTokenizer:
-    """One token a byte, for models with 256 tokens; no chat template and no BOS token."""
+    """One token per byte, for models with 256 tokens; no chat template and no BOS token."""
 
     chat_template = None
     pad_token_id = 0

@@ -34,7 +34,7 @@ def installations() -> list[Path]:
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The URL of a running, empty server; skips with the reason where none can be had."""
+    """The URL of a running, empty server; skips with the reason where none can be started."""
     folder = Path(tempfile.mkdtemp(prefix="pg"))
     options: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root

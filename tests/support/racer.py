@@ -1,8 +1,8 @@
-"""Processes, each with a service of its own on a shared database, racing for a new canon.
+"""Processes, each with its own service on a shared database, racing for a new canon.
 
     python racer.py UPSTREAM_URL PROCESSES REQUESTS DATABASE…
 
-One process a line of output: what each was answered, by database.
+One line of output per process: the answers that it got, by database.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A whole run, stage by stage: train, evaluate, stability, figures and tables. Each stage also runs alone.
 
-Stages that are finished are not done again: an interrupted run goes on from its last stored result.
+Finished stages are not repeated: an interrupted run continues after its last stored result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
 
 
 def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES, workers: int = 1) -> None:
-    """Do the named stages in order. Everything that can be refused is refused before the first one starts."""
+    """Run the named stages in order. Every setting is checked before the first stage starts."""
     for stage in stages:
         if stage not in STAGES:
             raise UserError(f"unknown stage {stage!r}; {nearest(stage, STAGES)}")
@@ -76,7 +76,7 @@ def render(run_dir: Path) -> list[Path]:
 
 
 def train_operators(setup: Setup[MedicConfig], run: RunDir) -> None:
-    """Train every family of the run, or go on training it; the log keeps the corruption that was drawn."""
+    """Train every family of the run, or continue; the log keeps the corruption that was drawn."""
     from cachemedicpp.runs.defences import families
     from cachemedicpp.train.stage import train_into, train_run
 

@@ -127,7 +127,7 @@ def test_heuristics_are_blind_unless_labelled_oracle(small_setup: Callable[..., 
     cache = clean.cache()
     _, forks = corrupt_forks(clean, setup.family, example, grid_cells([], []))
     blind.mend(setup.model, cache, forks)
-    assert float(KVState(cache)[1].K.abs().max()) == 0.0, "told nothing, it clears everything"
+    assert float(KVState(cache)[1].K.abs().max()) == 0.0, "without a mask it clears everything"
 
 
 def test_the_best_heuristic_is_never_picked_on_the_examples_it_is_reported_on() -> None:

@@ -203,7 +203,7 @@ def test_corruption_under_a_guard_is_done_to_the_store_and_healed(
 
 
 def test_blocks_with_padding_heal_under_eager_attention(tiny_llama: Any) -> None:
-    """There a padded position looks at all that follows, so its own numbers cannot be had again."""
+    """There a padded position looks at all that follows, so its own numbers cannot be recomputed."""
     ids, mask = left_padded(2, 40, 14)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     before = tiny_llama.config._attn_implementation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -125,7 +125,9 @@ def test_query_independent_repair_inline_and_at_rest_agree(model: Any, name: str
 
     def change(cache: Any, keys: list[str], mask: Tensor) -> None:
         plan = injection.corrupt_cache(cache, keys, mask)
-        report = repair.repair_cache(cache, mask, plan.masks() if oracle else None)
+        report = repair.repair_cache(
+            cache, mask, {i: plan.mask(i) for i in plan.protected} if oracle else None
+        )
         assert report["repair"] == name and set(report["relative_change"]) == {"0", "1", "2"}
 
     with medic(model, repair=repair, corruption=injection, oracle=oracle):
@@ -311,6 +313,9 @@ def test_a_guard_sees_every_read_and_every_write_of_the_cache(tiny_llama: Any) -
             assert input_ids is not None
             calls.append(("after", cache.get_seq_length()))
 
-    with medic(tiny_llama, guard=Watch()):
+        def finish(self) -> None:
+            calls.append(("finish", TOTAL))
+
+    with medic(tiny_llama, guard=cast(Any, Watch())):
         run(tiny_llama)
-    assert calls == [("after", PREFIX), ("before", PREFIX), ("after", TOTAL)]
+    assert calls == [("after", PREFIX), ("before", PREFIX), ("after", TOTAL), ("finish", TOTAL)]

@@ -131,7 +131,7 @@ def test_a_finished_run_is_not_done_again(
 ) -> None:
     from cachemedicpp.eval import stage as evaluate
     from cachemedicpp.runs.config import MedicConfig
-    from cachemedicpp.stability.measures import stage as stability_metrics
+    from cachemedicpp.stability import stage as stability_metrics
     from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
@@ -206,7 +206,7 @@ def test_several_workers_give_the_same_values_as_one(
     monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
     workers._surroundings.cache_clear()
     config = yaml.safe_load((finished / "config_resolved.yaml").read_text())
-    item = {"config": json.dumps(config), "run_dir": str(finished), "workers": 64}  # one thread a worker
+    item = {"config": json.dumps(config), "run_dir": str(finished), "workers": 64}  # one thread per worker
     threads = torch.get_num_threads()
     try:
         found = workers.work({**item, "kind": "eval", "task": "sst2", "index": 1})

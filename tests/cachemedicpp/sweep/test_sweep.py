@@ -166,7 +166,7 @@ def test_both_engines_measure_the_same_and_one_failing_run_leaves_the_others(
     ]
     path = _sweep_file(tmp_path, tiny_folder, variants)
     for engine in ("local", "ray"):
-        command = [sys.executable, "-m", "cachemedicpp.sweep.run", str(path), "--out", str(tmp_path / engine)]
+        command = [sys.executable, "-m", "cachemedicpp.sweep", str(path), "--out", str(tmp_path / engine)]
         done = subprocess.run(
             [*command, "--engine", engine, "--workers", "2"], capture_output=True, text=True, check=False
         )

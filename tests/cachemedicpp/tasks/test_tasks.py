@@ -29,7 +29,7 @@ def test_windows_are_strided_full_and_in_order() -> None:
 
 
 def _strided_perplexity(model: Any, windows: list[tuple[int, ...]], scored: int) -> float:
-    """Independent of the package: one full forward a window, the last `scored` tokens counted."""
+    """Independent of the package: one full forward per window, the last `scored` tokens counted."""
     total, count = 0.0, 0
     with torch.no_grad():
         for window in windows:

@@ -75,8 +75,8 @@ def test_a_bug_keeps_its_traceback() -> None:
         entry.run(application(ZeroDivisionError()), [])
 
 
-def test_an_interrupt_exits_with_130_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130_and_says_how_to_continue(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         entry.run(application(KeyboardInterrupt()), [])
     assert stop.value.code == 130
-    assert "goes on" in capsys.readouterr().err
+    assert "run the same command again" in capsys.readouterr().err

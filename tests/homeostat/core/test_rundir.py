@@ -99,15 +99,6 @@ def _open(path: Path, config: ConfigModel):  # type: ignore[no-untyped-def]
     return open_run(path, command="test", config=config)
 
 
-def test_another_configuration_is_refused_and_nothing_changes(tmp_path: Path) -> None:
-    with _open(tmp_path / "run", Config()):
-        pass
-    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
-    with pytest.raises(UserError, match="another configuration"), _open(tmp_path / "run", Config(seed=1)):
-        pass
-    assert before == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
-
-
 def test_a_folder_that_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="not a run directory"), _open(tmp_path, Config()):

@@ -135,9 +135,9 @@ def test_a_curves_tooltip_shows_the_recorded_values(watched: Watched, cache_repo
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 16, box["y"] + 60)  # the last epsilon
     tip = page.locator("#robustness .tip:not([hidden])")
-    assert "epsilon 0.200" in tip.inner_text()
+    assert "severity (epsilon) 0.2" in tip.inner_text()
     for name in ("none", "G", "guard", "best_heuristic"):
-        row = tip.locator("tr", has_text=re.compile(f"^{name}[0-9]"))
+        row = tip.locator(f"tr[data-name={name}]")
         assert row.get_attribute("title") == repr(recorded[name]["value"])
         low, high = recorded[name]["ci"]
         assert f"{recorded[name]['value']:.3f} [{low:.3f}, {high:.3f}]" in " ".join(row.inner_text().split())
@@ -148,14 +148,14 @@ def test_curves_are_read_with_the_keyboard_and_spoken(watched: Watched, cache_re
     page = watched.open(cache_report)
     page.locator("#robustness svg.plot").first.focus()
     page.keyboard.press("End")
-    assert page.locator("#voice").inner_text().startswith("epsilon 0.200: ")
+    assert page.locator("#voice").inner_text().startswith("severity (epsilon) 0.2: ")
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#voice").inner_text().startswith("epsilon 0.100: ")
+    assert page.locator("#voice").inner_text().startswith("severity (epsilon) 0.1: ")
 
 
 def test_defences_are_switched_off_and_on(watched: Watched, cache_report: str) -> None:
     page = watched.open(cache_report)
-    line = page.locator("#robustness .panel:not(.away) g[data-series=guard]")
+    line = page.locator("#robustness .panel:not(.away) svg.plot path[aria-label=guard]")
     key = page.locator("#robustness .legend button", has_text=re.compile("^guard$"))
     shown = line.count()
     assert shown == 3 and key.get_attribute("aria-pressed") == "true"
@@ -164,7 +164,7 @@ def test_defences_are_switched_off_and_on(watched: Watched, cache_report: str) -
     key.focus()
     page.keyboard.press("Enter")
     assert line.count() == shown
-    page.locator("#robustness .choice button", has_text="wikitext2.ppl").click()
+    page.locator("#robustness .choice button", has_text="Wikitext-2 perplexity").click()
     assert page.locator("#robustness .panel:not(.away)").count() == 2
 
 
@@ -172,7 +172,8 @@ def test_a_map_cell_shows_its_recorded_value(watched: Watched, cache_report: str
     metrics = json.loads((runs / "cache/metrics/stability_metrics.json").read_text())["metrics"]
     entry = next(e for e in metrics["stability.amplification_map"] if (e["layer"], e["head"]) == (2, 1))
     page = watched.open(cache_report)
-    page.locator("#amplification .map").first.locator("rect[data-row='1'][data-column='2']").hover()
+    cells = page.locator("#amplification svg.heatplot").first.locator("g[aria-label=cell] rect")
+    cells.nth(1 * 4 + 2).hover()  # row by row, four layers in each
     readout = page.locator("#amplification .readout")
     assert readout.inner_text() == f"no defence · KV head 1, layer 2: {entry['before']:.3f}"
     page.locator("#amplification svg.heatplot").first.focus()
@@ -189,7 +190,7 @@ def test_a_diff_opens_with_raw_repaired_and_canon_side_by_side(watched: Watched,
     text = [panes.nth(i).locator(".ln > span:last-child").all_inner_texts() for i in range(3)]
     assert text == [OTHER.split("\n"), CANON.split("\n"), CANON.split("\n")]
     assert panes.nth(0).locator(".gone").count() == 4 and panes.nth(1).locator(".come").count() == 4
-    assert "rename-locals" in dialog.inner_text() and "rewritten" in dialog.inner_text()
+    assert "rename locals" in dialog.inner_text() and "rewritten" in dialog.inner_text()
     dialog.locator("button.switch").click()
     assert "```" in panes.nth(0).inner_text()
     page.keyboard.press("Escape")
@@ -297,7 +298,7 @@ def test_comparing_two_runs_shows_both(watched: Watched, viewer: Viewer) -> None
     page.locator("button", has_text="Compare 2 chosen").click()
     page.wait_for_selector("#compare-figures")
     heads = page.locator("#compare-figures thead th").all_inner_texts()
-    assert heads == ["figure", "plain", "<b onmouseover=owned=6>hostile", "last − first"]
+    assert heads == ["figure", "plain", "<b onmouseover=owned=6>hostile", "<b onmouseover=owned=6>hostile − plain"]
     assert page.locator("#compare-settings tbody tr", has_text="seed").count() == 1
     keys = page.locator("#prompt-dots .legend button").all_inner_texts()
     assert keys == ["plain", "<b onmouseover=owned=6>hostile"]

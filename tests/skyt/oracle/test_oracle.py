@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.wrong_programs import WRONG
+import yaml
 
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource
@@ -18,7 +18,9 @@ from skyt.contracts.domain import Call, in_domain
 from skyt.oracle.oracle import Oracle
 from skyt.sandbox import SandboxPool
 
-REFERENCES = Path(__file__).parents[2] / "data" / "references"
+DATA = Path(__file__).parents[2] / "data"
+REFERENCES = DATA / "references"
+WRONG = yaml.safe_load((DATA / "wrong_programs.yaml").read_text(encoding="utf-8"))
 CONTRACTS = load_contracts(resource("contracts/easy"))
 
 

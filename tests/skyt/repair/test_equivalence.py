@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.mutants import mutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import in_domain
 from skyt.repair.equivalence import compare, compare_many
 from skyt.repair.equivalence.calls import battery, harvested
-from skyt.repair.equivalence.mutants import mutants
 from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.pool import SandboxPool
 

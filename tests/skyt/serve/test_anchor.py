@@ -1,4 +1,4 @@
-"""Anchored requests: policies, streaming, several choices, what is told, what is recorded."""
+"""Anchored requests: policies, streaming, several choices, what the answer says, what is recorded."""
 
 from __future__ import annotations
 

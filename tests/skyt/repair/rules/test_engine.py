@@ -9,11 +9,11 @@ import random
 from pathlib import Path
 
 import pytest
+from benchmarks.mutants import mutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyt.contracts.contract import Contract, load_contracts
-from skyt.repair.equivalence.mutants import mutants
 from skyt.repair.rules import RULES, Facts, Parameter, normal_form
 from skyt.text.extract import extract_code
 

@@ -1,4 +1,4 @@
-"""One canon a prompt by the database itself; samples and the canon they fix in one transaction."""
+"""One canon per prompt, ensured by the database itself; samples and the canon they fix in one transaction."""
 
 from __future__ import annotations
 

@@ -1,33 +1,19 @@
-"""The run directory: everything one run was, made and measured, in one folder.
-
-    run_record.json        who, when, with what
-    config_resolved.yaml   every setting, defaults included
-    logs/*.jsonl           what happened, step by step
-    metrics/*.json         what was measured
-    paper/figures, paper/tables
-    stages/*.json          results of finished stages: what a resumed run does not do again
-
-One process at a time: a lock (released by the system even after kill -9) keeps others out.
-"""
+"""A run directory that this process holds: its records, logs, metrics and finished stages."""
 
 from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import filelock
-import pydantic
-import yaml
-
-from homeostat.core import atomic, environment
-from homeostat.core.config import config_hash, resolved
+from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_jsonl, read_record, utc_now, validate, write_record
+
+RECORD = "run_record.json"
+_LONGEST_ERROR = 500
 
 
 class RunDir:
@@ -55,7 +41,7 @@ class RunDir:
         return self._folder("paper/tables")
 
     def log(self, name: str) -> Log:
-        """The log `logs/<name>.jsonl`; its records carry `phase: <name>` unless told otherwise."""
+        """The log `logs/<name>.jsonl`; its records carry `phase: <name>` unless they set another."""
         if name not in self._logs:
             self._logs[name] = Log(self._folder("logs") / f"{name}.jsonl", self.run_id, name)
         return self._logs[name]
@@ -91,8 +77,23 @@ class RunDir:
 
     def finish(self) -> None:
         """Mark the run complete in its record."""
-        self.record = {**self.record, "status": "complete", "finished_utc": utc_now()}
-        write_record(self.path / "run_record.json", self.record, "run_record")
+        self._mark(status="complete", finished_utc=utc_now())
+
+    def fail(self, error: str) -> None:
+        """Mark the run failed, with the reason in one line."""
+        line = " ".join(error.split()) or "no reason was given"
+        short = line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…"
+        self._mark(status="failed", error=short, finished_utc=utc_now())
+
+    def begin(self) -> None:
+        """Mark a run that stopped earlier as running again. A complete one stays complete."""
+        if self.record["status"] == "failed":
+            self._mark(status="running")
+
+    def _mark(self, **fields: str) -> None:
+        kept = {key: value for key, value in self.record.items() if key not in ("error", "finished_utc")}
+        self.record = {**kept, **fields}
+        write_record(self.path / RECORD, self.record, "run_record")
 
     def _folder(self, relative: str) -> Path:
         folder = self.path / relative
@@ -137,80 +138,6 @@ class Log:
 
     def read(self) -> Iterator[Record]:
         return read_jsonl(self.path) if self.path.exists() else iter(())
-
-
-@contextmanager
-def open_run(
-    path: str | Path,
-    *,
-    command: str,
-    config: pydantic.BaseModel,
-    config_path: str | Path | None = None,
-) -> Iterator[RunDir]:
-    """Create a run directory, or resume the one that is there if it has the same configuration.
-
-    Refuses a directory that another process holds, one with another configuration, and a folder that is
-    not a run directory, each before anything is written.
-    """
-    folder = Path(path)
-    digest = config_hash(config)
-    _refuse_foreign(folder)
-    with hold(folder):
-        record_path = folder / "run_record.json"
-        if record_path.exists():
-            record = read_record(record_path, "run_record")
-            if record["config_hash"] != digest:
-                raise UserError(
-                    f"{folder} holds a run with another configuration (config_hash "
-                    f"{record['config_hash'][:12]}, yours is {digest[:12]}): choose another --out, or go on "
-                    "with the configuration it was started with"
-                )
-        else:
-            record = _new_record(command, config_path, digest)
-            settings = yaml.safe_dump(resolved(config), sort_keys=False, allow_unicode=True)
-            atomic.write_text(folder / "config_resolved.yaml", settings)
-            write_record(record_path, record, "run_record")
-        yield RunDir(folder, record)
-
-
-@contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Keep other processes out of `folder` for as long as the block runs."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / ".lock", timeout=0)
-        lock.acquire()
-    except filelock.Timeout:
-        raise UserError(f"another process is using {folder}: wait for it, or choose another --out") from None
-    except OSError as error:
-        raise UserError(f"cannot use {folder} as a run directory: {error.strerror or error}") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _refuse_foreign(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: --out needs a directory")
-    known = (folder / "run_record.json").exists() or (folder / ".lock").exists()
-    if folder.is_dir() and not known and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty and is not a run directory: choose another --out")
-
-
-def _new_record(command: str, config_path: str | Path | None, digest: str) -> Record:
-    created = utc_now()
-    stamp = created[:19].replace("-", "").replace(":", "")
-    return {
-        "run_id": f"{stamp}-{digest[:8]}-{uuid.uuid4().hex[:6]}",
-        "created_utc": created,
-        "command": command,
-        "config_path": None if config_path is None else str(config_path),
-        "config_hash": digest,
-        "git": environment.git_state(),
-        "env": environment.versions(),
-        "status": "running",
-    }
 
 
 def _drop_torn_line(path: Path) -> None:

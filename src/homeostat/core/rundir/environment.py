@@ -39,7 +39,7 @@ def cuda() -> dict[str, str | None]:
 
 def git_state() -> dict[str, str | bool | None]:
     """Commit and cleanliness of the source tree this program runs from; null when it is not a checkout."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
