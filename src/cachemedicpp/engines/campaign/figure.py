@@ -31,7 +31,7 @@ def draw(metrics: Record, folder: Path) -> list[Path]:
                     axis.plot([share["low"], share["high"]], [y, y], color=colour, linewidth=1.2)
                     axis.plot(share["estimate"], y, "o", color=colour, label=label)
             axis.set(title=dtype, xlim=(-0.03, 1.03), xlabel="share of answers that changed")
-            names = [f"{arm['fault']} {arm['epsilon']:g}" for arm in reversed(here)]
+            names = [arm["name"] for arm in reversed(here)]
             axis.set_yticks(range(len(here)), names)
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)

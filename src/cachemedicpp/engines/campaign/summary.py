@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from cachemedicpp.engines.faults import BLOCKS, ELEMENTS
 from homeostat.core.records import Record
 from homeostat.core.stats import wilson
 
 METRICS = "engine_campaign"
+
+
+def name(fault: Record) -> str:
+    """A fault in a few words, for people."""
+    kind, epsilon, layers = fault["kind"], fault["epsilon"], fault["layers"]
+    where = "" if layers == 1 else ", one layer" if layers <= 0.01 else f", {layers:.0%} of layers"
+    if kind in BLOCKS:
+        return f"{kind}{where}"
+    return f"one {kind}{where}" if kind in ELEMENTS and epsilon < 1e-6 else f"{kind} {epsilon:g}{where}"
 
 
 def summarise(rows: list[Record]) -> Record:
@@ -30,7 +40,8 @@ def _arm(dtype: str, rows: list[Record], clean: dict[Any, Record]) -> Record:
     return {
         "dtype": dtype,
         "fault": fault["kind"],
-        "epsilon": fault["epsilon"],
+        "name": name(fault),
+        "epsilon": None if fault["kind"] in BLOCKS else fault["epsilon"],
         "layers": fault["layers"],
         "prompts": len(guarded),
         "numbers_damaged": sum(row["numbers"] for row in groups),

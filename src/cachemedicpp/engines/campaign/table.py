@@ -12,7 +12,6 @@ def terminal_table(metrics: Record) -> Table:
     for name in (
         "numbers",
         "fault",
-        "epsilon",
         "prompts",
         "without guard",
         "with guard",
@@ -23,8 +22,7 @@ def terminal_table(metrics: Record) -> Table:
     for arm in metrics["engine.faults"]:
         table.add_row(
             arm["dtype"],
-            arm["fault"],
-            f"{arm['epsilon']:g}",
+            arm["name"],
             str(arm["prompts"]),
             str(arm["changed_without_guard"]["count"]),
             str(arm["changed_with_guard"]["count"]),
@@ -35,7 +33,6 @@ def terminal_table(metrics: Record) -> Table:
         table.add_row(
             quiet["dtype"],
             "none",
-            "0",
             str(quiet["prompts"]),
             "0",
             str(quiet["changed"]),

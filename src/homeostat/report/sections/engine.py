@@ -38,7 +38,7 @@ def key_figures(files: RunFiles) -> list[Block]:
     found = []
     for arm in _arms(files):
         share = arm["changed_with_guard"]
-        label = f"changed with guard, {arm['fault']} {arm['epsilon']:g}, {arm['dtype']}"
+        label = f"changed with guard, {arm['name']}, {arm['dtype']}"
         found.append(
             figure(label, share["estimate"], low=share["low"], high=share["high"], level=0.95, digits=3)
         )
@@ -55,9 +55,7 @@ def sparkline(files: RunFiles) -> Block | None:
 def sections(files: RunFiles) -> Iterator[Block]:
     columns = [
         column("numbers", help="the type that the cache is kept in"),
-        column("fault"),
-        column("epsilon", help="severity; see docs/engines.md"),
-        column("layers hit", digits=2, help="share of the layers"),
+        column("fault", help="kind and severity; see docs/engines.md"),
         column("prompts"),
         column("changed without guard", digits=3, help="share of answers, 95 % interval"),
         column("changed with guard", digits=3, help="share of answers, 95 % interval"),
@@ -68,9 +66,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
     rows = [
         [
             arm["dtype"],
-            arm["fault"],
-            arm["epsilon"],
-            arm["layers"],
+            arm["name"],
             arm["prompts"],
             _cell(arm["changed_without_guard"]),
             _cell(arm["changed_with_guard"]),
