@@ -26,7 +26,7 @@ _SAME_WORK = """
 import json, sys
 from skyt.runs.config import MeasureConfig
 from skyt.contracts.contract import load_contract
-from skyt.runs.pipeline import new_canon
+from skyt.runs.canons import new_canon
 from skyt.runs.assess import Assessor
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])

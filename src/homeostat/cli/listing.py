@@ -41,15 +41,21 @@ def configs(as_json: Json = False) -> None:
 
     Example: homeostat list configs
     """
+    from cachemedicpp.engines.campaign.config import CampaignConfig
     from cachemedicpp.runs.config import MedicConfig
     from cachemedicpp.sweep.run import SweepConfig
     from homeostat.core import resources
-    from homeostat.core.config import fits
+    from homeostat.core.config import ConfigModel, fits
     from homeostat.joint.config import JointConfig
     from skyt.runs.config import SuiteConfig
 
-    commands = {"cache run": MedicConfig, "cache sweep": SweepConfig, "joint": JointConfig}
-    models = {**commands, "code suite": SuiteConfig}
+    models: dict[str, type[ConfigModel]] = {
+        "cache run": MedicConfig,
+        "cache sweep": SweepConfig,
+        "engine campaign": CampaignConfig,
+        "joint": JointConfig,
+        "code suite": SuiteConfig,
+    }
     rows = []
     for name in resources.shipped("configs"):
         path = resources.resource(f"configs/{name}.yaml")

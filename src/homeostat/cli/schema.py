@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cachemedicpp.engines.campaign.config import CampaignConfig
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.ood import Split
 from cachemedicpp.sweep.run import SweepConfig
@@ -30,6 +31,7 @@ AnyConfig = (
     | WrapConfig
     | ExportConfig
     | JointConfig
+    | CampaignConfig
     | DemoConfig
 )
 
@@ -37,6 +39,7 @@ AnyConfig = (
 FILES: dict[str, Any] = {
     "cache": MedicConfig,
     "cache_sweep": SweepConfig,
+    "engine": CampaignConfig,
     "joint": JointConfig,
     "splits": dict[str, Split],
     "suite": SuiteConfig,

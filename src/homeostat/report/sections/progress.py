@@ -42,7 +42,7 @@ def _log(files: RunFiles, name: str) -> list[Block]:
     found: list[Block] = []
     moving = {key: points for key, points in curves.items() if len({y for _, y in points}) > 1}
     steps = max((len({x for x, _ in points}) for points in moving.values()), default=0)
-    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a damage, a prompt.
+    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a prompt.
     if steps > 2 and not any(len(values) > 1 for values in labels.values()):
         chosen = list(moving.items())[:_CURVES]
         panels = [

@@ -37,14 +37,18 @@ _PAIRS = {
     "mu_post": "mu_pre",
     "P_tau_post": "P_tau_pre",
     "rescue_rate": None,
-    "compliant_post": "compliant_pre",
+    "compliant_post": None,
 }
 _HEADS = {
     "mu_post": ("mean distance", "Mean distance to the canon, before → after repair. Lower is better."),
     "P_tau_post": ("P_tau", "Share of samples within tau of the canon, before → after repair."),
     "R_anchor": ("R_anchor", "Share of samples equal to the canon, before → after repair."),
-    "compliant_post": ("correct", "Share of samples that the oracle accepts, before → after repair."),
+    "compliant_post": ("correct", "Share of samples that the oracle accepts after repair."),
 }
+_TABLE_NOTE = (
+    "Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
+    "share equal to the canon, before against after, adjusted across prompts."
+)
 _COLUMNS = [
     column(_HEADS.get(name, (name, ""))[0], digits=_MEASURES[name][0], help=_HEADS.get(name, (name, ""))[1])
     for name in _PAIRS
@@ -149,8 +153,7 @@ def prompts(found: Record) -> Block:
                 "All figures by prompt",
                 columns,
                 cells,
-                note="Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
-                "share equal to the canon, before against after, adjusted across prompts.",
+                note=_TABLE_NOTE,
             ),
         ],
     )
