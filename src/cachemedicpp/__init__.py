@@ -3,7 +3,7 @@
 from cachemedicpp import CorruptionFamily, Guard, KVState, heuristic, load_repair, medic
 
 Rooms, in the order in which data passes through them: cache → corruption → guard → repair → tasks → train →
-eval → stability → plots → runs → sweep. A room uses only rooms before it.
+eval → stability → engines → plots → runs → sweep. A room uses only rooms before it.
 """
 
 from typing import TYPE_CHECKING

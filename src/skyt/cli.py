@@ -74,6 +74,39 @@ Uncontained = Annotated[
         help="Run generated code even where this machine cannot contain it. By default it is refused.",
     ),
 ]
+
+
+class CanonPolicy(StrEnum):
+    first = "first"
+    modal = "modal"
+
+
+class DurabilityChoice(StrEnum):
+    process = "process"
+    full = "full"
+
+
+CanonOption = Annotated[
+    CanonPolicy,
+    typer.Option(
+        "--canon",
+        help="What becomes the canon: the `first` compliant output, or the most frequent normal form "
+        "(`modal`) of the compliant ones.",
+    ),
+]
+TrustCanons = Annotated[
+    bool,
+    typer.Option(
+        "--trust-canons",
+        help="Use canons that the oracle rejects or whose contract has changed; what was found is recorded.",
+    ),
+]
+DurabilityOption = Annotated[
+    DurabilityChoice,
+    typer.Option(
+        "--durability", help="`full`: records are synced to the disk at each append, against a power cut."
+    ),
+]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
 
@@ -101,6 +134,9 @@ def run(
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     uncontained: Uncontained = False,
@@ -108,7 +144,8 @@ def run(
 ) -> None:
     """Sample one prompt, anchor it, measure and repair every output.
 
-    The first compliant output becomes the canon. The same command again continues where it stopped.
+    The first compliant output becomes the canon (or `--canon modal`). The same command again continues where
+    it stopped.
 
     Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
     """
@@ -135,8 +172,9 @@ def run(
         settings += [f"generator.base_url={base_url}", f"generator.name={json.dumps(model)}"]
     elif model:
         settings += [f"generator.model.name={json.dumps(model)}"]
+    settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     _report(run_one(config, out, around, contracts))
 
 
@@ -150,6 +188,9 @@ def suite(
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     overrides: Overrides = None,
@@ -165,8 +206,9 @@ def suite(
     from skyt.runs.config import SuiteConfig
     from skyt.runs.suite import run_suite
 
-    config = load_config(SuiteConfig, matrix, overrides or [])
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    settings = _about_canons(canon, trust_canons)
+    config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
@@ -189,6 +231,9 @@ def replay(
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     uncontained: Uncontained = False,
@@ -202,7 +247,7 @@ def replay(
     """
     from skyt.metrics.formulas import check_tau
     from skyt.metrics.table import show_metrics
-    from skyt.runs.config import MeasureConfig
+    from skyt.runs.config import BatchConfig
     from skyt.runs.replay import replay as replay_file
 
     check_tau(tau)
@@ -214,9 +259,11 @@ def replay(
         "evidence": evidence.value,
         "inputs": inputs,
         "allow_uncontained": uncontained,
+        "canon": canon.value,
+        "trust_canons": trust_canons,
     }
-    settings = parse_config(MeasureConfig, raw, "the options")
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    settings = parse_config(BatchConfig, raw, "the options")
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder)
@@ -283,13 +330,25 @@ def explain(
     show_explanation(run_dir, sample)
 
 
-register(app)  # serve, status, export, import, keys
+register(app)  # serve, status, export, import, keys, canon
 
 
-def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_figures: bool) -> Surroundings:
+def _around(
+    canon_dir: Path | None,
+    re_anchor: bool,
+    workers: int | None,
+    no_figures: bool,
+    durability: DurabilityChoice,
+) -> Surroundings:
     from skyt.runs.measure import Surroundings
 
-    return Surroundings(canon_dir, re_anchor, workers, not no_figures)
+    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value)
+
+
+def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:
+    """The options on canons as settings; left out at their defaults, so that a file's own settings hold."""
+    chosen = [f"canon={canon.value}"] * (canon is not CanonPolicy.first)
+    return chosen + ["trust_canons=true"] * trust_canons
 
 
 def _report(done: Generated) -> None:

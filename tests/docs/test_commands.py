@@ -59,7 +59,7 @@ class Reader:
     def close(self) -> None:
         assert self._warm.stdin is not None
         self._warm.stdin.close()
-        self._warm.wait(10)
+        self._warm.wait(60)
 
     def begin(self, words: list[str], folder: Path) -> tuple[int, Path]:
         """Start a command; its process id, and the file its output goes to."""

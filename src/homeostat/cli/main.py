@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from cachemedicpp.cli import app as cache_app
+from cachemedicpp.engines.commands import app as engine_app
 from homeostat import __version__
 from homeostat.cli import pages
 from homeostat.core.entry import Overrides, default_run_dir, run
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")
+app.add_typer(engine_app, name="engine")
 pages.register(app, cache_app, code_app)
 
 

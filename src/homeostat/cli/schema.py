@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cachemedicpp.engines.campaign.config import CampaignConfig
 from cachemedicpp.runs.config import MedicConfig
 from homeostat.core import atomic
 from homeostat.core.resources import resource
@@ -25,6 +26,7 @@ AnyConfig = (
     | WrapConfig
     | ExportConfig
     | JointConfig
+    | CampaignConfig
     | DemoConfig
 )
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from homeostat import __version__
 from homeostat.report.blocks import Block, prose, section
 from homeostat.report.reading import RunFiles
-from homeostat.report.sections import artifacts, cache, code, demo, joint
+from homeostat.report.sections import artifacts, cache, code, demo, engine, joint
 from homeostat.report.sections.progress import LOGS, progress_section
 from homeostat.report.sections.run import model_name, moment, run_section
 from homeostat.report.sections.samples import ELEMENT, SAMPLES, pack_samples
@@ -21,7 +21,7 @@ from homeostat.report.status import failure, run_status
 T = TypeVar("T")
 
 # A run may have records of several; the first one here is what it is about.
-SYSTEMS = (demo.SYSTEM, joint.SYSTEM, cache.SYSTEM, code.SYSTEM)
+SYSTEMS = (demo.SYSTEM, joint.SYSTEM, engine.SYSTEM, cache.SYSTEM, code.SYSTEM)
 
 
 @dataclass(frozen=True)

@@ -171,9 +171,9 @@ class Contract(ConfigModel):
 
 
 def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
-    """All contracts by id: those that come with the program and the user's, which win on equal ids."""
+    """All contracts by id: those that come with the program (the easy ones too) and the user's, which win."""
     contracts: dict[str, Contract] = {}
-    folders = [resource_root() / "contracts"]
+    folders = [resource_root() / "contracts", resource_root() / "contracts" / "easy"]
     if extra is not None:
         if not Path(extra).is_dir():
             raise UserError(f"no such folder of contracts: {extra}")

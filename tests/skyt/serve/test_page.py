@@ -41,7 +41,10 @@ def test_the_page_shows_metrics_and_samples_and_hostile_text_stays_text(
     with start() as (url, _), httpx.Client(base_url=url, timeout=30) as client:
         for text in (fenced(GCD_WRONG), fenced(GCD), fenced(GCD_RENAMED), HOSTILE):
             upstream.plan.append(text)
-            client.post("/v1/chat/completions", json={"model": "skyt/gcd", "messages": []})
+            client.post(
+                "/v1/chat/completions",
+                json={"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}]},
+            )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -118,7 +121,7 @@ def test_the_page_asks_for_a_key_where_the_service_wants_one(
         key = add_key(service.store, "me", ["gcd"])
         for name in ("gcd", "is_prime"):
             upstream.plan.append(fenced(GCD))
-            body = {"model": f"skyt/{name}", "messages": []}
+            body = {"model": f"skyt/{name}", "messages": [{"role": "user", "content": "?"}]}
             everyone = add_key(service.store, name)
             client.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {everyone}"})
         page = browser.new_page()

@@ -8,9 +8,10 @@ const live = { contract: null, shown: "", timer: 0, picks: { evidence: "all", ou
 
 class Refused extends Error {}
 
-async function ask(path) {
+async function ask(path, act) {
   const key = sessionStorage.getItem(KEY);
-  const response = await fetch(path, { headers: key ? { Authorization: `Bearer ${key}` } : {} });
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  const response = await fetch(path, act ? { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(act) } : { headers });
   if (response.status === 401) throw new Refused("a valid key is needed");
   const body = await response.json();
   if (!response.ok) throw new Error(body.error ? body.error.message : `status ${response.status}`);
@@ -100,14 +101,54 @@ function drawSample(s, canon) {
   h("summary", {}, what), body);
 }
 
+function typing() {  // do not take a reason away from someone who is writing it
+  const why = document.getElementById("why");
+  return why !== null && why.value !== "" && live.shown !== "";
+}
+
+function eventLine(e) {
+  const to = e.canon_signature ? e.canon_signature.slice(0, 12) : "none";
+  const found = e.findings.length ? ` (in spite of: ${e.findings.join("; ")})` : "";
+  return h("li", {}, h("span", { class: "note" }, e.timestamp), ` ${e.action} ${to} by ${e.who}: ${e.why}${found}`);
+}
+
+function managing(contract, canon_signature) {
+  const why = h("input", { type: "text", maxlength: "1000", required: "", id: "why" });
+  const said = h("p", { class: "note", role: "status" });
+  const act = (what, confirmation) => async () => {
+    if (!why.value.trim()) { said.textContent = "Say why first: it is put on record."; why.focus(); return; }
+    if (confirmation && !window.confirm(confirmation)) return;
+    try {
+      await ask(`/api/canon/${what}`, { contract, canon_signature, why: why.value });
+      live.shown = "";
+      await refresh();
+    } catch (error) { said.textContent = error.message; }
+  };
+  return h("div", { class: "managing" }, h("label", {}, "Why", why),
+    h("button", { type: "button", onclick: act("approve") }, "Approve"),
+    h("button", { type: "button", class: "grave", onclick: act("re-anchor", `Archive the canon of ${contract}? The next compliant output becomes the new one.`) }, "Re-anchor"), said);
+}
+
+function drawCanon(contract, found) {
+  const c = found.canon;
+  const about = c ? `${c.canon_signature.slice(0, 12)} · ${c.origin} · fixed ${c.fixed_at_timestamp}${c.model ? ` · ${c.model} at ${c.temperature}` : ""} · oracle ${c.oracle_version}, normalisation ${c.normalization_version}` : "None yet: the first compliant output becomes it.";
+  return h("section", { class: "canon", "aria-label": "Canon" }, h("h3", {}, "Canon"), h("p", { class: "note" }, about),
+    c && c.contract_differences.length ? h("p", { class: "missing" }, `The contract has changed since: ${c.contract_differences.join("; ")}`) : "",
+    c ? h("pre", { tabindex: "0", "aria-label": "Code of the canon" }, h("code", {}, c.code)) : "",
+    found.events.length ? h("ul", { class: "events" }, found.events.map(eventLine)) : "",
+    c && found.may_manage ? managing(contract, c.canon_signature) : "");
+}
+
 async function drawDetail() {
   const contract = live.contract;
   const query = `contract=${encodeURIComponent(contract)}`;
-  const [history, latest] = await Promise.all([ask(`/api/history?${query}`), ask(`/api/samples?${query}&limit=20`)]);
-  const mark = `${contract} ${history.snapshots.length} ${latest.samples.length ? latest.samples[0].sample_id : ""}`;
-  if (mark === live.shown || contract !== live.contract) return;  // nothing new: leave what the reader has open
+  const [history, latest, canon] = await Promise.all([ask(`/api/history?${query}`), ask(`/api/samples?${query}&limit=20`), ask(`/api/canon?${query}`)]);
+  const fixed = canon.canon ? canon.canon.canon_signature : "";
+  const mark = `${contract} ${history.snapshots.length} ${latest.samples.length ? latest.samples[0].sample_id : ""} ${fixed} ${canon.events.length}`;
+  if (mark === live.shown || contract !== live.contract || typing()) return;  // nothing new: leave what the reader has open
   replace(detail, h("h2", {}, contract),
     history.snapshots.length ? drawChart(history.chart) : h("p", { class: "missing" }, "No snapshot yet: the first is kept within seconds of the first sample."),
+    drawCanon(contract, canon),
     h("h3", {}, "Latest samples"), latest.samples.map((s) => drawSample(s, latest.canon)));
   live.shown = mark;
   live.explanations = latest.explanations;  // read when a sample is opened
