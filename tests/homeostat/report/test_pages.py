@@ -174,3 +174,14 @@ def test_a_run_that_is_going_on_opens_with_what_happened_and_names_the_rest_once
     assert "headline" in [
         section["id"] for section in build(tmp_path / "run").data["sections"]
     ]  # interrupted
+
+
+def test_a_defence_that_keeps_no_more_than_none_is_not_praised(tmp_path: Path) -> None:
+    run = joint_run(tmp_path / "run")
+    assert "G calibrated keeps most" in build(run).data["verdicts"][1]
+    path = run / "metrics" / "joint_metrics.json"
+    record = json.loads(path.read_text())
+    for arm in record["metrics"]["joint.arms"]:
+        arm["oracle_pass"]["estimate"] = 0.1
+    path.write_text(json.dumps(record))
+    assert "keeps more" in build(run).data["verdicts"][1]

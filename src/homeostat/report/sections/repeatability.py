@@ -190,7 +190,7 @@ def cells(cells: list[Record], *, arms: bool) -> Block:
                 note=note,
             )
         )
-    columns = [column("prompt", names=False), column(source), column("temperature"), *_COLUMNS]
+    columns = [column("prompt", names=False), column(source), column("temperature", digits=2), *_COLUMNS]
     rows = [
         [
             c.get("prompt_id"),
