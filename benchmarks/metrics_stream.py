@@ -1,4 +1,4 @@
-"""Metrics over a generated run of two million distance rows: rows a second, and memory against a tenth of it.
+"""Metrics over a generated run of two million distance rows: rows per second, and memory.
 
 Run as `python -m benchmarks.metrics_stream [SAMPLES]`. Each size is aggregated in a fresh process, whose peak
 resident memory is reported; the worst case (every output different, so that signatures spill) comes last.
