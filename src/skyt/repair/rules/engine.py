@@ -21,7 +21,7 @@ from skyt.repair.rules.registry import RULES, Applied, Rule
 from skyt.repair.rules.verify import verified
 from skyt.repair.rules.walker import Walker
 from skyt.text.normalise import normalise
-from skyt.text.parsing import parse
+from skyt.text.parsing import parse, why_not_compiled
 
 MAX_ROUNDS = 40
 
@@ -55,12 +55,20 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     """
     plain = normalise(code)
     if not plain.parsed:
-        return NormalForm(plain.text, complete=False)
+        return NormalForm(plain.text, complete=False, failure=plain.problem)
+    if problem := why_not_compiled(plain.text):
+        return NormalForm(plain.text, complete=False, failure=f"not Python: {problem}")
     try:
         tree = bare(parse(plain.text))
-        if sum(1 for _ in walk(tree)) > MAX_NODES:
-            return NormalForm(plain.text, complete=False)
-        return _run(tree, facts, RULES if rules is None else rules)
+        nodes = sum(1 for _ in walk(tree))
+        if nodes > MAX_NODES:
+            failure = f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        form = _run(tree, facts, RULES if rules is None else rules)
+        if problem := why_not_compiled(form.text):
+            failure = f"the rules lead to what is not Python: {problem}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        return form
     except Exception as error:
         # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
         # failure is on the record, and the tests hold that no program of the development data gets here.
