@@ -27,6 +27,7 @@ MAX_NEAR = 300
 MAX_FAR = 60
 _MAX_EACH = 150  # values for one parameter
 _SMALL = (1, 2, 3, 5)
+_IDLE = 150  # calls in a row that bring nothing new: the constants are used up
 
 
 @dataclass(frozen=True)
@@ -95,24 +96,40 @@ def _folded(node: ast.AST) -> Any:
     return None
 
 
-def harvested(contract: Contract, programs: tuple[str, str], seed: int) -> Harvest:
-    """In-domain calls made from the programs' constants; the same for the same programs and seed."""
+def harvested(
+    contract: Contract, programs: tuple[str, str], seed: int, most: tuple[int, int] = (MAX_NEAR, MAX_FAR)
+) -> Harvest:
+    """In-domain calls made from the programs' constants; the same for the same programs and seed.
+
+    `most` bounds their number, near and far.
+    """
     rng = random.Random(f"harvest:{contract.id}:{seed}")
-    found = constants(programs)
-    base = generate_inputs(contract, 40, seed)
+    base = _base(contract, seed)
     if not base:
         return Harvest()
     near: dict[str, Call] = {}
     far: dict[str, Call] = {}
-    for call in _calls(contract, found, base, rng):
-        if len(near) >= MAX_NEAR and len(far) >= MAX_FAR:
+    idle = 0
+    for call in _calls(contract, constants(programs), base, rng):
+        idle += 1
+        kept, room = (near, most[0]) if affordable(contract, call) else (far, most[1])
+        if len(kept) < room and in_domain(contract, call) and kept.setdefault(repr(call), call) is call:
+            idle = 0
+        if idle > _IDLE or (len(near) >= most[0] and len(far) >= most[1]):
             break
-        if not in_domain(contract, call):
-            continue
-        kept, most = (near, MAX_NEAR) if affordable(contract, call) else (far, MAX_FAR)
-        if len(kept) < most:
-            kept.setdefault(repr(call), call)
     return Harvest(tuple(near.values()), tuple(sorted(far.values(), key=_size)))
+
+
+_BASES: dict[tuple[str, int], list[Call]] = {}
+
+
+def _base(contract: Contract, seed: int) -> list[Call]:
+    """Generated calls to put constants into, made once for a contract in this process."""
+    if (contract.hash, seed) not in _BASES:
+        if len(_BASES) >= 1000:
+            _BASES.clear()
+        _BASES[contract.hash, seed] = generate_inputs(contract, 40, seed)
+    return _BASES[contract.hash, seed]
 
 
 def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
