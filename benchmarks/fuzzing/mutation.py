@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from benchmarks.fuzzing.subjects import Subject
 from benchmarks.fuzzing.vocabulary import EFFECTS, EXCEPTIONS
+from benchmarks.mutants import mutants
 
-from skyt.repair.equivalence.mutants import mutants
 from skyt.text.parsing import parse, why_not_compiled
 
 HELPER = "def observe(v, seen=[]):\n    seen.append(v)\n    return v\n"

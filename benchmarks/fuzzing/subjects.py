@@ -23,8 +23,8 @@ from skyt.text.extract import extract_code
 from skyt.text.normalise import normalise
 
 ROOT = Path(__file__).parents[2]
-REFERENCES = ROOT / "tests" / "skyt" / "references"
-REGRESSIONS = ROOT / "tests" / "skyt" / "repair" / "rules" / "programs"
+REFERENCES = ROOT / "tests" / "data" / "references"
+DIFFERENCES = ROOT / "tests" / "data" / "differences.jsonl"  # programs that once differed from their form
 SHARED = ROOT.parent / "shared" / "data"
 MAX_SEED_CHARS = 2500  # longer programs cost more than they find
 
@@ -121,9 +121,9 @@ def _bare(contract: Contract) -> Contract:
 def seeds(recorded: bool = True) -> list[Subject]:
     """Real programs to start from: references, other styles, held-out tasks, the rules' own examples,
     programs that once differed, and, where the data are present, programs of others."""
-    found = [*_of_contracts(), *_of_rules(), *_of_files(sorted(REGRESSIONS.glob("*.jsonl")))]
+    found = [*_of_contracts(), *_of_rules(), *_of_file(DIFFERENCES)]
     if recorded:
-        found += [*_of_files([SHARED / "red_team" / "programs.jsonl"]), *_recorded()]
+        found += [*_of_file(SHARED / "red_team" / "programs.jsonl"), *_recorded()]
     distinct = {(s.contract.hash, s.code): s for s in found if len(s.code) <= MAX_SEED_CHARS}
     return list(distinct.values())
 
@@ -145,7 +145,7 @@ def _of_contracts() -> Iterator[Subject]:
 def _of_rules() -> Iterator[Subject]:
     """The programs on which each rule fires, and those on which it must not."""
     try:
-        from tests.skyt.rules.examples import EXAMPLES
+        from tests.skyt.repair.rules.examples import EXAMPLES
     except ImportError:
         return
     for example in EXAMPLES:
@@ -156,15 +156,12 @@ def _of_rules() -> Iterator[Subject]:
                 continue  # facts without a type
 
 
-def _of_files(paths: list[Path]) -> Iterator[Subject]:
-    for path in paths:
-        if not path.exists():
-            continue
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                yield from_record(json.loads(line))
-            except ValueError:
-                continue
+def _of_file(path: Path) -> Iterator[Subject]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            yield from_record(json.loads(line))
+        except ValueError:
+            continue  # facts of a type that the fuzzer makes no values of
 
 
 def _recorded() -> Iterator[Subject]:

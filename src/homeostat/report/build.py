@@ -16,7 +16,7 @@ from homeostat.report.sections.progress import progress_section
 from homeostat.report.sections.run import model_name, moment, run_section
 from homeostat.report.sections.samples import ELEMENT, SAMPLES, pack_samples
 from homeostat.report.sections.system import System
-from homeostat.report.status import run_status
+from homeostat.report.status import failure, run_status
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     sections = [section for system in present for section in _read(files, system, system.sections)]
     sections += _common(files, present, status)
     verdicts = _read(files, present[0], present[0].verdicts) if present else []
-    if status != "complete":
+    if status not in ("complete", "failed"):
         verdicts.append(f"This run is {status}: what follows is what is on record so far.")
     with_samples = samples and (files.path / SAMPLES).exists()
     parts = {ELEMENT: pack_samples(files)} if with_samples else {}
@@ -49,6 +49,7 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
         "title": files.name,
         "eyebrow": _eyebrow(files, present),
         "status": status,
+        "error": failure(files),
         "verdicts": verdicts,
         "problems": files.problems,
         "sections": sections,

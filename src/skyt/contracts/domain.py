@@ -10,6 +10,7 @@ from skyt.contracts import codec
 from skyt.contracts import values as shapes
 from skyt.contracts.contract import Contract
 from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.show import show
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,18 @@ class Call:
 
     def show(self, name: str) -> str:
         """The call as a person would type it: `gcd(48, 18)`."""
-        parts = [repr(arg) for arg in self.args] + [f"{k}={v!r}" for k, v in self.kwargs.items()]
+        parts = [_shown(arg) for arg in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
         text = f"{name}({', '.join(parts)})"
         for op in self.operations or ():
-            text += f"; {op.method}({', '.join(repr(arg) for arg in op.args)})"
+            text += f"; {op.method}({', '.join(_shown(arg) for arg in op.args)})"
         return text
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an integer of more digits than Python converts
+        return show(codec.dumps(value))
 
 
 def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
@@ -216,7 +224,7 @@ def _random_call(contract: Contract, rng: random.Random, *, widen: bool = False)
 
 
 def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any, ...]:
-    """One value a parameter; a parameter that draws from another waits for it."""
+    """One value per parameter. A parameter that draws from another comes after it."""
     drawn: dict[str, Any] = {}
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
         source = drawn.get(getattr(spec, "draw_from", None) or "")
@@ -230,7 +238,7 @@ def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any,
 def _operations(
     contract: Contract, args: tuple[Any, ...], rng: random.Random, length: int
 ) -> tuple[Operation, ...]:
-    """A sequence over few distinct values a parameter name, so that calls meet each other's traces."""
+    """A sequence with few distinct values per parameter name, so that calls affect each other."""
     few = max([2, *(arg for arg in args if type(arg) is int and arg < 12)]) + rng.choice((1, 2, 3))
     pools: dict[str, list[Any]] = {}
     for specs in contract.domain.methods.values():

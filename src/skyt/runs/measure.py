@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from homeostat.core.errors import UserError
-from homeostat.core.records import Record, utc_now
+from homeostat.core.records import Record, read_jsonl, utc_now
 from homeostat.core.rundir import RunDir
 from skyt import records
 from skyt.canon import CanonStore
@@ -47,6 +47,16 @@ def stamped(settings: S, contracts: Mapping[str, Contract]) -> S:
     return settings.model_copy(update={"contract_hashes": hashes, "rules_version": RULES_VERSION})
 
 
+def check_surroundings(settings: MeasureConfig, around: Surroundings) -> None:
+    """Refuse what measuring would refuse: a distance, canons, a machine that cannot contain programs."""
+    if around.canon_dir is not None and not around.re_anchor:
+        for name in settings.contract_hashes:
+            CanonStore(around.canon_dir, versions()).get(name)
+    _ = around.processes
+    with Assessor(settings, workers=1):
+        pass
+
+
 def measure_and_report(
     run: RunDir,
     generations: Sequence[Generation],
@@ -61,6 +71,8 @@ def measure_and_report(
     shared = None if around.canon_dir is None else CanonStore(around.canon_dir, versions())
     if around.re_anchor:
         re_anchor(run.path, [shared] if shared else [], sorted({g.contract_id for g in generations}))
+    if not rows_hold(run.path, generations):
+        archive_rows(run.path)
     with Assessor(settings, around.processes) as bench:
         measure(run, generations, contracts, bench, mode=mode, given=given, shared=shared)
         distance = bench.distance.id
@@ -90,11 +102,34 @@ def re_anchor(folder: Path, shared: Sequence[CanonStore], prompts: Sequence[str]
     for store in (CanonStore(folder / "canon", versions()), *shared):
         for prompt in prompts:
             store.archive(prompt)
+    archive_rows(folder)
+
+
+def archive_rows(folder: Path) -> Path | None:
+    """Move the rows of a run aside, because their canon is another one now. Generations stay."""
     with records.Ledger(folder).locked():
         old = [folder / name for name in (*records.COLUMNS, records.SAMPLES) if (folder / name).exists()]
         if not old:
-            return
+            return None
         archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
         archive.mkdir(parents=True)
         for path in old:
             path.rename(archive / path.name)
+        return archive
+
+
+def rows_hold(folder: Path, generations: Sequence[Generation]) -> bool:
+    """Whether a run that has grown can keep its rows and add to them.
+
+    Not if the new outputs belong between the old ones, and not for a prompt that had no canon: one of its new
+    outputs may become it, and the old ones are then measured against it too.
+    """
+    path = folder / records.SAMPLES
+    rows = list(read_jsonl(path)) if path.exists() else []
+    if len(rows) >= len(generations):
+        return True
+    places = [(row["contract_id"], row["model"], row["temperature"], row["sample"]) for row in rows]
+    if places != [(*g.cell, g.sample) for g in generations[: len(rows)]]:
+        return False
+    new = {generation.contract_id for generation in generations[len(rows) :]}
+    return not any(row["canon_signature"] is None and row["contract_id"] in new for row in rows)

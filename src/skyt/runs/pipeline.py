@@ -6,6 +6,7 @@ input order. Rows are then appended in input order, a block at a time; a resumed
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from homeostat.core.progress import progress
@@ -19,7 +20,7 @@ from skyt.repair.repair import Repair
 from skyt.runs.assess import Assessor, Prepared, versions
 from skyt.text.signature import signature
 
-_BLOCK = 200  # samples a transaction
+_BLOCK, _BLOCK_S = 200, 5.0  # samples or seconds in one transaction
 
 
 def measure(
@@ -48,23 +49,17 @@ def measure(
     _prepare(generations, contracts, bench)
     canons = _fix_canons(generations, contracts, bench, stores, given or {})
     _prepare_repairs(generations[done:], contracts, bench, canons)
-    with progress("repairing", total=len(generations), done=done) as bar:
-        for start in range(done, len(generations), _BLOCK):
-            block = generations[start : start + _BLOCK]
-            ledger.append(
-                [
-                    sample_record(
-                        run_ids[generation.cell],
-                        number,
-                        generation,
-                        contracts[generation.contract_id],
-                        canons.get(generation.contract_id),
-                        bench,
-                    )
-                    for number, generation in enumerate(block, start=start)
-                ]
-            )
-            bar.advance(len(block))
+    with progress("repairing", total=len(generations), done=done, unit="samples") as bar:
+        block: list[SampleRecord] = []
+        since = time.monotonic()
+        for number, generation in enumerate(generations[done:], start=done):
+            contract, canon = contracts[generation.contract_id], canons.get(generation.contract_id)
+            block.append(sample_record(run_ids[generation.cell], number, generation, contract, canon, bench))
+            if len(block) == _BLOCK or time.monotonic() - since > _BLOCK_S:
+                ledger.append(block)
+                block, since = [], time.monotonic()
+            bar.advance()
+        ledger.append(block)
 
 
 def sample_record(

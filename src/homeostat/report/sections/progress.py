@@ -27,11 +27,14 @@ def progress_section(files: RunFiles) -> Block | None:
 
 def _log(files: RunFiles, name: str) -> list[Block]:
     curves: dict[str, list[tuple[int, float]]] = {}
+    labels: dict[str, set[str]] = {}
     last: deque[dict[str, Any]] = deque(maxlen=_LAST_LINES)
     for record in files.lines(f"logs/{name}.jsonl"):
         last.append(record)
         step = record.get("step")
         for key, value in record.items():
+            if key not in _ALWAYS and isinstance(value, str) and len(labels.setdefault(key, set())) < 2:
+                labels[key].add(value)
             if key not in _ALWAYS and isinstance(value, int | float) and not isinstance(value, bool):
                 curves.setdefault(key, []).append((step if isinstance(step, int) else 0, float(value)))
     if not last:
@@ -39,7 +42,8 @@ def _log(files: RunFiles, name: str) -> list[Block]:
     found: list[Block] = []
     moving = {key: points for key, points in curves.items() if len({y for _, y in points}) > 1}
     steps = max((len({x for x, _ in points}) for points in moving.values()), default=0)
-    if steps > 2:  # figures of a few events are no curve
+    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a damage, a prompt.
+    if steps > 2 and not any(len(values) > 1 for values in labels.values()):
         chosen = list(moving.items())[:_CURVES]
         panels = [
             blocks.panel(key, [blocks.series(key, _thinned(points))], y_label=key) for key, points in chosen
