@@ -51,13 +51,9 @@ EvidenceOption = Annotated[
         "same verdict, and no difference when both are run. `equivalent`: the last two alone.",
     ),
 ]
-<<<<<<< HEAD
 Inputs = Annotated[
     int, typer.Option("--inputs", help="Generated inputs on which a sample is compared with the canon.")
 ]
-=======
-Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
->>>>>>> main
 Contracts = Annotated[
     Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
 ]

@@ -298,12 +298,7 @@ def test_comparing_two_runs_shows_both(watched: Watched, viewer: Viewer) -> None
     page.locator("button", has_text="Compare 2 chosen").click()
     page.wait_for_selector("#compare-figures")
     heads = page.locator("#compare-figures thead th").all_inner_texts()
-    assert heads == [
-        "figure",
-        "plain",
-        "<b onmouseover=owned=6>hostile",
-        "<b onmouseover=owned=6>hostile − plain",
-    ]
+    assert heads == ["figure", "plain", "<b onmouseover=owned=6>hostile", "<b onmouseover=owned=6>hostile − plain"]
     assert page.locator("#compare-settings tbody tr", has_text="seed").count() == 1
     keys = page.locator("#prompt-dots .legend button").all_inner_texts()
     assert keys == ["plain", "<b onmouseover=owned=6>hostile"]

@@ -71,9 +71,7 @@ def test_the_report_is_one_file_whose_policy_allows_its_own_script_and_no_reques
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy and "connect-src 'none'" in policy
-    own = text.replace(
-        asset("vendor.js"), ""
-    )  # licences and messages of the bundled libraries name addresses
+    own = text.replace(asset("vendor.js"), "")  # licences and messages of the bundled libraries name addresses
     assert len(own) < len(text)
     outside = [u for u in re.findall(r"https?://[^\s\"'<)]+", own) if not u.startswith("http://www.w3.org/")]
     assert not outside and not re.search(r'(src|href)="(?!data:|#)', text)
