@@ -54,7 +54,7 @@ class Applied:
 class Place:
     """Where a block stands: its scope, what encloses it, and what is live after it."""
 
-    scope: Scope
+    start: Scope
     context: Context
     live_out: frozenset[str]
     in_loop: bool
@@ -64,6 +64,14 @@ class Place:
     scopes: list[Scope]  # the scope before each statement, as far as asked for
     follow: Callable[[ast.stmt, Scope], Scope]
     body: list[ast.stmt]
+    _whole: Scope | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What holds at every statement of the block."""
+        if self._whole is None:
+            self._whole = self.start.without(self.start.effects(self.body)) if self.start.known else self.start
+        return self._whole
 
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""

@@ -28,19 +28,26 @@ def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr 
     joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
     joins = joins and is_str(scope.type_of(node.func.value))  # type: ignore[attr-defined]
     named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS
-    if isinstance(only, ast.ListComp) and (joins or named):
+    if isinstance(only, ast.ListComp) and (joins or (named and _in_step(node, only, scope))):
         return ast.Call(
             func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
         )
     any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
     if isinstance(only, ast.ListComp) and any_or_all:
-        scope_inside = scope
-        parts = [only.elt, *(c for g in only.generators for c in g.ifs)]
-        if all(scope_inside.effects(p).total for p in parts):
+        if scope.effects(only).total:
             return ast.Call(
                 func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
             )
     return None
+
+
+def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope) -> bool:
+    """Whether it cannot be told if a consumer takes the elements one by one or all at once: it makes a list
+    first anyway, or it cannot fail on them, or making them cannot."""
+    name, t = scope.builtin(node.func), scope.type_of(made.elt)
+    if name in {"sorted", "list", "tuple"} or scope.effects(made).total:
+        return True
+    return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
 
 
 @expression(
@@ -180,7 +187,7 @@ def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | 
     s = node.slice
     lower = None if s.lower is not None and int_value(s.lower) == 0 else s.lower
     upper = s.upper
-    if upper is not None and same(upper, call("len", node.value)):
+    if upper is not None and same(upper, call("len", node.value)) and scope.effects(node.value).pure:
         upper = None
     if lower is s.lower and upper is s.upper and s.step is None:
         return None

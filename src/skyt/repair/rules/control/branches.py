@@ -55,7 +55,7 @@ def drop_empty_branch(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             return replaced(body, i, branch(s.test, s.body))
         if empty or (s.orelse and same(s.body, s.orelse)):
             rest = [] if empty else s.body
-            if place.scope.effects(s.test).total:
+            if place.before(i).effects(s.test).total:
                 return replaced(body, i, *rest)
             return replaced(body, i, ast.Expr(value=s.test), *rest)
     return None

@@ -8,7 +8,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, size, walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
-from skyt.repair.rules.containers.sequences import CONSUMERS
+from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
@@ -109,7 +109,7 @@ def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         name = made.func.value.id
         if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
             continue
-        if not private(name, place):
+        if not private(name, place) or _gone_through(name, s, place):
             continue
         if made.func.attr == "reverse" and not made.keywords:
             return replaced(body, i, assign(name, backwards(load(name))))
@@ -117,6 +117,13 @@ def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             value = ast.Call(func=load("sorted"), args=[load(name)], keywords=made.keywords)
             return replaced(body, i, assign(name, value))
     return None
+
+
+def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
+    """Whether a statement stands in a loop over this list, which goes on with the old one."""
+    info = place.scope.info
+    loops = [n for n in walk(info.node) if isinstance(n, ast.For)] if info is not None else []
+    return any(name in read_names(n.iter) and any(x is s for x in walk(n.body)) for n in loops)
 
 
 @expression(
@@ -170,6 +177,9 @@ def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | 
     made = node.args[0]
     if not (isinstance(made, ast.Call) and len(made.args) == 1 and not made.keywords):
         return None
-    if scope.builtin(made.func) != "list" or isinstance(made.args[0], ast.Starred):
+    if scope.builtin(made.func) != "list":
+        return None
+    inner = made.args[0]
+    if isinstance(inner, ast.GeneratorExp) and not _in_step(node, inner, scope):
         return None
     return ast.Call(func=node.func, args=made.args, keywords=node.keywords)

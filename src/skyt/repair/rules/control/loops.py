@@ -88,7 +88,8 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             test = negation(first.test, place)
             if test is not None:
                 return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
-        if isinstance(first.body[-1], ast.Return) and not own_breaks(s.body):
+        jumps = own_breaks(s.body) or own_breaks(first.body, (ast.Continue,))
+        if isinstance(first.body[-1], ast.Return) and not jumps:
             test = negation(first.test, place)
             if test is not None:
                 return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number
-from skyt.repair.rules.analysis.trees.trees import clone, same, text
+from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.expressions.comparisons import commute, rank
 from skyt.repair.rules.registry import expression
@@ -89,13 +90,9 @@ def written(form: Linear, scope: Scope) -> ast.expr:
 
 
 def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
-    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one
-    function."""
-    failing = [a for a in atoms if scope.effects(a).raises]
-    called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
-    return all(scope.effects(a).pure for a in atoms) and (
-        len(failing) <= 1 or (len(called) == 1 and "" not in called)
-    )
+    """Whether the terms can be evaluated in any order."""
+    seen = [scope.effects(a) for a in atoms]
+    return not any(conflict(a, b, scope) for i, a in enumerate(seen) for b in seen[i + 1 :])
 
 
 def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
@@ -106,7 +103,7 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
 @expression(
     ast.BinOp,
     ast.UnaryOp,
-    needs="operands of type int; terms without effects of which at most one may raise, or pure calls",
+    needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
 )

@@ -9,6 +9,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     OPPOSITE,
     ORDER_OPPOSITE,
+    call,
     compare,
     int_value,
     negate,
@@ -21,13 +22,15 @@ from skyt.repair.rules.registry import expression
 ORDERED = "operands of type int or str"
 
 
-def opposite(node: ast.expr, scope: Scope) -> ast.expr:
-    """`not node` pushed inward: exact opposites, De Morgan, and total orders."""
+def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
+    """`not node` pushed inward: exact opposites, De Morgan, and total orders. Where the value itself counts
+    and not only its truth, the result is a bool as `not node` is."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return clone(node.operand)
+        plain = boolean or scope.type_of(node.operand) == "bool"
+        return clone(node.operand) if plain else call("bool", clone(node.operand))
     if isinstance(node, ast.BoolOp):
         op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        return ast.BoolOp(op=op, values=[opposite(v, scope) for v in node.values])
+        return ast.BoolOp(op=op, values=[opposite(v, scope, boolean) for v in node.values])
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         op_type, right = type(node.ops[0]), node.comparators[0]
         if op_type in OPPOSITE or (
@@ -61,7 +64,7 @@ def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | 
         if boolean or scope.type_of(inner.operand) == "bool":
             return inner.operand
         return None
-    new = opposite(inner, scope)
+    new = opposite(inner, scope, boolean)
     return None if same(new, node) else new
 
 
@@ -81,7 +84,8 @@ def less_than(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None
 
 def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
     """Whether two operands can be evaluated in either order."""
-    return same(left, right) or not conflict(scope.effects(left), scope.effects(right), scope)
+    first, second = scope.effects(left), scope.effects(right)
+    return (first.pure and same(left, right)) or not conflict(first, second, scope)
 
 
 @expression(ast.Compare, needs="operands of type int", sound="between integers there is nothing")

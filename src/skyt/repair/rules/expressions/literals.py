@@ -92,7 +92,7 @@ def drop_conversion(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
 )
 def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
-    parts = _pieces(node)
+    parts = _pieces(node, scope)
     if not parts or not scope.builtin(ast.Name(id="str", ctx=ast.Load())):
         return None
     texts: list[ast.expr] = []
@@ -107,7 +107,7 @@ def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolea
     return result
 
 
-def _pieces(node: ast.JoinedStr | ast.Call) -> list[ast.expr] | None:
+def _pieces(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr] | None:
     """The texts and values that are put one after the other, in order; None if there is more to it."""
     if isinstance(node, ast.JoinedStr):
         parts: list[ast.expr] = []
@@ -129,6 +129,8 @@ def _pieces(node: ast.JoinedStr | ast.Call) -> list[ast.expr] | None:
         and not any(isinstance(a, ast.Starred) for a in node.args)
     ):
         return None
+    if len(node.args) > 1 and not all(scope.effects(a).total for a in node.args):
+        return None  # all are evaluated before the first is written
     pieces = re.split(r"(\{\})", function.value.value)
     if any("{" in p or "}" in p for p in pieces if p != "{}") or pieces.count("{}") != len(node.args):
         return None

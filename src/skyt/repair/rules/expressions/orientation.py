@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import int_value, leaves, load, negate
+from skyt.repair.rules.analysis.trees.syntax import int_value, leaves, load
 from skyt.repair.rules.control.branches import ALWAYS, branch, operands, replaced
+from skyt.repair.rules.expressions.comparisons import opposite
 from skyt.repair.rules.registry import Place, block
 
 
@@ -37,7 +38,7 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         value = test if boolean else ast.Call(func=load("bool"), args=[test], keywords=[])
         return [*body[:-2], ast.Return(value=value)]
     if answer.value is False:
-        joined = ast.BoolOp(op=ast.And(), values=[negate(test), *operands(rest, ast.And)])
+        joined = ast.BoolOp(op=ast.And(), values=[opposite(test, place.scope, False), *operands(rest, ast.And)])
         return [*body[:-2], ast.Return(value=joined)]
     if boolean:
         joined = ast.BoolOp(op=ast.Or(), values=[*operands(test, ast.Or), *operands(rest, ast.Or)])
@@ -56,7 +57,7 @@ def _return_connective(
     if is_quantifier(value.values[-1] if isinstance(value, ast.BoolOp) else value):
         return None
     if other.value:
-        joined = ast.BoolOp(op=ast.Or(), values=[negate(test), *operands(value, ast.Or)])
+        joined = ast.BoolOp(op=ast.Or(), values=[opposite(test, place.scope, False), *operands(value, ast.Or)])
     else:
         joined = ast.BoolOp(op=ast.And(), values=[*operands(test, ast.And), *operands(value, ast.And)])
     return [*body[:-2], ast.Return(value=joined)]
@@ -105,6 +106,4 @@ def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 def negation(test: ast.expr, place: Place) -> ast.expr | None:
     """The opposite of a condition, pushed inward as far as types allow."""
-    from skyt.repair.rules.expressions.comparisons import opposite
-
     return opposite(test, place.scope)

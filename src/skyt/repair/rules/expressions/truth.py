@@ -42,7 +42,8 @@ def _is_empty_literal(node: ast.expr) -> bool:
     if isinstance(node, ast.Dict):
         return not node.keys
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in {"set", "list", "dict"} and not node.args
+        named = isinstance(node.func, ast.Name) and node.func.id == "set"
+        return named and not (node.args or node.keywords)
     return isinstance(node, ast.Constant) and node.value == ""
 
 

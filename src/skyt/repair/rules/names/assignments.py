@@ -49,7 +49,8 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
     names = {t.id for t in s.targets if isinstance(t, ast.Name)}
     if len(names) != len(s.targets) or names & read_names(s.value):
         return False
-    return scope.type_of(s.value) in IMMUTABLE and scope.effects(s.value).pure
+    t = scope.type_of(s.value)
+    return t in IMMUTABLE and t != "float" and scope.effects(s.value).pure
 
 
 @block(
@@ -67,16 +68,15 @@ def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         parts: list[ast.stmt] = [
             ast.Assign(targets=[t], value=v, lineno=0) for t, v in zip(targets, value.elts, strict=True)
         ]
-        ordered = _sequence(parts, value.elts, targets, place)
+        ordered = _sequence(parts, value.elts, targets, place, place.before(i))
         if ordered is not None:
             return replaced(body, i, *ordered)
     return None
 
 
 def _sequence(
-    parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place
+    parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place, scope: Scope
 ) -> list[ast.stmt] | None:
-    scope = place.scope
     if any(isinstance(t, ast.Starred | ast.Tuple | ast.List) for t in targets):
         return None
     names = [t.id if isinstance(t, ast.Name) else None for t in targets]
@@ -104,7 +104,8 @@ def _sequence(
             return None
         pending.remove(k)
         result.append(parts[k])
-    return result
+    alone = sum(e.raises for e in seen) <= 1
+    return result if alone or all(a is b for a, b in zip(result, parts, strict=True)) else None
 
 
 @block(
@@ -124,7 +125,7 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         loaded = clone(target)
         loaded.ctx = ast.Load()
         t = place.scope.type_of(loaded)
-        if t in IMMUTABLE:
+        if t in IMMUTABLE and not isinstance(s.value, ast.Starred):
             value = ast.BinOp(left=loaded, op=s.op, right=s.value)
             return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
         if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):

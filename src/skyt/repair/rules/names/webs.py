@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.liveness import GUARDED
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     local_functions,
@@ -158,7 +157,7 @@ def drop_copy(context: Context) -> bool:
             source, rest = s.value.id, body[i + 1 :]
             if source == name or source not in {*info.arguments, *info.assigned} or name in info.arguments:
                 continue
-            if any(isinstance(n, NESTED) or n.__class__ in GUARDED for n in walk(body)):
+            if any(isinstance(n, NESTED) for n in walk(body)):
                 continue
             if any(isinstance(n, ast.Name) and n.id == source for n in walk(rest)):
                 continue
