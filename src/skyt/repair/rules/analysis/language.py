@@ -180,14 +180,25 @@ class _Checker:
         if not all(isinstance(d, ast.Constant) or _minus(d) for d in a.defaults):
             return f"a default of {n.name} that is not a constant"
         if isinstance(parent, ast.ClassDef):
-            shown = n.name in {"__str__", "__repr__"} and not any(map(_makes_text, self.nodes))
-            bad = _special(n.name) and n.name != "__init__" and not shown
+            bad = _special(n.name) and n.name != "__init__" and not self._idle(n, parent)
             return n.name if bad or not a.args else None
         if isinstance(parent, ast.Module):
             return None
         if not isinstance(parent, ast.FunctionDef) or not isinstance(self._parent(parent), ast.Module):
             return f"where {n.name} is defined"
         return self._closure(n, parent)
+
+    def _idle(self, special: ast.FunctionDef, owner: ast.ClassDef) -> bool:
+        """Whether nothing in the program can run a special method: objects of its class are only used for
+        their attributes and methods, or nothing is made into text."""
+        inside = {id(n) for n in walk(special)}
+        outside = [n for n in self.nodes if id(n) not in inside]
+        if special.name in {"__str__", "__repr__"} and not any(map(_makes_text, outside)):
+            return True
+        methods = [m for m in owner.body if isinstance(m, ast.FunctionDef)]
+        selves = {m.args.args[0].arg for m in methods if m.args.args}
+        uses = [n for n in outside if isinstance(n, ast.Name) and n.id in {*selves, owner.name}]
+        return all(isinstance(self._parent(n), ast.Attribute) and n.id != owner.name for n in uses)
 
     def _closure(self, n: ast.FunctionDef, outer: ast.FunctionDef) -> str | None:
         """A nested function may read parameters that its outer function never assigns."""
@@ -326,6 +337,8 @@ class _Checker:
         if isinstance(n.value, ast.Name) and n.value.id in self.modules:
             known = n.attr in MODULE_MEMBERS[n.value.id] and isinstance(n.ctx, ast.Load)
             return None if known else f"{n.value.id}.{n.attr}"
+        if n.attr.startswith("__") and len(self.classes) + len(self.functions) > 1:
+            return f".{n.attr}, which Python renames"
         if isinstance(n.ctx, ast.Del) or (isinstance(n.value, ast.Name) and n.value.id in self.functions):
             return f".{n.attr}"
         if isinstance(parent, ast.Call) and parent.func is n:

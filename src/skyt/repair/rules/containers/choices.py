@@ -8,10 +8,11 @@ from skyt.repair.rules.analysis.effects.effects import root
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, load, read_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.analysis.values.types import element, kind
 from skyt.repair.rules.registry import Place, block, expression
 
 EXTREMES = frozenset({"min", "max"})
+PLAIN = frozenset({"int", "str", "char"})
 
 
 def _dict(node: ast.expr, scope: Scope, view: str) -> ast.expr | None:
@@ -140,12 +141,27 @@ def first_of_sorted(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.exp
         return None
     t = scope.type_of(source)
     plain = not names and isinstance(t, tuple) and len(t) == 2 and t[1] in {"int", "str", "char"}
-    if not plain and (at != 0 or names != ["key"]):
+    if not plain and (at != 0 or names != ["key"] or not _ordered_by(made, scope)):
         return None
     name = "min" if at == 0 else "max"
     if scope.builtin(load(name)) != name:
         return None
     return ast.Call(func=load(name), args=made.args, keywords=made.keywords)
+
+
+ORDERED = (ast.Tuple, ast.Name, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub)
+
+
+def _ordered_by(made: ast.Call, scope: Scope) -> bool:
+    """Whether a key function gives integers, strings and tuples of them, which are in one order."""
+    key, t = _key(made), element(scope.type_of(made.args[0]))
+    known = t in PLAIN or (kind(t) == "pair" and all(x in PLAIN for x in t[1:]))  # type: ignore[index]
+    if not isinstance(key, ast.Lambda) or not known:
+        return False
+    own = {a.arg for a in key.args.args}
+    nodes = walk(key.body)
+    names = {n.id for n in nodes if isinstance(n, ast.Name)}
+    return names <= own and all(isinstance(n, ORDERED) for n in nodes)
 
 
 @block(

@@ -162,6 +162,8 @@ def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
         written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
         later = [scope.effects(e) for e in given.elts[1:]]
+        if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
+            continue
         if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
             continue
         add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
