@@ -4,8 +4,8 @@ Tasks beside the twelve contracts, each in several styles as language models wri
 any rule was tried on them; those of the `blind` parts by writers who had not seen the rules. Gaps seen in the
 `open` part were used to generalise rules; the `opened` parts were sealed at first and then used in the same
 way; the `sealed` parts are only counted. Over all pairs of programs of one task: the share with the same
-text, with the same normal form, and (with `--equivalent`) not told apart by differential testing; so the last
-column says how much of what is equivalent the rules reach.
+text, with the same normal form, and (with `--equivalent`) without a difference in differential testing. The
+last column therefore says how much of what is equivalent the rules reach.
 
     python -m benchmarks.held_out [--equivalent] [--inputs 1000]
 """

@@ -13,11 +13,11 @@ import argparse
 import statistics
 
 from benchmarks.held_out import PARTS, tasks
+from benchmarks.mutants import mutants
 from benchmarks.styles import STYLES
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.repair.equivalence import compare, compare_many
-from skyt.repair.equivalence.mutants import mutants
 from skyt.sandbox.pool import SandboxPool
 from skyt.text.normalise import normalise
 
@@ -25,7 +25,7 @@ INPUTS = 1000
 
 
 def pairs(wanted: int) -> list[tuple[str, str, Contract]]:
-    """(mutant, program, contract), one mutant a program in turn."""
+    """(mutant, program, contract), one mutant per program in turn."""
     contracts = load_contracts()
     programs = [(normalise(text).text, contracts[c]) for c, texts in STYLES.items() for text in texts]
     programs += [(text, contract) for part in PARTS for contract, texts in tasks(part) for text in texts]
@@ -51,7 +51,7 @@ def main() -> None:
     with SandboxPool(workers=options.workers) as pool:
         results = compare_many(chosen, pool, INPUTS)
         inside = [r.inputs for r in results if r.counterexample and r.counterexample.domain == "inside"]
-        print(f"{len(chosen)} mutants, {len(inside)} told apart from their programs inside the domain")
+        print(f"{len(chosen)} mutants, {len(inside)} differ from their programs inside the domain")
         print(f"calls needed: median {statistics.median(inside):.0f}", end="")
         for limit in (10, 100, 320):
             print(f", within {limit}: {sum(n <= limit for n in inside) / len(inside):.3f}", end="")
@@ -64,7 +64,10 @@ def main() -> None:
                     late += 1
                     print(f"only later, {contract.id}:\n{mutant}")
                     break
-        print(f"{len(left)} not told apart by {INPUTS}; of these {late} by {options.further} further calls")
+        print(
+            f"{len(left)} without a difference on {INPUTS} calls; "
+            f"{late} of these differ on {options.further} further calls"
+        )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m benchmarks.repair_cost --operator OP [--rounds 16]
 
 One thread, in CPU time, which other processes still disturb through the memory they share, for a few tenths
-of a second at a time. So the ways to decode take turns token by token, in an order that is drawn anew, and a
+of a second at a time. So the ways to decode take turns token by token, in a new random order, and a
 figure is the median over rounds of 32 tokens of ratios within a round, with its 95 % bootstrap interval.
 Targets: decoding with G at rest ≥ 0.95 of none, guard verifying every 16 tokens ≥ 0.93, healing a damaged
 32-token block in every layer ≤ 1.5 times the forward of those tokens plus verification.

@@ -55,7 +55,7 @@ def best_heuristic(run_dir: Path) -> str:
 
 
 def draw(found: dict[str, dict[Cell, Point]], out: Path) -> list[Path]:
-    """One panel a type, each with its own scale; epsilon 0 is the clean cache, which all types share."""
+    """One panel per type, each with its own scale; epsilon 0 is the clean cache, which all types share."""
     cells = list(found["none"])
     types = [kind for kind in dict.fromkeys(kind for kind, _ in cells) if kind != "clean"]
     ticks = sorted({epsilon for _, epsilon in cells})

@@ -101,7 +101,7 @@ def main(file: str | None = None, canons: str | None = None) -> None:
     for name, program in (("same work", _SAME_WORK), ("calls only", _CALLS_ONLY)):
         each = process_a_sample_seconds(rows, program, given)
         print(
-            f"a process a sample, {name:<11} {each * len(rows):>8.1f} s  ({each * 1000:.0f} ms a row)"
+            f"one process per sample, {name:<11} {each * len(rows):>8.1f} s  ({each * 1000:.0f} ms per row)"
             f"  {each * len(rows) / ours:.1f} times as long"
         )
 

@@ -31,7 +31,7 @@ FIGURES = (
 
 
 def by_defence(metrics: Record) -> Iterator[str]:
-    """One row a defence: every task clean and at the largest epsilon, area, difference, clean cost, speed."""
+    """One row per defence: each task clean and at the largest epsilon, area, difference, cost, speed."""
     largest = max(e["epsilon"] for e in metrics["robustness.score"])
     areas = {e["defence"]: e for e in metrics["robustness.auc"]}
     gains = {e["defence"]: e for e in metrics["robustness.auc_difference"] if e["against"] == "none"}

@@ -51,7 +51,7 @@ def main() -> None:
         _calls_in_one_process(pool, contracts["gcd"])
     print(f"pool: ready after {ready:.2f} s, all verdicts after {pooled:.2f} s (cold)")
     each, every = 1e3 * pooled / len(samples), 1e3 * pooled / distinct
-    print(f"      {each:.2f} ms a sample, {every:.1f} ms a distinct program")
+    print(f"      {each:.2f} ms per sample, {every:.1f} ms per distinct program")
     print(f"      {sum(v.compliant for v in verdicts)} of {len(samples)} compliant")
 
     chosen = samples[:: max(1, len(samples) // arguments.naive)]
@@ -62,7 +62,7 @@ def main() -> None:
             pool.run(code, contract.entry_point, jobs[contract.id])
     jailed = (time.perf_counter() - started) / len(chosen[:10])
     times = jailed / (pooled / len(samples))
-    print(f"jail a sample: {1e3 * jailed:.1f} ms a sample (10 measured), {times:.1f} times the pool's")
+    print(f"one jail per sample: {1e3 * jailed:.1f} ms each (10 measured), {times:.1f} times the pool's")
     work = [Job(code, contract.entry_point, jobs[contract.id]) for code, contract in chosen]
     for at_once in (1, 2):
         started = time.perf_counter()
@@ -71,7 +71,7 @@ def main() -> None:
         naive = (time.perf_counter() - started) / len(chosen)
         ratio = naive / (pooled / len(samples))
         print(
-            f"process a sample, {at_once} at once: {1e3 * naive:.1f} ms a sample "
+            f"one process per sample, {at_once} at once: {1e3 * naive:.1f} ms per sample "
             f"({len(chosen)} measured), {ratio:.1f} times the pool's"
         )
 

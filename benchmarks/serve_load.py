@@ -1,7 +1,7 @@
 """How fast `homeostat code serve` is, against an upstream that answers at once, all on loopback.
 
 This client, the service with its sandboxes and the scripted upstream share the machine. Shown for each load:
-requests a second and latency straight to the upstream and through the service, in the same run. Anchored
+requests per second and latency straight to the upstream and through the service, in the same run. Anchored
 requests are answered after their samples are committed to SQLite; their programs' verdicts are known by then.
 The service's processor time a request is what a busy machine changes least.
 """
@@ -169,7 +169,7 @@ def _cpu(pid: int) -> float:
 async def _measure(upstream: int, service: int, seconds: float, pid: int) -> None:
     await load(service, "scripted", 4, 0.5)
     await load(service, "skyt/gcd", 4, 2.0)  # every program gets its verdict
-    print(f"cores {os.cpu_count()}, {seconds:g} s a row, client, service and upstream in one machine")
+    print(f"cores {os.cpu_count()}, {seconds:g} s per row; client, service and upstream on one machine")
     print(f"{'load':<34}{'requests/s':>12}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}")
     rows = [
         ("upstream itself, 64 clients", upstream, "scripted", 64),

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.held_out import PARTS, tasks
+from benchmarks.mutants import mutants
 from benchmarks.rescue_table import DATA, Study, read_rows
 from benchmarks.styles import STYLES
 
@@ -29,7 +30,6 @@ from homeostat.core.engine import run_tasks
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import generate_inputs
 from skyt.repair.equivalence import compare
-from skyt.repair.equivalence.mutants import mutants
 from skyt.repair.rules import Facts, normal_form
 from skyt.sandbox.pool import Job, SandboxPool, encode_calls
 from skyt.text.normalise import normalise

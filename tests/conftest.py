@@ -29,7 +29,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def _threads() -> Iterator[None]:
-    """One torch thread a worker: two workers on two cores would otherwise fight over both."""
+    """One torch thread per worker: two workers on two cores would otherwise fight over both."""
     import torch
 
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -39,7 +39,7 @@ def _threads() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def default_model(_threads: None) -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct and its tokenizer, loaded once a worker. Treat it as read-only."""
+    """SmolLM2-135M-Instruct and its tokenizer, loaded once per worker. Treat it as read-only."""
     from homeostat.core.models import load_model
 
     return load_model()

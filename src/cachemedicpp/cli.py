@@ -20,11 +20,13 @@ def _group() -> None:
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="A YAML file, or one that comes with it: smoke, mve.")],
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file, or one that comes with the program: smoke, mve.")
+    ],
     out: Annotated[Path, typer.Option(help="The run directory; an unfinished run there is resumed.")],
     overrides: Overrides = None,
     stop_at: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this step; the same command goes on from there.")
+        int | None, typer.Option(min=1, help="Stop after this step. The same command continues from there.")
     ] = None,
 ) -> None:
     """Train a repair operator A, B or C by distillation from the clean model."""
@@ -66,7 +68,7 @@ def stability(config: Config, out: RunDirectory, overrides: Overrides = None, wo
 
 @app.command()
 def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with metrics.")]) -> None:
-    """Draw figures and tables again from the records of a run."""
+    """Draw the figures and tables of a run again from its records."""
     from cachemedicpp.runs.commands import plots_command
 
     plots_command(run_dir)
@@ -75,11 +77,11 @@ def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with met
 @app.command()
 def sweep(
     config: Annotated[Path, typer.Argument(help="A sweep: YAML with a base configuration and variants.")],
-    out: Annotated[Path, typer.Option(help="The folder of the sweep; what is finished is not done again.")],
+    out: Annotated[Path, typer.Option(help="The folder of the sweep. Finished runs are not repeated.")],
     engine: Annotated[str, typer.Option(help="local (processes) or ray.")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
 ) -> None:
-    """Run many variants of one configuration and compare them. Exit code 1: some run failed."""
+    """Run many variants of one configuration and compare them. Exit code 1 means that a run failed."""
     from cachemedicpp.sweep.run import sweep_command
 
     raise typer.Exit(sweep_command(config, out, engine, workers))
@@ -95,13 +97,14 @@ def calibrate(
     windows: Annotated[int, typer.Option(min=16, help="Windows of text to learn from.")] = 128,
     length: Annotated[
         int,
-        typer.Option(min=16, help="Tokens in a window. Where positions are learned, G judges no later ones."),
+        typer.Option(min=16, help="Tokens per window. G judges no learned position beyond this length."),
     ] = 256,
     reach: Annotated[
-        int | None, typer.Option(min=0, max=2, help="Neighbouring layers on either side; default: by tokens.")
+        int | None,
+        typer.Option(min=0, max=2, help="Neighbouring layers per side. Default: 1, or 0 for short texts."),
     ] = None,
 ) -> None:
-    """Learn the statistics of repair operator G from ordinary text. No training, minutes."""
+    """Learn the statistics of repair operator G from ordinary text, in minutes and without training."""
     from cachemedicpp.runs.calibrate import calibrate_command
 
     calibrate_command(model, text, out, windows, length, reach)
@@ -116,7 +119,7 @@ def check(
     ] = None,
     heal: Annotated[bool, typer.Option("--heal", help="Recompute damaged blocks and save.")] = False,
 ) -> None:
-    """Verify a KV cache on disk, block by block, and heal it. Exit code 1: it is damaged."""
+    """Verify a KV cache on disk, block by block, and heal it. Exit code 1 means that it is damaged."""
     from cachemedicpp.runs.check import check_command
 
     raise typer.Exit(check_command(folder, text, model, heal))

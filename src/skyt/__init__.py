@@ -1,41 +1,26 @@
 """Output: anchor a prompt to one canon, measure every generation's distance to it, and repair towards it.
 
-Names are imported when they are first used, so `import skyt` costs nothing. A name that is also a module's
-(`skyt.text.signature`, `skyt.text.normalise`) cannot be among them: the module would take its place.
+Names are imported when they are first used, so `import skyt` costs nothing. Rooms, in the order in which data
+passes through them: text → contracts → generators → sandbox → oracle → canon → repair → records → metrics →
+runs → serve, middleware. A room uses only rooms before it.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from homeostat.core.lazy import lazily
 
 if TYPE_CHECKING:
     from skyt.canon import CanonImmutabilityError
     from skyt.middleware import Anchored, Wrapped, wrap
     from skyt.text.distance import Distance, Measured, register
 
-_WHERE = {
-    "Anchored": "skyt.middleware",
-    "CanonImmutabilityError": "skyt.canon",
-    "Distance": "skyt.text.distance",
-    "Measured": "skyt.text.distance",
-    "Wrapped": "skyt.middleware",
-    "register": "skyt.text.distance",
-    "wrap": "skyt.middleware",
-}
+__all__ = ["Anchored", "CanonImmutabilityError", "Distance", "Measured", "Wrapped", "register", "wrap"]
 
-__all__ = [
-    "Anchored",
-    "CanonImmutabilityError",
-    "Distance",
-    "Measured",
-    "Wrapped",
-    "register",
-    "wrap",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'skyt' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "CanonImmutabilityError": "skyt.canon",
+        **dict.fromkeys(("Anchored", "Wrapped", "wrap"), "skyt.middleware"),
+        **dict.fromkeys(("Distance", "Measured", "register"), "skyt.text.distance"),
+    },
+)

@@ -47,7 +47,7 @@ EvidenceOption = Annotated[
         "sound rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
     ),
 ]
-Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs a pair for --evidence equivalent.")]
+Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
 Contracts = Annotated[
     Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
 ]
@@ -60,13 +60,13 @@ ReAnchor = Annotated[
     typer.Option("--re-anchor", help="Archive the canons (and rows measured against them) and fix new ones."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Processes for judging and repairing; default: one a core.")
+    int | None, typer.Option("--workers", help="Processes for judging and repairing; default: one per core.")
 ]
 Uncontained = Annotated[
     bool,
     typer.Option(
         "--i-accept-running-untrusted-code-unsandboxed",
-        help="Where this machine cannot contain generated code, run it all the same. Without this, refuse.",
+        help="Run generated code even where this machine cannot contain it. By default it is refused.",
     ),
 ]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
@@ -103,7 +103,7 @@ def run(
 ) -> None:
     """Sample one prompt, anchor it, measure and repair every output.
 
-    The first compliant output becomes the canon. The same command again goes on where it stopped.
+    The first compliant output becomes the canon. The same command again continues where it stopped.
 
     Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
     """
@@ -148,7 +148,7 @@ def suite(
     no_figures: NoFigures = False,
     overrides: Overrides = None,
 ) -> None:
-    """Every prompt with every model at every temperature; one canon a prompt over all of them.
+    """Every prompt with every model at every temperature; one canon per prompt over all of them.
 
     `configs/skyt/suite.yaml` is an example to copy. With `--engine ray` the cells are spread over a Ray
     cluster whose machines share the run directory.
@@ -289,7 +289,7 @@ def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_fig
 
 
 def _report(done: Generated, folder: Path) -> None:
-    """The table of a finished run, or what is missing from an unfinished one (exit code 1)."""
+    """Show the table of a finished run, or what an unfinished one lacks (exit code 1)."""
     if done.metrics is None:
         for line in done.failures:
             print(line, file=sys.stderr)

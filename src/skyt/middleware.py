@@ -29,6 +29,7 @@ from skyt.canon import Canon, CanonStore
 from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
+from skyt.metrics.table import RunMetrics
 from skyt.records import Ledger, RunRow
 from skyt.runs.assess import Assessor, versions
 from skyt.runs.config import WrapConfig
@@ -38,13 +39,17 @@ from skyt.runs.pipeline import new_canon, sample_record
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Anchored:
     """One answer: what to use, what the model wrote, and the sample's record."""
 
     code: str
     raw: str
     record: Record
+
+    def __repr__(self) -> str:
+        told = f"d {self.record['d_pre']:.3f} → {self.record['d_post']:.3f}"
+        return f"Anchored({told}, evidence={self.record['evidence']!r})"
 
     @property
     def canonical(self) -> bool:
@@ -81,6 +86,10 @@ class Wrapped:
         )
         self._ledger.append_runs([row])
 
+    def __repr__(self) -> str:
+        name = getattr(self._generate, "__name__", type(self._generate).__name__)
+        return f"Wrapped({name}, contract={self._contract.id!r}, store={str(self._run.path)!r})"
+
     def __call__(self, prompt: str | None = None) -> str:
         """Generate, judge, repair, record; returns the code to use."""
         return self.sample(prompt).code
@@ -115,7 +124,7 @@ class Wrapped:
                 self._ledger.append([record])
         return Anchored(record.sample["normalized_post"], raw, record.sample)
 
-    def metrics(self) -> Record:
+    def metrics(self) -> RunMetrics:
         """Every metric over what is on record so far; also written into the store."""
         settings = measured_with(self._config, self._config.distance, "middleware")
         with hold(self._run.path):

@@ -10,7 +10,7 @@ import pytest
 
 
 class ByteTokenizer:
-    """One token a byte, for models with 256 tokens; no chat template and no BOS token."""
+    """One token per byte, for models with 256 tokens; no chat template and no BOS token."""
 
     chat_template = None
     pad_token_id = 0
@@ -83,14 +83,14 @@ def small_config() -> Callable[..., Any]:
 def small_setup(
     monkeypatch: pytest.MonkeyPatch, tiny_llama: Any, byte_tokenizer: Any, small_config: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """`prepare` on the tiny Llama, as it would run on a loaded model."""
+    """`prepared` on the tiny Llama, as it would run on a loaded model."""
 
     def build(**changes: Any) -> Any:
-        from cachemedicpp.eval.stage import prepare
+        from cachemedicpp.runs.pipeline import prepared
         from homeostat.core.models import ModelConfig
 
         monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
-        return prepare(small_config(**changes))
+        return prepared(small_config(**changes))
 
     return build
 

@@ -56,11 +56,13 @@ def _click(command: Any, words: list[str], whole: str) -> str | None:
 def _module(name: str, words: list[str], whole: str) -> str | None:
     if "<" in name:
         return None
+    if find_spec(name) is not None and find_spec(name).submodule_search_locations:  # type: ignore[union-attr]
+        name += ".__main__"
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return f"{whole}: no module {name}"
     source = Path(spec.origin).read_text(encoding="utf-8")
-    command = re.search(r'\["(\w+)", \*sys\.argv', source)
+    command = re.search(r'run_module\("(\w+)"\)', source)
     if command:  # an entry point of the command line under another name
         from cachemedicpp.cli import app
 

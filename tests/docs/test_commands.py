@@ -1,4 +1,4 @@
-"""Every command and every example in the documentation runs, as written, in a folder of its own a page.
+"""Every command and every example in the documentation runs, as written, in one folder per page.
 
 The blocks of a page run in order, as a reader would run them. Whatever a block needs beyond its text stands
 above it as a rule (CONTRIBUTING.md explains them). A block that no rule covers is a failure.

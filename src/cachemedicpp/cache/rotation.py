@@ -1,7 +1,7 @@
 """The rotation of keys by position, written down so that a stored operator needs no model to undo it.
 
 A rotary embedding turns pairs of channels by an angle proportional to the position. The pairs and angles are
-read off the model's own rotation once, at calibration, whatever its layout (halves, interleaved, partial).
+measured on the model's own rotation once, at calibration. Any layout works (halves, interleaved, partial).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAR = 997  # a distant position at which angles proportional to the position ar
 
 @dataclass(frozen=True)
 class Pairs:
-    """Channel `i` of layer `l` turns with channel `partner[i]` by `theta[l, i]` a position."""
+    """Channel `i` of layer `l` turns with channel `partner[i]` by `theta[l, i]` per position."""
 
     theta: Tensor  # [L, d], signed: x'_i = x_i cos(t θ_i) + x_partner(i) sin(t θ_i)
     partner: Tensor  # [d]
@@ -63,7 +63,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Turn:
-    """One rotation a token: `turn` is what the model stores, `back` what it was before."""
+    """One rotation per token: `turn` gives what the model stores, `back` what it was before."""
 
     cos: Tensor  # [N, d]
     sin: Tensor  # [N, d]

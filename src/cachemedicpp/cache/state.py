@@ -60,6 +60,10 @@ class KVState:
         """View `cache`; the view shares its tensors but not its layer objects."""
         self._cache = fork(cache)
 
+    def __repr__(self) -> str:
+        B, H, T, d = self[0].K.shape
+        return f"KVState({len(self)} layers, {B} × {T} positions, {H} KV heads of {d}, {self[0].K.dtype})"
+
     def __len__(self) -> int:
         return len(self._cache.layers)
 
@@ -128,7 +132,7 @@ class KVState:
 
 
 def readable(cache: Any) -> KVState:
-    """What `cache` stores, if it stores whole sequences; a repair must know which position each row is."""
+    """What `cache` stores. Refuses caches that drop positions, because a repair must know them."""
     layers = getattr(cache, "layers", None)
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UserError("this cache is empty: run the model on it first")

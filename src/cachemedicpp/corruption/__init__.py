@@ -1,7 +1,7 @@
 """The corruption family: six types and a wrapper, masks, the mixture `Pi`, and deterministic draws.
 
-A new type is one file with a registered class and one import here. One of your own needs no change here:
-`register` it (docs/howto/corruption.md).
+A new type is one file with a registered class and one import here. Your own types need no change here:
+register them with `register` (docs/howto/corruption.md).
 """
 
 from cachemedicpp.corruption import (

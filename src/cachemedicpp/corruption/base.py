@@ -32,16 +32,16 @@ class Corruption(ABC):
     @classmethod
     @abstractmethod
     def from_params(cls, params: CorruptionParams) -> Self:
-        """At the severity the configuration names for this type."""
+        """This type at the severity that the configuration names."""
 
     @classmethod
     @abstractmethod
     def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        """At severity epsilon: exactly the identity at 0, and more damage the larger it is."""
+        """This type at severity epsilon: the identity at 0, and more damage for larger values."""
 
     @abstractmethod
     def severity(self) -> dict[str, float]:
-        """The figures that say how severe it is, for the record."""
+        """The numbers that describe the severity, for the record."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ REGISTRY: dict[str, type[Corruption]] = {}
 
 
 def register(name: str) -> Callable[[type[Corruption]], type[Corruption]]:
-    """Make a type known by name: one file, one line."""
+    """Make a type available under a name."""
 
     def add(cls: type[Corruption]) -> type[Corruption]:
         cls.name = name

@@ -1,4 +1,4 @@
-"""Other content in the cache: a run of positions holds the KV of another prompt."""
+"""Foreign content in the cache: a range of positions holds the KV of another prompt."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from homeostat.core.errors import UserError
 
 
 class Donor:
-    """A fixed prompt, run clean and alone when it is first needed; its tokens repeat until it is long enough.
+    """A fixed prompt that is run when it is first needed. Its tokens repeat until it is long enough.
 
     Position `t` of the donor goes to position `t` of the cache, so rotary phases are those of a real cache.
     """

@@ -71,11 +71,8 @@ class Plan:
         """Damaged copies of `K` and `V` `[B, H_kv, T, d]`, or the same tensors where nothing is touched."""
         return KV(self._one(layer, "K", K), self._one(layer, "V", V))
 
-    def masks(self) -> dict[int, Tensor]:
-        """The true masks `[B, H_kv, T]` by layer: what a defence with oracle knowledge is told."""
-        return {layer: self.mask(layer) for layer in self.protected}
-
     def mask(self, layer: int) -> Tensor:
+        """The true mask `[B, H_kv, T]` of a layer: what a defence with oracle knowledge is told."""
         full = torch.zeros(len(self.damages), self.kv_heads, self.length, dtype=torch.bool)
         for row, damage in enumerate(self.damages):
             mask = damage.mask.of(layer)
@@ -182,7 +179,7 @@ class Injection:
         """At rest: damage what `cache` stores, once. Layers that are not touched keep their tensors."""
         state = KVState(cache)
         if len(keys) != state.batch:
-            raise UserError(f"{len(keys)} keys for a batch of {state.batch}: give one key a sequence")
+            raise UserError(f"{len(keys)} keys for a batch of {state.batch}: give one key per sequence")
         plan = self.plan(keys, state.length, attention_mask)
         write(cache, {layer: plan.apply(layer, *state[layer]) for layer in self.family.protected})
         return plan

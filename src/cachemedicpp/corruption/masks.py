@@ -26,7 +26,7 @@ class Mask:
         return None if heads is None else heads.unsqueeze(1) & self.time
 
     def summary(self) -> dict[str, object]:
-        """Small and readable, for the log."""
+        """A small, readable summary for the log."""
         touched = self.time.nonzero().flatten().tolist()
         return {
             "heads": {str(layer): heads.nonzero().flatten().tolist() for layer, heads in self.heads.items()},
@@ -72,7 +72,7 @@ def draw_mask(
 
 
 def time_mask(axes: AxesConfig, length: int) -> Tensor:
-    """The positions `[T]` a time mode allows. One that allows none is refused, not passed over in silence."""
+    """The positions `[T]` a time mode allows. A mode that allows none is an error."""
     time = torch.zeros(length, dtype=torch.bool)
     if axes.time_mode == "all_past":
         time[:] = True

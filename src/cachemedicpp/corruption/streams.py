@@ -1,8 +1,8 @@
 """Random streams that depend on what they are for and on nothing else.
 
-Every draw comes from a generator of its own, made on the CPU and seeded by a hash of (seed, sequence, draw,
-purpose). So a sequence is corrupted the same alone or in a batch, on any device and in any process, and
-drawing more for one purpose never shifts what another one gets.
+Every draw has its own generator, which runs on the CPU and is seeded by a hash of (seed, sequence, draw,
+purpose). A sequence is therefore corrupted in the same way alone or in a batch, on any device and in any
+process, and drawing more numbers for one purpose never shifts the numbers of another.
 """
 
 from __future__ import annotations

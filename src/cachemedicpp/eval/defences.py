@@ -1,6 +1,6 @@
-"""Defences as the grid sees them: something done to the stored cache, or attached while the model reads it.
+"""Defences as the grid sees them: applied to the stored cache, or attached while the model reads it.
 
-Every defence gets the same corrupted cache. `knowledge` says what else it is told: nothing (`blind`), the
+Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing (`blind`), the
 true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was written.
 """
 
@@ -43,7 +43,7 @@ class Forks:
 
 @dataclass(frozen=True)
 class Defence:
-    """No defence at all; the others say what they do differently."""
+    """No defence at all. The other defences override what they do differently."""
 
     name: str = "none"
     knowledge: Knowledge = "blind"
@@ -108,7 +108,7 @@ def from_repair(name: str, repair: Repair, knowledge: Knowledge = "blind") -> De
 
 
 def heuristics(layers: Sequence[int], oracle: bool) -> list[Defence]:
-    """The four heuristics, blind, and if wanted once more with the true mask, named `<heuristic>:oracle`."""
+    """The heuristics, blind and (if wanted) a second time with the true mask, as `<heuristic>:oracle`."""
     blind: list[Defence] = [from_repair(name, heuristic(name, layers)) for name in HEURISTICS]
     if not oracle:
         return blind

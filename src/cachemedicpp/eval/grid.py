@@ -1,4 +1,4 @@
-"""The grid: every example, corruption type, epsilon and defence, from one prefill an example.
+"""The grid: every example, corruption type, epsilon and defence, from one prefill per example.
 
 A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
 are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
@@ -76,7 +76,7 @@ def evaluate_example(
 def corrupt_forks(
     clean: KVState, family: CorruptionFamily, example: Example, cells: Sequence[Cell]
 ) -> tuple[KVState, Forks]:
-    """One corrupted fork a cell, stacked in order. The draw depends on the example and the type alone."""
+    """One corrupted fork per cell, stacked in order. The draw depends only on the example and the type."""
     states: list[KVState] = []
     plans: list[Plan | None] = []
     for cell in cells:

@@ -38,7 +38,7 @@ class TaskScores:
         return int(self.counts.shape[0])
 
     def means(self, defence: str, weights: Array) -> Array:
-        """Mean log-likelihood a token, or accuracy, for each resample and cell: `[R, cells]`."""
+        """Mean log-likelihood per token, or accuracy, for each resample and cell: `[R, cells]`."""
         return (weights @ self.values[defence]) / (weights @ self.counts)
 
     def metric_of(self, means: Array) -> Array:

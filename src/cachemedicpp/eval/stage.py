@@ -1,4 +1,4 @@
-"""The evaluation stage: the grid over every task, one stored result an example, then the task record."""
+"""The evaluation stage: the grid over every task, one stored result per example, then the task record."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def prepare(config: C) -> Setup[C]:
 def evaluate(
     setup: Setup[EvaluationConfig], run: RunDir, defences: Sequence[Defence], spread: Spread = alone
 ) -> Record:
-    """Run the grid (what a resumed run has already is read back), write `task_metrics.json`, return it."""
+    """Run the grid, write `task_metrics.json` and return it. A resumed run reads back its stored results."""
     config, cells = setup.config.eval, setup.cells
     keys = [(task.name, index) for task in setup.tasks for index in range(len(task.examples))]
     ready = spread("eval", keys)
@@ -109,7 +109,7 @@ def evaluate(
 
 
 def _overhead(setup: Setup[EvaluationConfig], defences: Sequence[Defence]) -> list[Record]:
-    """On the longest text at hand, repeated until it fills the context that was asked for."""
+    """Measure on the longest available text, repeated until it fills the requested context."""
     config = setup.config.eval
     longest = max((e for task in setup.tasks for e in task.examples), key=lambda e: len(e.stored))
     limit = getattr(setup.model.config.get_text_config(), "max_position_embeddings", None)

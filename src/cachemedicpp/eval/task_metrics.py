@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cachemedicpp.eval.defences import ORACLE
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
@@ -14,7 +13,7 @@ Knowledge = Mapping[str, str]
 
 
 def task_metrics(found: Robustness, knowledge: Knowledge, heuristics: Sequence[str]) -> Record:
-    """Every metric of the task record. `knowledge` names what each defence was told."""
+    """Every metric of the task record. `knowledge` names what each defence knew."""
     metrics: Record = {}
     if heuristics:
         tasks, picked = pick_heuristic(found, heuristics)
@@ -61,9 +60,9 @@ def _undefended(found: Robustness, task: TaskScores) -> tuple[float | None, Reco
 
 
 def _recovered(found: Robustness, task: TaskScores, knowledge: Knowledge) -> list[Record]:
-    """Share of the lost log-likelihood that a defence brings back: 1 all of it, below 0 it did harm.
+    """Share of the lost log-likelihood that a defence brings back: 1 is all of it, and below 0 it did harm.
 
-    A cell where nothing was lost (less than 0.001 nats a token) has no share and is left out.
+    A cell where nothing was lost (less than 0.001 nats per token) has no share and is left out.
     """
     none = found.means(task, "none")
     lost = none[:, :1] - none  # [1 + R, cells]
@@ -114,7 +113,7 @@ def _differences(found: Robustness, knowledge: Knowledge) -> list[Record]:
 
 
 def _clean_regression(found: Robustness, knowledge: Knowledge) -> list[Record]:
-    """What a defence costs where nothing is wrong: relative perplexity, and accuracy lost, at epsilon 0."""
+    """What a defence costs on a clean cache (epsilon 0): relative perplexity, and lost accuracy."""
     entries = []
     for name, told in knowledge.items():
         tasks: Record = {}
@@ -133,7 +132,3 @@ def _clean_regression(found: Robustness, knowledge: Knowledge) -> list[Record]:
 def _entry(found: Interval, **fields: Any) -> Record:
     ci = [finite_or_none(found.low), finite_or_none(found.high)]
     return {**fields, "value": finite_or_none(found.estimate), "ci": ci}
-
-
-def is_oracle(defence: str) -> bool:
-    return defence.endswith(ORACLE)

@@ -63,7 +63,8 @@ def load_cache(
         raise UserError(f"{folder} does not hold a cache with its fingerprints: {error!r}") from None
     if not ledger.intact:
         raise UserError(
-            f"{folder / FINGERPRINTS} was damaged: the cache can neither be verified nor healed; prefill anew"
+            f"{folder / FINGERPRINTS} was damaged: the cache can neither be verified nor healed; "
+            "make it again with --text"
         )
     try:
         ledger.check(readable(cache), grown=False)

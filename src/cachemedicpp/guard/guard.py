@@ -5,7 +5,7 @@ guard.watch(cache, input_ids)            # fingerprints
 guard.verify(cache)                      # the damaged blocks, by sequence and layer
 guard.heal(cache)                        # recomputes exactly those
 
-with Guard(model, every=16) as guard:    # by itself around generate(): every 16 tokens; 1: every call
+with Guard(model, every=16) as guard:    # works by itself around generate(): every 16 tokens
     model.generate(…)
 """
 
@@ -51,6 +51,11 @@ class Guard:
         self._hooks: list[Any] = []
         self._left: weakref.ref[Cache] | None = None  # never seen, and left to the repair
         self._signature = inspect.signature(model.base_model.forward)
+
+    def __repr__(self) -> str:
+        what = "nothing watched" if self.ledger is None else f"watches {self.ledger!r}"
+        done = f"verified {self.verified} times, healed {len(self.healed)} blocks"
+        return f"Guard({type(self.model).__name__}, every={self.every}, block={self.block}: {what}; {done})"
 
     def watch(
         self,
@@ -179,7 +184,7 @@ class Guard:
             self.verified += 1
 
     def _leave_to_repair(self, cache: Cache, attention_mask: Tensor | None) -> None:
-        """A cache that this guard never saw: the repair's, once, if there is one."""
+        """Give a cache that this guard never saw to the repair, once, if there is a repair."""
         if self.repair is None:
             raise UserError(
                 "this cache was filled before the guard watched it (or changed hands since): call "
@@ -217,7 +222,7 @@ class Guard:
             self._catch_up(cache)
 
     def _settle(self, cache: Cache) -> None:
-        """Heal what has fingerprints, make anew what was made from it while it was damaged, catch up."""
+        """Heal what has fingerprints, recompute the tokens that were made from the damage, then catch up."""
         damages = self.heal(cache)
         if damages and self._waiting:
             assert self.ledger is not None  # noqa: S101
@@ -246,14 +251,14 @@ class Guard:
             )
         if not ledger.intact:
             raise UserError(
-                "the guard's own fingerprints were damaged: nothing can be told or healed by them"
+                "the guard's own fingerprints were damaged: they can neither verify nor heal anything"
             )
         state = readable(cache)
         ledger.check(state)
         return ledger, state
 
     def _before_crop(self) -> None:
-        """A cut block is fingerprinted anew, so it must be sound before the cut."""
+        """A cut block gets a new fingerprint, so it must be sound before the cut."""
         assert self._followed is not None  # noqa: S101
         self._settle(self._followed.cache)
 

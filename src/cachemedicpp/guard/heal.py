@@ -20,7 +20,7 @@ _RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 
 def recomputing() -> bool:
-    """Whether the model is running for a guard: what watches or changes its calls stands aside."""
+    """Whether the model is running for a guard. Hooks that watch or change its calls then do nothing."""
     return _RECOMPUTING.get()
 
 
@@ -47,10 +47,10 @@ def spans(damages: Iterable[Damage], block: int, length: int) -> list[tuple[int,
 
 @torch.no_grad()
 def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage]) -> dict[int, KV]:
-    """Layers with every damaged block replaced by what the model makes of its tokens; others are not there.
+    """The damaged layers, with every damaged block recomputed by the model from its tokens.
 
-    One forward a run of adjacent blocks, for the damaged sequences only, over the cache before it, which is
-    clean or already healed. Layers above the last damaged one are not run.
+    One forward per run of adjacent blocks, for the damaged sequences only, over the cache before it, which
+    is clean or already healed. Layers above the last damaged one are not run.
     """
     geometry = Geometry.of(model)
     ours = (geometry.layers, geometry.kv_heads, geometry.head_dim)
@@ -81,7 +81,7 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
 
 @torch.no_grad()
 def remake(model: Any, state: KVState, tokens: Ledger, start: int, rows: list[int]) -> dict[int, KV]:
-    """All layers with positions from `start` on of these rows made anew, over the cache before them.
+    """All layers, with the positions of these rows from `start` on recomputed over the cache before them.
 
     For tokens that were made from a damaged cache before anyone noticed. All that is known of them is in
     `tokens`, the ledger with their ids, mask and positions.
@@ -129,7 +129,7 @@ def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: i
 
 
 class _StoppedError(Exception):
-    """The layers that were wanted are done."""
+    """Raised when the wanted layers are done: the layers above need not run."""
 
 
 class _Stop:

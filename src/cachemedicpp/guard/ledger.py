@@ -26,7 +26,7 @@ class Damage:
     tensor: str  # "K", "V" or "KV"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """Fingerprints `[L, 2, B, n]` (keys, values) of the first `length` positions, and what made them."""
 
@@ -37,6 +37,9 @@ class Ledger:
     sketches: Tensor  # [L, 2, B, n, WIDTH] float64: to tell a good recomputation from another
     block: int = BLOCK
     seal: int = field(default=0)
+
+    def __repr__(self) -> str:
+        return f"{self.rows} × {self.length} positions, {self.sums.numel()} fingerprints"
 
     @property
     def length(self) -> int:
@@ -132,7 +135,7 @@ class Ledger:
         return replace(self, sums=sums, sketches=sketches).sealed()
 
     def crop(self, state: KVState, length: int) -> Ledger:
-        """The ledger of the first `length` positions; a block that is cut is fingerprinted anew."""
+        """The ledger of the first `length` positions; a block that is cut gets a new fingerprint."""
         whole = length // self.block
         kept = replace(
             self,

@@ -1,4 +1,4 @@
-"""What a recomputed block must look like: five numbers a block that survive rounding, and little else does.
+"""What a recomputed block must look like: five numbers per block that rounding hardly changes.
 
 A recomputation equals what was stored up to rounding, so bits cannot be compared. `Σ x²` tells another size,
 and four sums with random signs tell another content of the same size: wrong tokens, tokens in another order,

@@ -22,7 +22,7 @@ FIGURES = (
 
 
 def read_metrics(run_dir: Path, name: str) -> Record:
-    """One metrics file of a run; without it there is nothing to draw, and saying so is all that is done."""
+    """One metrics file of a run. Without it there is nothing to draw, which is an error."""
     path = run_dir / "metrics" / f"{name}.json"
     if not path.exists():
         raise UserError(f"{path} does not exist: run the stage that measures it before drawing figures")
@@ -33,7 +33,7 @@ def read_metrics(run_dir: Path, name: str) -> Record:
 def render(run_dir: Path) -> list[Path]:
     """Draw the figures of a run (PNG and PDF) into `paper/figures`.
 
-    What the configuration switched off has no figure; what it asked for and is not there is an error.
+    What the configuration switched off has no figure. What it asked for but is missing is an error.
     """
     tasks = read_metrics(run_dir, "task_metrics")
     overhead, around = _asked_for(run_dir)

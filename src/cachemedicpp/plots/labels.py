@@ -1,4 +1,4 @@
-"""How defences are called and drawn: one order, one name and one colour, in every figure and table."""
+"""How defences are named and drawn: the same order, name and colour in every figure and table."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def render(run_dir: Path) -> list[Path]:
 
 
 def main_results(metrics: Record) -> str:
-    """One row a defence: clean and corrupted metrics of every task, area, difference and throughput."""
+    """One row per defence: clean and corrupted metrics of every task, area, difference and throughput."""
     areas = {e["defence"]: e for e in metrics["robustness.auc"]}
     gains = {e["defence"]: e for e in metrics["robustness.auc_difference"] if e["against"] == "none"}
     overhead = {e["defence"]: e for e in metrics.get("overhead", [])}
@@ -65,7 +65,7 @@ def main_results(metrics: Record) -> str:
 
 
 def ablation_summary(run_dirs: Sequence[Path]) -> str:
-    """One row a run: what it varied and what came of it."""
+    """One row per run: what it varied and what it measured."""
     header = ["Family", "apply to", "rank", "layers", r"$\lambda_{\mathrm{contr}}$", "types trained",
               "types tested", "seed", "AUC none", "AUC repair", r"$\Delta$AUC (95\,\% CI)",
               "clean loss"]  # fmt: skip

@@ -18,7 +18,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from cachemedicpp.cache.state import KV, KVState, fork, write
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
+from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.heal import recomputing
 from cachemedicpp.repair.base import QueryRepair, Repair, Stored, layout
 from homeostat.core.errors import UserError
@@ -37,23 +38,6 @@ _BASES = ("sdpa", "eager")
 _ACTIVE: dict[
     int, Session
 ] = {}  # by the identity of the configuration that a model's attention modules share
-
-
-class Guard(Protocol):
-    """Watches the stored cache from outside attention: called around every forward that uses one."""
-
-    def before_forward(self, model: Any, cache: Cache, attention_mask: Tensor | None) -> None:
-        """The cache is about to be read."""
-
-    def after_forward(
-        self,
-        model: Any,
-        cache: Cache,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        position_ids: Tensor | None = None,
-    ) -> None:
-        """The cache has grown by the tokens of this call; positions are there if the call gave them."""
 
 
 @contextmanager
@@ -91,8 +75,8 @@ def medic(
     try:
         model.set_attn_implementation(f"medic_{before}")
         yield session
-        if (finish := getattr(guard, "finish", None)) is not None:
-            finish()
+        if guard is not None:
+            guard.finish()
     finally:
         model.set_attn_implementation(before)
         del _ACTIVE[id(config)]
@@ -243,7 +227,7 @@ class Session:
         return attention(module, query, K, V, mask, **kwargs)  # type: ignore[no-any-return]
 
     def _read(self, layer: int, clean: KV) -> KV:
-        """What attention finds stored for a layer."""
+        """The stored keys and values that attention reads for a layer."""
         if self._corruption is None or layer not in self._corruption.family.protected:
             return clean
         if self._guard is not None:

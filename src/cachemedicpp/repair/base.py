@@ -1,4 +1,4 @@
-"""What every repair has in common, whatever its idea: heuristics, calibrated and trained operators.
+"""What every repair has in common: heuristics, calibrated operators and trained operators.
 
     repair = load_repair("runs/…/operator", model)
     repair.repair_cache(cache, attention_mask)     # at rest: what is stored is repaired once
@@ -11,7 +11,7 @@ query, so it only works inline.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +27,7 @@ from homeostat.core.errors import UserError
 
 @dataclass(frozen=True)
 class Stored:
-    """What a repair is told about one layer's stored positions, beside the keys and values themselves."""
+    """What a repair knows about one layer's stored positions, beside the keys and values themselves."""
 
     layer: int
     real: Tensor  # [B, T] bool: not padding
@@ -41,6 +41,26 @@ class Stored:
         return self.real.unsqueeze(1).expand(-1, kv_heads, -1)
 
 
+class RepairReport(dict[str, Any]):
+    """What a repair did to a cache: a plain dict for records, and a few words for people."""
+
+    def __repr__(self) -> str:
+        changes = self["relative_change"]
+        moved = {layer: change for layer, change in changes.items() if change > 0}
+        largest = f", by {max(moved.values()):.2%} at most" if moved else ""
+        counts = [f"{count} {name.replace('_', ' ')}" for name, count in self._counts() if count]
+        told = "; ".join([f"{len(moved)} of {len(changes)} layers changed{largest}", *counts])
+        return f"RepairReport({self['repair']}: {told})"
+
+    def _counts(self) -> Iterator[tuple[str, int]]:
+        """What an operator reports beyond the change of each layer: numbers, and how long its lists are."""
+        for name, value in self.items():
+            if isinstance(value, dict) and name != "relative_change":
+                yield from value.items()
+            elif isinstance(value, int | list):
+                yield name, value if isinstance(value, int) else len(value)
+
+
 class Repair(ABC):
     """Maps stored keys and values to better ones. `layers` are those it protects."""
 
@@ -48,6 +68,10 @@ class Repair(ABC):
     layers: tuple[int, ...]
     query_conditioned: ClassVar[bool] = False
     whole_cache: ClassVar[bool] = False  # reads all layers together, so it needs `repair_cache`
+
+    def __repr__(self) -> str:
+        how = "inside attention" if self.query_conditioned else "at rest"
+        return f"{type(self).__name__}({self.name!r}, {len(self.layers)} layers, {how})"
 
     @abstractmethod
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
@@ -66,7 +90,7 @@ class Repair(ABC):
         cache: Cache,
         attention_mask: Tensor | None = None,
         suspect: Mapping[int, Tensor] | None = None,
-    ) -> dict[str, Any]:
+    ) -> RepairReport:
         """Repair what `cache` stores, in place, and report how far each layer moved.
 
         `suspect` gives the true mask of each layer to a defence that is to have oracle knowledge.
@@ -80,7 +104,7 @@ class Repair(ABC):
             repaired[layer] = self.repair_layer(state[layer], stored)
             moved[str(layer)] = _relative_change(state[layer], repaired[layer])
         write(cache, repaired)
-        return {"repair": self.name, "relative_change": moved}
+        return RepairReport(repair=self.name, relative_change=moved)
 
 
 class QueryRepair(Repair):

@@ -28,7 +28,7 @@ def make_card(
     config_hash: str | None = None,
     training: Record | None = None,
 ) -> Record:
-    """The card of a repair for `model`: family, sizes, whose weights, which configuration, how made."""
+    """The card of a repair for `model`: family, sizes, weights, configuration, and how it was made."""
     return {
         "family": family,
         "model": model_identity(model),

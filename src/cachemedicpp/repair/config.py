@@ -24,7 +24,7 @@ class RepairConfig(ConfigModel):
     )
     apply_to: Literal["K", "V", "KV"] = "KV"
     rank: int = Field(8, ge=1)
-    per_head: bool = Field(False, description="one matrix a KV head instead of one shared by all")
+    per_head: bool = Field(False, description="one matrix per KV head instead of one shared by all")
     alpha_max: float = Field(0.98, gt=0.0, lt=1.0, description="B: the largest shrinkage factor s(q)")
     base: Literal["A", "B"] = Field("A", description="C: the form of the shared operator")
     head_embedding: bool = Field(False, description="C: condition on the KV head too, not only on the layer")

@@ -1,16 +1,20 @@
-"""`homeostat cache calibrate`: operator G for a model, from a text."""
+"""Operator G for a model: the `calibrate` command, and the short way for runs that need one of their own."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 import typer
 
+from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.gaussian.calibrate import calibrate
+from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.gaussian.store import make, save
 from cachemedicpp.tasks.config import DataConfig
 from cachemedicpp.tasks.data import load_text, read_paragraphs
+from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError
 from homeostat.core.models import load_model
 
@@ -34,6 +38,22 @@ def calibrate_command(
         f"operator G for {model_name}: {settings['tokens']} tokens, {settings['sinks']} sinks, reach "
         f"{settings['reach']} → {out}"
     )
+
+
+def prepare(model: Any, tokenizer: Any, data: DataConfig, windows: int, length: int) -> GaussianRepair:
+    """G for `model`, from `windows` texts of `length` tokens of the training text, which is not evaluated."""
+    corpus = load_text(data, "train")
+    ids = Windows.of(corpus, tokenizer, length).spread(windows)
+    return make(calibrate(model, ids), model, {"text": corpus.source.as_record()})
+
+
+def prepare_once(
+    folder: Path, model: Any, tokenizer: Any, data: DataConfig, windows: int, length: int
+) -> Repair:
+    """The same, kept in `folder`: a resumed run reads it back."""
+    if not (folder / "card.json").exists():
+        save(prepare(model, tokenizer, data, windows, length), folder)
+    return load_repair(folder, model)
 
 
 def _text(text: str) -> tuple[str, dict[str, object]]:

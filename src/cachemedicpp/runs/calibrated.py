@@ -1,4 +1,4 @@
-"""Operator G from a data configuration: the short way for runs that need one of their own."""
+"""Operator G from a data configuration, for runs that calibrate their own."""
 
 from __future__ import annotations
 

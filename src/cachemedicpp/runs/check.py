@@ -1,4 +1,4 @@
-"""`homeostat cache check`: a cache on disk with its fingerprints: made, verified, healed."""
+"""`homeostat cache check`: make, verify and heal a cache on disk with its fingerprints."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _make(folder: Path, text: Path, model_name: str) -> int:
 
 
 def _lines(damages: list[Damage], block: int) -> list[str]:
-    """One line a sequence and block: which layers."""
+    """One line per sequence and block, with the damaged layers."""
     found: dict[tuple[int, int], list[str]] = defaultdict(list)
     for damage in damages:
         found[damage.row, damage.block].append(f"{damage.layer}{damage.tensor}")

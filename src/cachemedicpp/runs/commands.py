@@ -1,4 +1,4 @@
-"""The bodies of `run`, `eval`, `stability` and `plots`: configuration in, a line or two out."""
+"""The bodies of `run`, `eval`, `stability` and `plots`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stage_command(stage: str, path: Path, out: Path, overrides: Sequence[str], w
 
 
 def plots_command(run_dir: Path) -> None:
-    """Figures and tables once more, from the records alone."""
+    """Draw figures and tables again, from the records alone."""
     if not (run_dir / "run_record.json").exists():
         raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
     read_record(run_dir / "run_record.json", "run_record")
@@ -42,7 +42,7 @@ def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int 
     metrics = train_run(config, out, path, stop_at)
     console = Console()
     if metrics is None:
-        console.print(f"stopped before step {config.train.steps}: run the same command again to go on")
+        console.print(f"stopped before step {config.train.steps}: run the same command again to continue")
         return
     console.print(
         f"{metrics['train.steps']} steps, {metrics['train.steps_per_second']:.2f} steps/s, "

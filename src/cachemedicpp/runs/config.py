@@ -7,4 +7,4 @@ from cachemedicpp.train.config import TrainingConfig
 
 
 class MedicConfig(StabilityRunConfig, TrainingConfig):
-    """Everything one run of cachemedicpp is made of."""
+    """Every setting of one run of cachemedicpp."""

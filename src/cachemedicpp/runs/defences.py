@@ -11,7 +11,7 @@ from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.heuristics import HEURISTICS
-from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record
@@ -69,7 +69,7 @@ def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
 
 
 def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
-    """Operator G for this model, fitted once a run on text that is not evaluated."""
+    """Operator G for this model, fitted once per run on text that is not evaluated."""
     wanted = setup.config.eval
     return prepare_once(
         run_dir / "calibrated",
@@ -102,7 +102,7 @@ def stability_curves(
 
 
 def _best_heuristic(run_dir: Path) -> str | None:
-    """As picked on the whole evaluation grid, which the stability prompts are no part of."""
+    """The heuristic picked on the whole evaluation grid, which does not contain the stability prompts."""
     path = run_dir / "metrics" / "task_metrics.json"
     if not path.exists():
         raise UserError(f"{path} does not exist: evaluate first, the best heuristic is picked there")

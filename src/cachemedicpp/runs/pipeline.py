@@ -1,6 +1,6 @@
 """A whole run, stage by stage: train, evaluate, stability, figures and tables. Each stage also runs alone.
 
-Stages that are finished are not done again: an interrupted run goes on from its last stored result.
+Finished stages are not repeated: an interrupted run continues after its last stored result.
 """
 
 from __future__ import annotations
@@ -27,24 +27,30 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
 
 
 def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES, workers: int = 1) -> None:
-    """Do the named stages in order. Everything that can be refused is refused before the first one starts."""
+    """Run the named stages in order. Every setting is checked before the first stage starts."""
     for stage in stages:
         if stage not in STAGES:
             raise UserError(f"unknown stage {stage!r}; {nearest(stage, STAGES)}")
     if set(stages) != {"plots"}:
-        from cachemedicpp.eval.stage import prepare
-        from cachemedicpp.runs.defences import check_defence_names
-        from cachemedicpp.stability.stage import check_stability
-
-        check_defence_names(config)
-        setup = prepare(config)
-        check_stability(config, setup.model)
+        setup = prepared(config)
         if "train" in stages:
             train_operators(setup, run)
         if {"eval", "stability"} & set(stages):
             measure(setup, run, stages, workers)
     if "plots" in stages:
         render(run.path)
+
+
+def prepared(config: MedicConfig) -> Setup[MedicConfig]:
+    """The model, the data and the tasks of a run, with every setting checked."""
+    from cachemedicpp.eval.stage import prepare
+    from cachemedicpp.runs.defences import check_defence_names
+    from cachemedicpp.stability.stage import check_stability
+
+    check_defence_names(config)
+    setup = prepare(config)
+    check_stability(config, setup.model)
+    return setup
 
 
 def measure(setup: Setup[MedicConfig], run: RunDir, stages: Sequence[str], workers: int = 1) -> None:
@@ -70,7 +76,7 @@ def render(run_dir: Path) -> list[Path]:
 
 
 def train_operators(setup: Setup[MedicConfig], run: RunDir) -> None:
-    """Train every family of the run, or go on training it; the log keeps the corruption that was drawn."""
+    """Train every family of the run, or continue; the log keeps the corruption that was drawn."""
     from cachemedicpp.runs.defences import families
     from cachemedicpp.train.stage import train_into, train_run
 

@@ -1,4 +1,4 @@
-"""Evaluating examples in several processes at once, with the same results: every draw has a seed of its own.
+"""Evaluating examples in several processes at once, with the same results: every draw has its own seed.
 
 A worker loads the model and the run's repairs once and keeps them. On a machine with few cores, two workers
 with one thread each waste less than two threads that wait for each other.
@@ -25,7 +25,7 @@ from homeostat.core.rundir import RunDir
 
 
 def by_workers(config: MedicConfig, run: RunDir, workers: int) -> Spread:
-    """Results that are not stored yet, computed by `workers` processes; with one worker, none."""
+    """Let `workers` processes compute the results that are not stored yet. One worker computes none."""
     if workers <= 1:
         return alone
 

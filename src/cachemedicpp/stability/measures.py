@@ -128,7 +128,7 @@ def sensitivity(
     topk: int | None,
     batch: int,
 ) -> dict[float, list[float]]:
-    """Drifts of one prompt by delta norm, one a direction."""
+    """Drifts of one prompt by delta norm, one per direction."""
     rows: list[Row] = [(i, norm) for norm in norms for i in range(count)]
     found: list[float] = []
     for start in range(0, len(rows), batch):
@@ -149,7 +149,7 @@ def amplification(
     topk: int | None,
     batch: int,
 ) -> dict[int, list[float]]:
-    """Drift over `||delta_lh||_F + eps0` for every head of a layer, one value a direction."""
+    """Drift over `||delta_lh||_F + eps0` for every head of a layer, one value per direction."""
     parts = [directions(clean, [layer], old, stream.at("head", h), count, [h])[layer] for h in heads]
     units = {layer: KV(torch.cat([p.K for p in parts]), torch.cat([p.V for p in parts]))}
     rows: list[Row] = [(i, norm) for i in range(len(heads) * count)]

@@ -34,7 +34,7 @@ Curves = Mapping[str, Defence]  # curve name (baseline, heuristics, cachemedic, 
 def measure_stability(
     setup: Setup[StabilityRunConfig], run: RunDir, curves: Curves, spread: Spread = alone
 ) -> Record:
-    """Measure one prompt at a time (a resumed run reads back what it has), write the record, return it."""
+    """Measure prompt by prompt, write the record and return it. A resumed run reads back its results."""
     windows = prompts(setup)
     keys = [("prompt", index) for index in range(len(windows))]
     ready = spread("stability", keys)
@@ -147,7 +147,7 @@ def old_positions(setup: Setup[StabilityRunConfig], length: int) -> int:
 
 
 def _points(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
-    """One point a delta norm: mean over prompts and directions, interval over prompts."""
+    """One point per delta norm: mean over prompts and directions, interval over prompts."""
     points = []
     for norm in results[0]["relative_norm"]:
         means = {n: [float(np.mean(r["sensitivity"][n][norm])) for r in results] for n in names}

@@ -1,8 +1,8 @@
 """Sweeps: many runs of one configuration, each in its own run directory, and a table that compares them.
 
 `homeostat cache sweep SWEEP.yaml --out DIR` and `python -m cachemedicpp.sweep SWEEP.yaml --out DIR` are the
-same. Every run is resumable, so a sweep is: the same command again does what is missing. A run that fails
-leaves the others to finish; the sweep then says which failed and exits with 1.
+same. A sweep can be resumed like a run: the same command again does what is missing. When a run fails, the
+others still finish; the sweep then says which run failed and exits with 1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Variant(ConfigModel):
 
 
 class SweepConfig(ConfigModel):
-    """What a sweep runs: every variant and every point of the grid, once a seed."""
+    """What a sweep runs: every variant and every point of the grid, once per seed."""
 
     name: str = Field(min_length=1)
     config: str = Field(description="the configuration all runs start from")
@@ -105,7 +105,7 @@ def run_one(item: Mapping[str, Any]) -> str:
 
 
 def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> int:
-    """Do what is missing, compare, write `sweep.json`, tables and figures; the number of failed runs."""
+    """Run what is missing, compare, write `sweep.json`, tables and figures; returns how many runs failed."""
     from cachemedicpp.sweep.summary import summarise
 
     sweep = load_config(SweepConfig, path)

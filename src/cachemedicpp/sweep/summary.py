@@ -60,7 +60,7 @@ def summarise(record: Record, out: Path) -> list[Record]:
 
 
 def write_tables(record: Record, out: Path, finished: Sequence[Path]) -> None:
-    """`table_ablation_summary.tex` (a row a run) and the comparison of variants (a row a variant)."""
+    """`table_ablation_summary.tex` (one row per run) and the comparison of variants (one row per variant)."""
     target = out / "paper" / "tables"
     atomic.write_text(target / ABLATION, ablation_summary(finished))
     header = [

@@ -1,6 +1,6 @@
-"""The tasks of the protocol. A new one is one file with a class like the others and one line here.
+"""The tasks of the protocol. A new task is one file with a class like the others and one line here.
 
-A task of your own needs no change here: `register` it (docs/howto/task.md).
+Your own tasks need no change here: register them with `register` (docs/howto/task.md).
 """
 
 from __future__ import annotations

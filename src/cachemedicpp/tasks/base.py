@@ -1,7 +1,7 @@
 """What a task is: examples with a stored part and a query, and a score for every fork of the stored part.
 
 The model runs the stored part once, clean. What the cache then holds is corrupted and repaired, fork by fork,
-and the query is answered from it. So corruption is always of a stored cache, never of a prefill.
+and the query is answered from it. Corruption therefore always hits a stored cache, never a prefill.
 """
 
 from __future__ import annotations

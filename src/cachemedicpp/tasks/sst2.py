@@ -72,8 +72,8 @@ def label_logprobs(
 ) -> Any:
     """Log-probability of each label after `query`, summed over the label's tokens: `[forks, labels]`.
 
-    Labels of one token need one row a fork. Longer ones get a row each; the shorter are padded on the right,
-    where causal attention keeps padding out of every score.
+    Labels of one token need one row per fork. Longer ones get a row each. Shorter labels are padded on the
+    right, where causal attention keeps padding out of every score.
     """
     import torch
 

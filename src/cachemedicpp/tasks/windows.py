@@ -1,4 +1,4 @@
-"""Batches of token windows, drawn by step number: any step's batch can be had without the ones before it."""
+"""Batches of token windows, drawn by step number, so that no step depends on earlier ones."""
 
 from __future__ import annotations
 

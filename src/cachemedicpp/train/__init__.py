@@ -1,1 +1,1 @@
-"""Training a repair operator by distillation from the clean model: see `run.train_run`."""
+"""Training a repair operator by distillation from the clean model: see `stage.train_run`."""

@@ -24,7 +24,7 @@ def save_checkpoint(path: Path, step: int, operator: LowRankRepair, optimiser: t
 
 
 def load_checkpoint(path: Path, operator: LowRankRepair, optimiser: torch.optim.Optimizer) -> int:
-    """Put a saved state back, bit for bit; the number of steps it has behind it. No file: 0."""
+    """Restore a saved state, bit for bit. Returns how many steps it has done; 0 without a file."""
     if not path.exists():
         return 0
     try:

@@ -15,7 +15,7 @@ class TrainConfig(ConfigModel):
     steps: int = Field(300, ge=1)
     batch_size: int = Field(4, ge=1)
     draws_per_batch: int = Field(
-        4, ge=1, description="steps that share one batch's clean pass, each with damage of its own"
+        4, ge=1, description="steps that share one batch's clean pass, each with its own damage"
     )
     prefix_len: int = Field(96, ge=2)
     continuation_len: int = Field(32, ge=1)

@@ -1,4 +1,4 @@
-"""What training was for: the KL to the clean model on other text, with and without the operator."""
+"""What training achieves: the KL to the clean model on other text, with and without the operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heldout_kl(
 ) -> Record:
     """Mean KL (temperature 1) over continuation positions, for each sequence under a draw from `Pi`.
 
-    The same draw for both sides. `clean_drift` is what the operator does to an undamaged cache.
+    Both sides get the same draw. `clean_drift` is what the operator does to an undamaged cache.
     """
     rows: dict[str, list[float]] = {"unrepaired": [], "repaired": [], "clean_drift": []}
     types: list[str] = []

@@ -27,7 +27,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class DivergedError(UserError):
-    """Training cannot go on: not a mistake in the input, so the exit code says that the work failed."""
+    """Training cannot continue. This is no mistake in the input, so the exit code is 1."""
 
     exit_code = 1
 
@@ -48,7 +48,7 @@ class Trainer:
         self._taught: tuple[int, Teacher] | None = None
 
     def step(self, number: int) -> Record:
-        """One optimisation step; what it drew and what came of it."""
+        """One optimisation step: returns what was drawn and what was measured."""
         train = self.config.train
         stream = Stream((self.config.seed, "train", number))
         teacher = self._teach(number // train.draws_per_batch)
@@ -100,7 +100,7 @@ class Trainer:
         }
 
     def run(self, run: RunDir, stop_at: int | None = None) -> int:
-        """Train from the last checkpoint on; returns the steps that are done."""
+        """Train from the last checkpoint on. Returns the number of finished steps."""
         train = self.config.train
         path = run.path / "checkpoints" / CHECKPOINT
         first = load_checkpoint(path, self.operator, self.optimiser)

@@ -3,7 +3,7 @@
     L = KL(softmax(z_clean / T) || softmax(z_rep / T))
         + lambda_id L_id + lambda_contr L_contr + lambda_w ||phi||²
 
-The repaired state of a query-conditioned operator is one state a query; `L_id` and `rho` take its average
+The repaired state of a query-conditioned operator is one state per query; `L_id` and `rho` take its average
 over the queries of the call, which is exact for the operators here because they are linear in their gates.
 """
 

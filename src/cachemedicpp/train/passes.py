@@ -38,7 +38,7 @@ class Student:
 
 
 def teach(model: Any, ids: Tensor, prefix_len: int) -> Teacher:
-    """The causal mask makes the prefix's part of one long forward the same as a prefill of its own."""
+    """The causal mask makes the prefix's part of one long forward the same as a separate prefill."""
     ids = ids.to(model.device)
     keep = ids.shape[1] - prefix_len
     with torch.no_grad():

@@ -31,7 +31,7 @@ def train_run(
     stop_at: int | None = None,
     loaded: tuple[Any, Any] | None = None,
 ) -> Record | None:
-    """Train, or go on training, in run directory `out`; the metrics, or None if `stop_at` came first.
+    """Train, or continue training, in run directory `out`. Returns the metrics, or None after `stop_at`.
 
     `loaded` is a model and tokenizer to use instead of loading the configured ones.
     """

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homeostat import __version__
-from homeostat.core import environment, models
+from homeostat.core import models
 from homeostat.core.errors import UserError
+from homeostat.core.rundir import environment
 
 State = Literal["ok", "absent", "broken"]
 

@@ -68,7 +68,7 @@ def demo(
 ) -> None:
     """Show both systems at work on the default model: a few minutes, no network, a run directory to look at.
 
-    An interrupted demo goes on from where it stopped when it is given the same --out.
+    An interrupted demo continues when you start it again with the same --out.
     """
     from homeostat.core.config import load_config
     from homeostat.demo.command import run_demo
@@ -84,7 +84,7 @@ def joint(
         str, typer.Argument(help="A YAML file, or the name of one that comes with the program.")
     ] = "joint",
     out: Annotated[Path | None, typer.Option(help="Run directory (default: runs/joint-<time>).")] = None,
-    workers: Annotated[int, typer.Option(help="Sandbox workers; changes no record.")] = 2,
+    workers: Annotated[int, typer.Option(help="Sandbox workers. They do not change the records.")] = 2,
     overrides: Overrides = None,
 ) -> None:
     """Write code from clean, damaged and repaired KV caches, and measure what damage and repair do to it.

@@ -15,7 +15,7 @@ Markdown = Annotated[
 
 
 def register(app: typer.Typer, cache_app: typer.Typer, code_app: typer.Typer) -> None:
-    """Hang the commands on the front door and on the two systems' groups."""
+    """Add the commands to the main program and to the groups of the two systems."""
     app.command()(report)
     app.command()(view)
     cache_app.command("gate")(cache_gate)
@@ -74,7 +74,7 @@ def code_gate(
     junit: JUnit = None,
     markdown: Markdown = None,
 ) -> None:
-    """Fail a build when generated code drifts. Exit code 0: within bounds, 1: drift, 2: a mistake."""
+    """Fail a build when generated code drifts. Exit codes: 0 within bounds, 1 drift, 2 a mistake."""
     from homeostat.gate import judge
     from homeostat.gate.code import CodeBounds, code_checks
 
@@ -123,7 +123,7 @@ def cache_gate(
     junit: JUnit = None,
     markdown: Markdown = None,
 ) -> None:
-    """Fail a build when a cache's defence drifts. Exit code 0: within bounds, 1: drift, 2: a mistake."""
+    """Fail a build when a cache's defence drifts. Exit codes: 0 within bounds, 1 drift, 2 a mistake."""
     from homeostat.gate import judge
     from homeostat.gate.cache import CacheBounds, cache_checks
 

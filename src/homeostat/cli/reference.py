@@ -1,6 +1,6 @@
-"""The reference pages, written from the code: every command with its options, every public name.
+"""The pages that are written from the code: every command with its options, every public name, the glossary.
 
-python -m homeostat.cli.reference [FOLDER]      # docs/reference by default
+python -m homeostat.cli.reference [FOLDER]      # docs by default
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import pydantic
 
 from homeostat.core import atomic
+from homeostat.report import glossary
 
 # What people import. A module's public names are its `__all__`, else what it defines without an underscore.
 MODULES = {
@@ -39,8 +40,12 @@ MODULES = {
         "cachemedicpp.repair.heuristics",
         "cachemedicpp.repair.operators",
         "cachemedicpp.tasks",
-        "cachemedicpp.runs.config",
+        "cachemedicpp.corruption.config",
+        "cachemedicpp.repair.config",
         "cachemedicpp.tasks.config",
+        "cachemedicpp.train.config",
+        "cachemedicpp.stability.config",
+        "cachemedicpp.runs.config",
     ),
     "skyt": (
         "skyt",
@@ -53,6 +58,7 @@ MODULES = {
         "skyt.repair.repair",
         "skyt.metrics.formulas",
         "skyt.sandbox",
+        "skyt.generators.config",
         "skyt.runs.config",
     ),
 }
@@ -61,16 +67,21 @@ NOTE = "<!-- Written by `python -m homeostat.cli.reference`; change the code, no
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/reference")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs")
     for name, text in pages().items():
         atomic.write_text(folder / name, text)
         print(folder / name)
 
 
 def pages() -> dict[str, str]:
-    """Every page by its file name."""
-    found = {f"{package}.md": package_page(package) for package in MODULES}
-    return {"cli.md": command_page(), **found}
+    """Every page by its path in `docs`."""
+    found = {f"reference/{package}.md": package_page(package) for package in MODULES}
+    return {"reference/cli.md": command_page(), "glossary.md": glossary_page(), **found}
+
+
+def glossary_page() -> str:
+    about = "The words that pages and reports of this project use. Reports show the same explanations."
+    return f"# Glossary\n\n{NOTE}\n{about}\n\n{glossary.markdown()}"
 
 
 # Names
@@ -104,7 +115,7 @@ def _function(name: str, thing: Any) -> str:
 
 
 def _call(name: str, thing: Any) -> str:
-    """How it is called; one parameter a line where that is long."""
+    """How it is called, with one parameter per line where the call is long."""
     signature = _signature(thing)
     line = f"{name}{signature.removesuffix(' -> None') if inspect.isclass(thing) else signature}"
     if len(line) > _WIDE:

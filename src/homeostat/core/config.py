@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pydantic
 import yaml
@@ -20,6 +20,11 @@ class ConfigModel(pydantic.BaseModel):
     """Base of every configuration section: unknown keys are errors, values never change after loading."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    # Counts that may grow: a run with fewer goes on with more.
+    grows: ClassVar[tuple[str, ...]] = ()
+    # How a difference in a setting is told, where its value says nothing to people: section -> sentence.
+    told: ClassVar[Mapping[str, str]] = {}
 
 
 C = TypeVar("C", bound=ConfigModel)

@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.progress import Bar, progress
+from homeostat.core.progress import Bar, progress, silence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ EngineName = Literal["local", "ray"]
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What became of one task: its value, or the error it ended with (one line) and the traceback."""
+    """The result of one task: its value, or the error it ended with (one line) and the traceback."""
 
     ok: bool
     value: Result | None = None
@@ -52,13 +52,16 @@ def run_tasks(
     engine: EngineName = "local",
     workers: int = 1,
     label: str = "tasks",
+    unit: str = "",
+    joined: bool = False,
     store: Path | None = None,
 ) -> list[Outcome[Result]]:
     """Apply `function` to every item and return the outcomes in the items' order.
 
     `function` is a module-level function; it and the items can be pickled. With `store` (a folder), items and
     results must be JSON values; results are read back from it on the next call. One local worker runs in this
-    process; more run in fresh interpreters, as under Ray, so nothing leaks from one task to another.
+    process; more run in fresh interpreters, as under Ray, so nothing leaks from one task to another. `unit`
+    and `joined` are those of the progress bar.
     """
     engines = {"local": _local, "ray": _ray}
     if engine not in engines:
@@ -71,7 +74,7 @@ def run_tasks(
         if path is not None and path.exists():
             outcomes[index] = Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
     todo = [index for index in range(len(items)) if index not in outcomes]
-    with progress(label, total=len(items), done=len(outcomes)) as bar:
+    with progress(label, len(items), len(outcomes), unit, joined) as bar:
         for index, outcome in engines[engine](function, items, todo, workers) if todo else ():
             outcomes[index] = _stored(outcome, paths[index])
             _advance(bar, outcomes)
@@ -127,7 +130,9 @@ def _local(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int]
 
 def _pool(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
     """Outcomes as they come; stops early when a worker dies."""
-    with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(workers, len(todo)), mp_context=get_context("spawn"), initializer=silence
+    ) as pool:
         futures = {pool.submit(_attempt, function, items[index]): index for index in todo}
         waiting = set(futures)
         try:

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from homeostat.core.errors import UserError
+from homeostat.core.progress import lines_on_stdout
 
 _INTERRUPTED = 130
 
@@ -28,6 +29,7 @@ def default_run_dir(what: str) -> Path:
 
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:
     """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
+    lines_on_stdout()
     try:
         app(args=arguments, prog_name=name)
     except UserError as error:
@@ -35,6 +37,6 @@ def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeo
         sys.exit(error.exit_code)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
-            print("interrupted: the same command goes on from where this one stopped", file=sys.stderr)
+            print("interrupted: run the same command again to continue", file=sys.stderr)
         raise
     sys.exit(0)

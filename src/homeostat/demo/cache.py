@@ -21,7 +21,7 @@ CLEAN, DAMAGED = "clean", "corrupted"
 
 
 class CacheDemonstration:
-    """Answers questions case by case; each case is a stage of the run, so an interrupted demo goes on."""
+    """Answers questions case by case. Each case is a stage, so an interrupted demo can continue."""
 
     def __init__(self, config: DemoConfig, model: Any, tokenizer: Any, gaussian: Defence) -> None:
         self._config, self._model, self._tokenizer = config, model, tokenizer
@@ -34,7 +34,7 @@ class CacheDemonstration:
         self._others = [gaussian, Guarded()]
 
     def run(self, run: RunDir, bar: Bar) -> list[Record]:
-        """One record a case and state of its cache, the clean one first; each is logged and kept."""
+        """One record per case and state of its cache, the clean one first. Each is logged and stored."""
         log, rows = run.log("demo"), list[Record]()
         for number, case in enumerate(self._config.cache.cases):
             step = len(rows)
@@ -52,7 +52,7 @@ class CacheDemonstration:
 
     @torch.no_grad()
     def _answers(self, case: Case) -> list[Record]:
-        """Prefill once, damage a fork of it, mend forks of that, and let the model go on from each."""
+        """Prefill once, damage a fork, repair forks of that, and let the model continue from each."""
         ids = self._tokenizer.apply_chat_template(
             [{"role": "user", "content": case.question}],
             add_generation_prompt=True,
@@ -119,7 +119,7 @@ class CacheDemonstration:
 
 
 def agreement(clean: list[int], other: list[int]) -> float:
-    """Share of the clean answer's tokens that the other answer has in the same place before they part."""
+    """Share of the clean answer's tokens that the other answer repeats before its first difference."""
     same = 0
     for a, b in zip(clean, other, strict=False):
         if a != b:

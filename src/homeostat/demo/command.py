@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cachemedicpp.eval.defences import from_repair
-from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core.progress import progress
 from homeostat.core.rundir import open_run
 from homeostat.demo.cache import CacheDemonstration
@@ -21,7 +21,7 @@ from homeostat.report import write_report
 
 
 def run_demo(config: DemoConfig, out: Path) -> None:
-    """Run the demo into `out`, or go on with the one that is there.
+    """Run the demo into `out`, or continue the one that is there.
 
     The model is loaded first: a name that cannot be loaded leaves no run directory behind.
     """

@@ -80,7 +80,7 @@ def judge(run_dir: Path, checks: Sequence[Check], junit: Path | None, markdown: 
 
 
 def junit_xml(run_dir: Path, checks: Sequence[Check]) -> str:
-    """One test case a check, as every CI system reads it."""
+    """One test case per check, in the JUnit form that CI systems read."""
     failures = sum(not check.passed for check in checks)
     suite = ElementTree.Element(
         "testsuite",

@@ -60,7 +60,7 @@ class JointConfig(ConfigModel):
     measure: MeasureConfig = MeasureConfig()
 
     def load_contracts(self) -> dict[str, Contract]:
-        """The contracts by id, from the user's folder, the one that comes along, or the twelve."""
+        """The contracts by id, from the user's folder or from those that come with the program."""
         folder = find(self.contracts_folder) if self.contracts_folder else None
         return {name: load_contract(name, folder) for name in self.contracts}
 

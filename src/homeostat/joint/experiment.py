@@ -13,7 +13,7 @@ from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.eval.defences import Defence, Guarded, from_repair, heuristics
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.heuristics import HEURISTICS
-from cachemedicpp.runs.calibrated import prepare_once
+from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.progress import progress
@@ -35,7 +35,7 @@ OPERATOR = "operators/G"
 
 
 def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
-    """Run the experiment into `out`, or go on with the one that is there. Returns the metrics."""
+    """Run the experiment into `out`, or continue the one that is there. Returns the metrics."""
     config.load_contracts()
     check_defences(config)
     model, tokenizer = config.model.load()

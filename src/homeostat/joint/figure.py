@@ -1,4 +1,4 @@
-"""Repeatability and correctness against the severity of state damage, one line a defence."""
+"""Repeatability and correctness against the severity of state damage, one line per defence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each arm came to, over all contracts, with intervals, from the samples on record."""
+"""The result of each arm over all contracts, with intervals, from the recorded samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from homeostat.joint.config import Arm, JointConfig
 
 
 def compare(samples: Path, config: JointConfig) -> Record:
-    """`joint.arms`: one entry an arm, the clean one first."""
+    """`joint.arms`: one entry per arm, the clean one first."""
     by_arm: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in read_jsonl(samples):
         by_arm[record["model"]][record["contract_id"]].append(record)

@@ -1,4 +1,4 @@
-"""Code written from a damaged cache: one prefill a prompt, a fork for every sample of every arm."""
+"""Code written from a damaged cache: one prefill per prompt, one fork per sample and arm."""
 
 from __future__ import annotations
 

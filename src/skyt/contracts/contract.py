@@ -146,7 +146,7 @@ class Property(ConfigModel):
 
     `when` is an expression over the parameters that limits a property to some of the calls; `setup` is Python
     source executed before the expressions. Contract code runs in the sandbox too, in a
-    process of its own, never beside the program it judges.
+    separate process, never beside the program it judges.
     """
 
     name: str
@@ -200,7 +200,7 @@ class OutOfDomain(ConfigModel):
 
 
 class Contract(ConfigModel):
-    """One prompt and everything that can be held against its outputs."""
+    """One prompt and everything that its outputs are checked against."""
 
     id: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
     prompt: str

@@ -216,7 +216,7 @@ def _random_call(contract: Contract, rng: random.Random, *, widen: bool = False)
 
 
 def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any, ...]:
-    """One value a parameter; a parameter that draws from another waits for it."""
+    """One value per parameter. A parameter that draws from another comes after it."""
     drawn: dict[str, Any] = {}
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
         source = drawn.get(getattr(spec, "draw_from", None) or "")
@@ -230,7 +230,7 @@ def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any,
 def _operations(
     contract: Contract, args: tuple[Any, ...], rng: random.Random, length: int
 ) -> tuple[Operation, ...]:
-    """A sequence over few distinct values a parameter name, so that calls meet each other's traces."""
+    """A sequence with few distinct values per parameter name, so that calls affect each other."""
     few = max([2, *(arg for arg in args if type(arg) is int and arg < 12)]) + rng.choice((1, 2, 3))
     pools: dict[str, list[Any]] = {}
     for specs in contract.domain.methods.values():

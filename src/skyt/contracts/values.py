@@ -72,7 +72,7 @@ def draw_near(source: int | list[int], rng: random.Random) -> int:
 
 
 def affordable(spec: Spec, value: Any) -> bool:
-    """Whether a value is within the generated sizes: mutation must not lead to calls that take for ever."""
+    """Whether a value is within the generated sizes: mutation must not lead to calls that never end."""
     if isinstance(spec, IntSpec):
         low, high = spec.sample_range
         return low <= value <= high or value in spec.interesting

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Output:
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that stayed without an answer; a resumed run asks again."""
+    """A request without an answer. A resumed run asks again."""
 
     request: Request
     error: str
 
 
 class GenerationError(Exception):
-    """A mistake that no retry cures for this request."""
+    """An error that trying again cannot fix."""
 
 
 class Generator(Protocol):
@@ -61,11 +61,19 @@ class Generator(Protocol):
     @property
     def name(self) -> str: ...
 
-    def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         """Every request exactly once, in any order, as soon as it is done."""
 
 
+@runtime_checkable
+class Watched(Protocol):
+    """A generator that can tell how far it is between two outputs."""
+
+    def watch(self, far: Callable[[float], None] | None) -> None:
+        """Tell `far` how many samples' worth of work is under way; None ends that."""
+
+
 def sample_seed(seed: int, contract_id: str, model: str, temperature: float, sample: int) -> int:
-    """A seed of its own for each sample: the same whatever else is generated, in whatever batches."""
+    """The seed of one sample. It does not depend on what else is generated, or in which batches."""
     text = f"{seed}|{contract_id}|{model}|{temperature!r}|{sample}"
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "big") & 0x7FFFFFFF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from homeostat.core.errors import UserError
@@ -21,7 +21,7 @@ class Function:
         self._function = function
         self._concurrency = concurrency
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         limit = asyncio.Semaphore(self._concurrency)
 
         async def answer(request: Request) -> Output | Failure:

@@ -2,18 +2,21 @@
 
 Sampling is argmax of `logits / temperature + Gumbel noise`, which draws exactly from the softmax. The noise
 of a sample comes from its own generator, so a sample does not depend on its neighbours or on the batch size,
-as far as the logits do not: batched matrix products may differ in the last bits from single ones, and once in
-a great while that tips an almost even choice.
+as far as the logits do not: batched matrix products may differ in the last bits from single ones, and very
+rarely that decides an almost even choice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from homeostat.core.errors import UserError
+from homeostat.core.progress import progress
 from skyt.generators.base import Failure, Output, Request
 from skyt.generators.config import LocalGenerator
 
@@ -27,16 +30,38 @@ class LocalModel:
     def __init__(self, config: LocalGenerator, model: Any, tokenizer: Any) -> None:
         self._config, self._model, self._tokenizer = config, model, tokenizer
         self.name = config.name
+        self._far: Callable[[float], None] | None = None
 
     @classmethod
     def load(cls, config: LocalGenerator) -> LocalModel:
-        return cls(config, *config.model.load())
+        with progress(f"loading {config.name}"):
+            return cls(config, *config.model.load())
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    def watch(self, far: Callable[[float], None] | None) -> None:
+        """Tell `far` how many samples' worth of work is under way, token by token."""
+        self._far = far
+
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
+        """Each sample as soon as it ends, not only when its whole batch does."""
         for batch in self._batches(requests):
-            texts = await asyncio.to_thread(self._sample, batch)
-            for request, text in zip(batch, texts, strict=True):
-                yield Output(request, text)
+            async with aclosing(self._outputs(batch)) as outputs:
+                async for output in outputs:
+                    yield output
+
+    async def _outputs(self, batch: list[Request]) -> AsyncGenerator[Output, None]:
+        loop, ready, stop = asyncio.get_running_loop(), asyncio.Queue[Output | None](), threading.Event()
+
+        def hand_out(output: Output | None) -> None:
+            loop.call_soon_threadsafe(ready.put_nowait, output)
+
+        work = asyncio.ensure_future(asyncio.to_thread(self._sample, batch, hand_out, stop))
+        try:
+            while (output := await ready.get()) is not None:
+                yield output
+            await work
+        finally:  # an interrupted batch ends with its next token
+            stop.set()
+            await asyncio.gather(work, return_exceptions=True)
 
     def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
         """Batches of one prompt at one temperature: no padding, and one distribution to sample from."""
@@ -45,27 +70,41 @@ class LocalModel:
             for start in range(0, len(same), self._config.batch_size):
                 yield same[start : start + self._config.batch_size]
 
-    def _sample(self, batch: list[Request]) -> list[str]:
+    def _sample(
+        self, batch: list[Request], hand_out: Callable[[Output | None], None], stop: threading.Event
+    ) -> None:
         import torch
-        from transformers import LogitsProcessorList
+        from transformers import LogitsProcessorList, StoppingCriteriaList
 
-        ids = self._prompt_ids(batch[0].prompt).expand(len(batch), -1)  # [B, T]
-        seeds = [request.seed for request in batch]
-        noise = GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
-        with torch.inference_mode():
-            out = self._model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                do_sample=False,
-                temperature=None,
-                top_p=None,
-                top_k=None,
-                max_new_tokens=self._config.max_new_tokens,
-                pad_token_id=self._tokenizer.pad_token_id,
-                logits_processor=LogitsProcessorList([noise]),
-            )  # [B, T + new]
-        texts: list[str] = self._tokenizer.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
-        return texts
+        from skyt.generators.watch import Watch, ends_of
+
+        try:
+            ids = self._prompt_ids(batch[0].prompt).expand(len(batch), -1)  # [B, T]
+            seeds = [request.seed for request in batch]
+            noise = GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
+
+            def ended(row: int, tokens: torch.Tensor) -> None:
+                text = self._tokenizer.batch_decode(tokens[None], skip_special_tokens=True)[0]
+                hand_out(Output(batch[row], text))
+
+            limit = self._config.max_new_tokens
+            watch = Watch(ids.shape[1], limit, ends_of(self._model), ended, self._far, stop)
+            with torch.inference_mode():
+                out = self._model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=False,
+                    temperature=None,
+                    top_p=None,
+                    top_k=None,
+                    max_new_tokens=limit,
+                    pad_token_id=self._tokenizer.pad_token_id,
+                    logits_processor=LogitsProcessorList([noise]),
+                    stopping_criteria=StoppingCriteriaList([watch]),
+                )  # [B, T + new]
+            watch.finish(out[:, ids.shape[1] :])
+        finally:
+            hand_out(None)
 
     def _prompt_ids(self, prompt: str) -> torch.Tensor:
         if self._tokenizer.chat_template is None:

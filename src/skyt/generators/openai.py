@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import httpx
 
@@ -47,7 +47,7 @@ class Endpoint:
                 )
             self._headers["Authorization"] = f"Bearer {key}"
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         limit = asyncio.Semaphore(self._config.concurrency)
         async with httpx.AsyncClient(
             base_url=self._config.base_url.rstrip("/") + "/",

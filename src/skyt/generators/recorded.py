@@ -1,4 +1,4 @@
-"""Recorded generations: rows of JSON, one a line, plain or gzipped. A broken line costs that line only."""
+"""Recorded generations: one JSON object per line, plain or gzipped. Broken lines are reported and skipped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class Recorded:
             rows.append(row)
         return cls(config.name, rows)
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[Output | Failure]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         for request in requests:
             texts = self._texts[request.contract_id, request.temperature]
             if request.sample < len(texts):

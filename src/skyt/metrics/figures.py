@@ -52,7 +52,7 @@ def read_distances(path: Path) -> Distances:
 
 
 def _overlay(pre: Distances, post: Distances, metrics: dict[str, Any]) -> Any:
-    """Share of samples by distance, before and after repair, one panel a prompt."""
+    """Share of samples by distance, before and after repair, one panel per prompt."""
     from matplotlib import pyplot
 
     names = list(pre)
@@ -88,7 +88,7 @@ def _overlay(pre: Distances, post: Distances, metrics: dict[str, Any]) -> Any:
 
 
 def _violins(distances: Distances, when: str, colour: str) -> Any:
-    """The distribution of distances a prompt; the dot is the mean, the bar the median."""
+    """The distribution of distances for each prompt; the dot is the mean, the bar the median."""
     from matplotlib import pyplot
 
     names = list(distances)

@@ -1,4 +1,4 @@
-"""The repeatability metrics of one set of samples, from tallies: the seed's formulas and nothing else.
+"""The repeatability metrics of one set of samples, from tallies: the protocol's formulas and nothing else.
 
     R_raw = max count(sig) / N      R_anchor = count(d_post == 0) / N
     mu    = sum(d) / N              rescue   = count(d_pre > 0 and d_post == 0) / N
@@ -54,7 +54,7 @@ class ExactSum:
         return ExactSum(self.units + other.units)
 
     def mean(self, n: int) -> float:
-        """Correctly rounded; of nothing, 0."""
+        """The correctly rounded mean; 0 for an empty set."""
         return float(Fraction(self.units, n * _LIMB**3)) if n else 0.0
 
 
@@ -130,7 +130,7 @@ class Metrics:
 
 
 def metrics(tally: Tally, tau: float) -> Metrics:
-    """The seed's formulas. Of an empty set every figure is 0.0."""
+    """The protocol's formulas. Every figure of an empty set is 0.0."""
     n = tally.n
     r_anchor = _share(tally.canonical_post, n)
     r_anchor_pre = 0.0  # by definition: no canon exists before repair
@@ -180,7 +180,7 @@ def tally_of(
 
 
 def details(tally: Tally) -> dict[str, Any]:
-    """What is reported beyond the seed: measured pre-repair share, evidence, compliance, intervals."""
+    """What is reported beyond the protocol: measured pre-repair share, evidence, compliance, intervals."""
     n = tally.n
     reached = np.cumsum(tally.evidence)
     return {

@@ -18,11 +18,12 @@ from homeostat.core.rundir import RunDir, hold
 from skyt import records
 from skyt.metrics.aggregation import Cell, Tallies, aggregate
 from skyt.metrics.formulas import Tally, check_tau, details, metrics
+from skyt.metrics.table import RunMetrics
 
 METRICS = "repeatability_metrics"
 
 
-def summarise(run: RunDir, tau: float, settings: Record) -> Record:
+def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
     """Compute every metric from the CSVs, write both files, and return the metrics record's `metrics`."""
     check_tau(tau)
     if not (run.path / records.PRE).exists():
@@ -37,10 +38,10 @@ def summarise(run: RunDir, tau: float, settings: Record) -> Record:
         for prompt, (normalisation, oracle) in tallies.versions.items()
     }
     run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
-    return found
+    return RunMetrics(found)
 
 
-def summarise_again(run_dir: Path, tau: float | None = None) -> Record:
+def summarise_again(run_dir: Path, tau: float | None = None) -> RunMetrics:
     """Metrics of a finished or interrupted run, from its records, with the run's own settings."""
     if not (run_dir / "run_record.json").exists():
         raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
@@ -52,7 +53,7 @@ def summarise_again(run_dir: Path, tau: float | None = None) -> Record:
 
 
 def _earlier_settings(run_dir: Path, config: Record) -> Record:
-    """What the metrics record said it was measured with; of a run cut short, what the configuration says."""
+    """The settings in the metrics record, or (for an interrupted run) those in the configuration."""
     path = run_dir / "metrics" / f"{METRICS}.json"
     if path.exists():
         return dict(read_record(path, "metric_record")["settings"])
@@ -60,7 +61,7 @@ def _earlier_settings(run_dir: Path, config: Record) -> Record:
 
 
 def canon_signatures(folder: Path) -> dict[str, str | None]:
-    """The canon's signature by prompt, as recorded; of any version, because rows are checked against it."""
+    """The recorded signature of each prompt's canon, of any version: rows are checked against it."""
     found: dict[str, str | None] = {}
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         canon = read_record(path, "canon")
@@ -98,7 +99,7 @@ def _figures(tally: Tally, tau: float) -> Record:
 
 
 def _tests(tallies: Tallies) -> list[dict[str, Any]]:
-    """Did repair raise the canonical share? Fisher's exact test a prompt, adjusted by Holm across prompts."""
+    """Did repair raise the canonical share? Fisher's exact test per prompt, adjusted by Holm."""
     tested = {prompt: tally for prompt, tally in tallies.prompts.items() if tally.n}
     p_values = [
         stats.fisher_exact(

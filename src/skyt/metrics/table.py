@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 
+class RunMetrics(dict[str, Any]):
+    """The metrics of a run: a plain dict for records, a table for people."""
+
+    def __repr__(self) -> str:
+        console = Console(width=100, file=io.StringIO())
+        with console.capture() as shown:
+            show_metrics(self, console)
+        return shown.get().rstrip()
+
+
 def show_metrics(metrics: dict[str, Any], console: Console | None = None) -> None:
-    """A row a prompt, and one for everything where there are several."""
+    """One row per prompt, and one for all of them where there are several."""
     console = console or Console()
     rows = [(row["prompt_id"], row) for row in metrics["skyt.prompts"]]
     if len(rows) > 1:

@@ -1,6 +1,6 @@
-"""One sample's way, `raw → code → normalised → verdict → repair`, each distinct program done once.
+"""One sample's way, `raw → code → normalised → verdict → repair`; each distinct program is done once.
 
-A assessor holds the tools (sandbox pool, oracle, rules) and remembers results by contract and signature. The
+An assessor holds the tools (sandbox pool, oracle, rules) and remembers results by contract and signature. The
 batch pipeline fills it in parallel and then assembles rows from it; the middleware uses it call by call.
 """
 

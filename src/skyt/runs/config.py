@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,13 @@ class MeasureConfig(ConfigModel):
     The contracts' hashes and the rules' version are filled in by the program: a run is resumed only with the
     contracts and rules it was started with.
     """
+
+    told: ClassVar[Mapping[str, str]] = {
+        "contract_hashes": "the contract {} has changed",
+        "rules_version": "the rewriting rules have changed",
+        "file_sha256": "the file of generations is another one",
+        "canons_sha256": "the file of canons is another one",
+    }
 
     tau: float = Field(DEFAULT_TAU, ge=0.0, le=1.0, description="threshold of P_tau")
     evidence: Literal["rewritten", "equivalent"] = Field(
@@ -37,6 +45,8 @@ class MeasureConfig(ConfigModel):
 class RunConfig(MeasureConfig):
     """`homeostat code run`: one prompt, one model, one temperature."""
 
+    grows: ClassVar[tuple[str, ...]] = ("n",)
+
     contract: str
     n: int = Field(20, ge=1)
     temperature: Temperature = 0.7
@@ -45,6 +55,8 @@ class RunConfig(MeasureConfig):
 
 class SuiteConfig(MeasureConfig):
     """`homeostat code suite`: every prompt with every model at every temperature."""
+
+    grows: ClassVar[tuple[str, ...]] = ("n",)
 
     contracts: Annotated[list[str], Field(min_length=1)]
     generators: Annotated[list[GeneratorConfig], Field(min_length=1)]

@@ -1,6 +1,4 @@
-"""`homeostat code explain`: why a sample became the canon, step by step, or the call that tells them
-apart.
-"""
+"""`homeostat code explain`: the steps from a sample to its canon, or a call on which the two differ."""
 
 from __future__ import annotations
 

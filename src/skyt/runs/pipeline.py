@@ -19,7 +19,7 @@ from skyt.repair.repair import Repair
 from skyt.runs.assess import Assessor, Prepared, versions
 from skyt.text.signature import signature
 
-_BLOCK = 200  # samples a transaction
+_BLOCK = 200  # samples per transaction
 
 
 def measure(

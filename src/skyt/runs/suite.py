@@ -46,7 +46,7 @@ def run_suite(
     """Every prompt with every model at every temperature, in the order of the matrix."""
     names = [generator.name for generator in config.generators]
     if len(set(names)) != len(names):
-        raise UserError(f"generators: two have the same name ({', '.join(names)}); cells must be told apart")
+        raise UserError(f"generators: two have the same name ({', '.join(names)}); give each its own name")
     contracts = [load_contract(name, contracts_dir) for name in dict.fromkeys(config.contracts)]
     # Models outermost: each is loaded once, and its cells run one after the other.
     cells = [

@@ -15,7 +15,7 @@ from rapidfuzz.distance import Levenshtein
 from homeostat.core.errors import UserError, nearest
 
 EXACT_CELLS = 4_000_000_000  # len(a) * len(b): about a second of rapidfuzz's bit-parallel algorithm
-_CHUNK = 20_000  # characters a side in the bounded form
+_CHUNK = 20_000  # characters per side in the bounded form
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def test_events_say_type_severity_and_mask_and_masks_are_true_to_the_damage() ->
     event = plan.events[0].as_record()
     assert event["type"] == "gaussian" and event["severity"] == {"epsilon": 0.5} and event["key"] == "a"
     assert event["mask"] == {"heads": {"0": [0, 1], "2": [0, 1]}, "positions": 16, "first": 0, "last": 15}
-    for layer, mask in plan.masks().items():
+    for layer in plan.protected:
+        mask = plan.mask(layer)
         changed = (clean.layers[layer].keys != bad.layers[layer].keys).any(-1)
         assert torch.equal(changed, mask)
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the `serve` extra is not installed")
 pytest.importorskip("starlette", reason="the `serve` extra is not installed")
 
-from tests.skyt.serve.scripted import ScriptedUpstream
+from tests.support.scripted import ScriptedUpstream
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.serve.config import ServeConfig

@@ -1,4 +1,4 @@
-"""Anchored requests: policies, streaming, several choices, what is told, what is recorded."""
+"""Anchored requests: policies, streaming, several choices, what the answer says, what is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
 from skyt.serve.database.live import latest
 from skyt.serve.service import Service

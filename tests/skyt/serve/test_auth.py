@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.skyt.serve.conftest import settings
-from tests.skyt.serve.scripted import GCD, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, ScriptedUpstream, fenced
 
 from homeostat.core.errors import UserError
 from skyt.serve import auth

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.skyt.serve.scripted import GCD, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, ScriptedUpstream, fenced
 
 LIMITS = {
     "max_body_bytes": 20_000,

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import select
-from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
 import homeostat.cli  # noqa: F401 - the commands hang together from the top
 from homeostat.core.errors import UserError

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.skyt.serve.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
 
 from skyt.serve.database.keys import add_key
 

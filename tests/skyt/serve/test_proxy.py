@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from tests.skyt.serve.scripted import GCD, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, ScriptedUpstream, fenced
 
 HELLO = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "odd": {"kept": [1, None]}}
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
-from tests.skyt.database.postgres import MISSING, postgres
-from tests.skyt.serve.scripted import ScriptedUpstream, fenced
+from tests.support.postgres import MISSING, postgres
+from tests.support.scripted import ScriptedUpstream, fenced
 
 from skyt.runs.assess import versions
 from skyt.serve.database.store import Store
@@ -43,7 +43,7 @@ def results(
         with contextlib.suppress(pytest.skip.Exception):
             databases["postgresql"] = stack.enter_context(postgres())
         upstream = stack.enter_context(ScriptedUpstream(own_program))
-        command = [sys.executable, str(Path(__file__).with_name("racer.py")), upstream.base_url]
+        command = [sys.executable, str(Path(__file__).parents[2] / "support" / "racer.py"), upstream.base_url]
         command += [str(PROCESSES), str(REQUESTS), *databases.values()]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=250, check=True)
         parts = [json.loads(line) for line in done.stdout.splitlines()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.skyt.database.conftest import VERSIONS, make_canon, make_sample
+from tests.skyt.serve.database.conftest import VERSIONS, make_canon, make_sample
 
 from skyt.serve.anchoring.recorder import Recorder, _Waiting
 from skyt.serve.database.live import count

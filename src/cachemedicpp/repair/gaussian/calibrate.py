@@ -28,8 +28,8 @@ _SCALE_WINDOWS = 16  # windows that settle the typical norms
 def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int = 8) -> Statistics:
     """Statistics from `windows` `[N, T]` of token ids, for a model with a dynamic KV cache.
 
-    `reach` is how many neighbouring layers on either side inform a head; by default as many (up to one) as
-    the number of tokens can pin down.
+    `reach` is how many neighbouring layers on either side inform a head; by default 1, or 0 where the
+    text is too short to estimate that many covariances.
     """
     geometry = Geometry.of(model)
     _check(model, windows, geometry)
@@ -57,7 +57,7 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         torch.cat(
             [
                 kinds.mark(_table(stored, ~_off_norm(stored, scale), empty).x)
-                for stored in _caches(model, learned, batch, "telling kinds of tokens")
+                for stored in _caches(model, learned, batch, "finding kinds of tokens")
             ]
         )
     )
@@ -121,7 +121,7 @@ class _Moments:
 
     @property
     def kinds(self) -> Tensor:
-        """Means of the kinds from the mean of all, `[K, L, F]`; of one that no token is of, that mean."""
+        """The mean of each kind relative to the overall mean, `[K, L, F]`; 0 for a kind without tokens."""
         own = self._sum_of_kind / self._of_kind.clamp(min=1)[:, None, None] - self.mean
         return own * (self._of_kind > 0)[:, None, None]
 

@@ -17,7 +17,7 @@ _SEED = 0
 
 
 def how_many(tokens: int) -> int:
-    """As many kinds as `tokens` can pin down."""
+    """How many kinds this number of `tokens` is enough for."""
     return max(1, min(MOST, tokens // _TOKENS))
 
 

@@ -73,7 +73,7 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
 
 
 def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:
-    """Solve `couplings τ² = excess` for `τ² ≥ 0`, one row a block, by multiplicative updates."""
+    """Solve `couplings τ² = excess` for `τ² ≥ 0`, one row per block, by multiplicative updates."""
     weight = 1 / couplings.diagonal()
     A, y = couplings * weight.unsqueeze(1), excess * weight
     tau = y + 1e-9
@@ -84,7 +84,7 @@ def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:
 
 
 def _pool(level: Tensor, loud: Tensor, rows: int) -> Tensor:
-    """One level a head and sequence where it is loud (the median over its blocks), alike heads alike."""
+    """One level per noisy head and sequence (the median over its blocks); similar heads share a level."""
     blocks, L, G = level.shape
     by_row = torch.where(loud, level, torch.nan).view(rows, -1, L, G)
     pooled = by_row.nanmedian(1).values  # [rows, L, G]

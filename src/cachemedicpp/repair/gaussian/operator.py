@@ -1,4 +1,4 @@
-"""Operator G: calibrated, closed form, blind. One call for every kind of damage, told nothing about any.
+"""Operator G: calibrated, in closed form, blind. The same call serves every kind of damage.
 
 lost elements   → the mean of what they can be, given the rest of the token's cache
 outliers        → found by leave-one-out residuals, then the same
@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import Cache
 
 from cachemedicpp.cache.state import KV, KVState, readable, write
-from cachemedicpp.repair.base import Repair, Stored, layout
+from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
 from cachemedicpp.repair.cards import check_fit
 from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
@@ -60,7 +60,7 @@ class GaussianRepair(Repair):
         cache: Cache,
         attention_mask: Tensor | None = None,
         suspect: Mapping[int, Tensor] | None = None,
-    ) -> dict[str, Any]:
+    ) -> RepairReport:
         """Repair what `cache` stores, in place; what needs no repair keeps its bits.
 
         Blind: `suspect` is not looked at.

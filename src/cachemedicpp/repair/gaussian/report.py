@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from cachemedicpp.repair.base import RepairReport
+
 
 @dataclass
 class Report:
@@ -48,18 +50,18 @@ class Report:
             {"row": start + row, "block": block} for row, block in helpless.nonzero().tolist()
         ]
 
-    def as_record(self) -> dict[str, Any]:
-        return {
-            "repair": "G",
-            "relative_change": self.relative_change,
-            "imputed": {"lost": self.lost, "outliers": self.outliers},
-            "sinks": self.sinks,
-            "gone": self.gone,
-            "beyond_calibration": self.beyond,
-            "noisy": self.noisy,
-            "misfits": self.misfits,
-            "left_alone": self.left_alone,
-        }
+    def as_record(self) -> RepairReport:
+        return RepairReport(
+            repair="G",
+            relative_change=self.relative_change,
+            imputed={"lost": self.lost, "outliers": self.outliers},
+            sinks=self.sinks,
+            gone=self.gone,
+            beyond_calibration=self.beyond,
+            noisy=self.noisy,
+            misfits=self.misfits,
+            left_alone=self.left_alone,
+        )
 
     def _head(self, row: int, layer: int, group: int) -> dict[str, Any]:
         kind, head = ("K", group) if group < self.kv_heads else ("V", group - self.kv_heads)

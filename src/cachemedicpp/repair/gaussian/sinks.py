@@ -1,4 +1,4 @@
-"""Attention sinks: tokens whose keys and values have norms of their own and are nearly the same each time.
+"""Attention sinks: tokens whose keys and values have unusual norms and are nearly the same each time.
 
 A sink repaired with the statistics of ordinary tokens ruins the model; one left damaged costs almost as much.
 They are recognised by norms, over all layers and heads at once, so that damage to single elements, noise,
@@ -13,7 +13,7 @@ from torch import Tensor
 from cachemedicpp.repair.gaussian.statistics import SinkClass, Statistics
 
 OFF_NORM = 0.6  # mean |log norm ratio| that makes a calibration token a sink: a factor of 1.8 everywhere
-FEWEST = 16  # sinks needed for a class of their own
+FEWEST = 16  # sinks needed to treat them as a separate class
 _SPREAD = 0.05  # added to the spread of log-norms
 _CLIP = 4.0  # the most that one head vector may say
 

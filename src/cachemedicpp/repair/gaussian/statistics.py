@@ -30,7 +30,7 @@ class SinkClass:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Moments of ordinary tokens; `G = 2 H_kv` head vectors a layer, `F = G d` features."""
+    """Moments of ordinary tokens; `G = 2 H_kv` head vectors per layer, `F = G d` features."""
 
     scale: Tensor  # [L, G]
     mean: Tensor  # [L, G, d]
@@ -66,7 +66,7 @@ class Statistics:
         return Pairs(self.theta, self.partner)
 
     def known(self, positions: Tensor) -> Tensor:
-        """Positions that can be judged: what a learned one adds beyond those seen, nobody has told."""
+        """Positions that can be judged: learned positions only as far as calibration has seen them."""
         return positions < (int(self.length) or torch.inf)
 
     def window(self, layer: int) -> range:

@@ -1,4 +1,4 @@
-"""A cache as a table of tokens: one row a real position of a sequence, its head vectors in every layer."""
+"""A cache as a table: one row per real token of a sequence, with its head vectors in every layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tokens:
     column: Tensor  # [N] index in the stored cache
     block: Tensor  # [N] number of the (sequence, block of positions), 0 … blocks - 1
     blocks: int
-    turns: Sequence[Turn]  # one a layer (layers with equal angles share it)
+    turns: Sequence[Turn]  # one per layer (layers with equal angles share it)
     flat: Turn  # values do not turn
 
     def __len__(self) -> int:

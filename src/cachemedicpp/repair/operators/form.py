@@ -2,13 +2,13 @@
 
     X̂ = X + ((X W) ⊙ m(q)) Uᵀ        W, U ∈ R^{d×r},  m(q) ∈ R^r
 
-It is linear in `X`, so a query reads the repaired state without anyone building it:
+It is linear in `X`, so a query can read the repaired state without building it:
 
     q · k̂_t     = q' · k_t             with q' = q + ((q U) ⊙ m(q)) Wᵀ
     Σ a_t v̂_t   = o + ((o W) ⊙ m(q)) Uᵀ   with o = Σ a_t v_t
 
-Two small products a query, whatever the length of the cache; and each query sees its own gate only, so a
-later token cannot change what an earlier one reads.
+That is two small products per query, whatever the length of the cache. Each query sees its own gate only,
+so a later token cannot change what an earlier one reads.
 """
 
 from __future__ import annotations

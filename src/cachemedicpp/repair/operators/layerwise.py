@@ -1,4 +1,4 @@
-"""Options A and B: each protected layer has forms of its own."""
+"""Options A and B: each protected layer has its own forms."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ class LowRankRepair(nn.Module, QueryRepair):
         self.name, self.layers, self.geometry = name, layers, geometry
         self.model_id: dict[str, str | None] | None = None  # of the model it was trained for, if stored
 
+    __repr__ = QueryRepair.__repr__  # not the module's listing of every parameter
+
     @abstractmethod
     def form(self, layer: int, tensor: str) -> Form | None:
         """The form that repairs `tensor` ("K" or "V") of a layer; None: it is left alone."""

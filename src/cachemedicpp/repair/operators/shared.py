@@ -1,4 +1,4 @@
-"""Option C: one form for all protected layers, told by embeddings which layer (and head) it works on."""
+"""Option C: one form for all protected layers, with embeddings that name the layer (and head)."""
 
 from __future__ import annotations
 

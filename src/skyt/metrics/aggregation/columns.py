@@ -69,7 +69,7 @@ class ColumnReader(AbstractContextManager["ColumnReader"]):
     def _split(self, text: str) -> Columns | None:
         """Columns by one split of the whole block, or None where that would not be right.
 
-        A mark after each line must come to stand in a column of its own, or some row has another width.
+        A mark after each line must end up in a separate column. Otherwise some row has another width.
         """
         if not text:
             return []

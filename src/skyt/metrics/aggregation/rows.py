@@ -112,7 +112,7 @@ def _increasing(sample_ids: Sequence[str], last: int) -> int | None:
 
 
 class _Join:
-    """Joins rows whose order differs between the files, at the price of holding a key a sample."""
+    """Joins rows whose order differs between the files, which costs memory for one key per sample."""
 
     def __init__(self, folder: Path, line: int) -> None:
         self._folder = folder

@@ -1,0 +1,326 @@
+"""A whole small run: artifacts by their locked names, valid records, resume, re-rendering."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from cachemedicpp.plots.figures import (
+    FIGURES,
+    amplification_map,
+    clean_vs_overhead,
+    lambda0_run,
+    with_lambda0,
+)
+from cachemedicpp.plots.tables import ablation_summary, main_results
+from cachemedicpp.runs.defences import check_defence_names
+from cachemedicpp.runs.ood import apply_split, load_splits
+from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from homeostat.core.errors import UserError
+from homeostat.core.figures import style
+from homeostat.core.records import read_jsonl, validate
+from homeostat.core.rundir import open_run
+
+LOCKED = [
+    *(f"paper/figures/{name}.{end}" for name in FIGURES for end in ("png", "pdf")),
+    "paper/tables/table_main_results.tex",
+    "paper/tables/table_ablation_summary.tex",
+    "metrics/task_metrics.json",
+    "metrics/stability_metrics.json",
+    "logs/train.jsonl",
+    "logs/eval.jsonl",
+]
+DEFENCES = ["none", "smoothing", "clipping_renorm", "A"]
+SMALL_TRAINING = {
+    "steps": 2,
+    "batch_size": 2,
+    "prefix_len": 40,
+    "continuation_len": 8,
+    "heldout_sequences": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any, byte_tokenizer: Any) -> Path:
+    """One run of all stages on the tiny Llama."""
+    import copy
+
+    from cachemedicpp.runs.config import MedicConfig
+    from homeostat.core.models import ModelConfig
+
+    small = copy.deepcopy(_small())
+    small["train"] = SMALL_TRAINING
+    small["eval"] |= {"families": ["A"], "defences": DEFENCES}
+    small["corruption"]["params"] = {"overwrite_window": [8, 20]}
+    config = MedicConfig.model_validate(small)
+    out = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
+        with open_run(out, command="test", config=config) as run:
+            run_stages(config, run, STAGES)
+            run.finish()
+    return out
+
+
+def _small() -> dict[str, Any]:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("medic_conftest", Path(__file__).parents[1] / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.SMALL)
+
+
+def test_every_locked_artifact_is_there_and_every_record_fits_its_schema(finished: Path) -> None:
+    for name in LOCKED:
+        assert (finished / name).stat().st_size > 0, name
+    for path in (finished / "metrics").glob("*.json"):
+        validate(json.loads(path.read_text()), "metric_record")
+    for path in (finished / "logs").glob("*.jsonl"):
+        for record in read_jsonl(path):
+            validate(record, "log_record")
+    validate(json.loads((finished / "run_record.json").read_text()), "run_record")
+
+
+def test_the_metric_keys_are_the_protocols_and_the_source_is_on_record(finished: Path) -> None:
+    task = json.loads((finished / "metrics/task_metrics.json").read_text())
+    for key in (
+        "task.wikitext2.ppl",
+        "task.sst2.accuracy",
+        "task.needle.accuracy",
+        "ppl_clean",
+        "ppl_corrupted",
+    ):
+        assert key in task["metrics"]
+    for key in (
+        "robustness.score",
+        "robustness.auc",
+        "robustness.best_heuristic",
+        "clean_regression",
+        "overhead",
+    ):
+        assert key in task["metrics"]
+    entry = task["metrics"]["task.wikitext2.ppl"][0]
+    assert {"epsilon", "type", "defence", "value", "n", "ci"} <= set(entry)
+    assert task["settings"]["tasks"]["wikitext2"]["source"]["origin"] == "offline"
+    assert task["metrics"]["ppl_clean"] == pytest.approx(entry["value"])
+    stability = json.loads((finished / "metrics/stability_metrics.json").read_text())["metrics"]
+    assert set(stability) == {
+        "stability.logit_sensitivity",
+        "stability.amplification_map",
+        "stability.settings",
+    }
+    for point in stability["stability.logit_sensitivity"]:
+        assert {"baseline", "heuristics", "cachemedic"} <= set(point["value"])
+    assert stability["stability.logit_sensitivity"][0]["value"]["baseline"] == 0.0
+    assert {"topk_logits", "time_mode", "num_directions"} <= set(stability["stability.settings"])
+
+
+def test_a_finished_run_is_not_done_again(
+    finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from cachemedicpp.eval import stage as evaluate
+    from cachemedicpp.runs.config import MedicConfig
+    from cachemedicpp.stability import stage as stability_metrics
+    from homeostat.core.models import ModelConfig
+
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    before = (again / "metrics/task_metrics.json").read_bytes()
+    monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
+    for module, name in ((evaluate, "evaluate_example"), (stability_metrics, "measure_prompt")):
+        monkeypatch.setattr(module, name, lambda *a, **k: pytest.fail("a stored result was computed again"))
+    config = MedicConfig.model_validate(yaml.safe_load((again / "config_resolved.yaml").read_text()))
+    with open_run(again, command="test", config=config) as run:
+        run_stages(config, run, ["eval", "stability"])
+    assert (again / "metrics/task_metrics.json").read_bytes() == before
+
+
+def test_an_interrupted_evaluation_goes_on_and_ends_the_same(
+    finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from cachemedicpp.runs.config import MedicConfig
+    from homeostat.core.models import ModelConfig
+
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    for stage in sorted((again / "stages/eval").glob("sst2_*.json"))[1:]:
+        stage.unlink()
+    (again / "metrics/task_metrics.json").unlink()
+    monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
+    config = MedicConfig.model_validate(yaml.safe_load((again / "config_resolved.yaml").read_text()))
+    with open_run(again, command="test", config=config) as run:
+        run_stages(config, run, ["eval"])
+    for name in ("metrics/task_metrics.json",):
+        assert json.loads((again / name).read_text()) == json.loads((finished / name).read_text())
+    steps = [record["step"] for record in read_jsonl(again / "logs/eval.jsonl")]
+    assert steps == list(range(len(steps)))
+
+
+def test_figures_and_tables_come_from_the_records_alone(finished: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    for folder in ("stages", "operator", "checkpoints", "logs", "paper"):
+        shutil.rmtree(again / folder)
+    render(again)
+    for name in LOCKED[:10]:
+        assert (again / name).read_bytes() == (finished / name).read_bytes(), name
+
+
+def test_the_tables_compile_with_booktabs(finished: Path, tmp_path: Path) -> None:
+    tables = [
+        (finished / "paper/tables" / n).read_text()
+        for n in ("table_main_results.tex", "table_ablation_summary.tex")
+    ]
+    for text in tables:
+        head = next(line for line in text.splitlines() if line.startswith(r"\begin{tabular}"))
+        columns = len(head.removeprefix(r"\begin{tabular}{").rstrip("}"))
+        rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert all(row.replace(r"\&", "").count("&") == columns - 1 for row in rows)
+        assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
+    if shutil.which("pdflatex") is None:
+        pytest.skip("no pdflatex here: structure checked, not compiled")
+    document = (
+        r"\documentclass{article}\usepackage{booktabs}\begin{document}" + "".join(tables) + r"\end{document}"
+    )
+    (tmp_path / "t.tex").write_text(document)
+    subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_several_workers_give_the_same_values_as_one(
+    finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cachemedicpp.runs import workers
+    from homeostat.core.models import ModelConfig
+
+    monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
+    workers._surroundings.cache_clear()
+    config = yaml.safe_load((finished / "config_resolved.yaml").read_text())
+    item = {"config": json.dumps(config), "run_dir": str(finished), "workers": 64}  # one thread per worker
+    threads = torch.get_num_threads()
+    try:
+        found = workers.work({**item, "kind": "eval", "task": "sst2", "index": 1})
+        stored = json.loads((finished / "stages/eval/sst2_00001.json").read_text())["result"]
+        assert found["events"] == stored["events"]
+        for name, scores in found["scores"].items():
+            for one, other in zip(scores, stored["scores"][name], strict=True):
+                assert one["value"] == other["value"]
+                assert one["detail"]["margin"] == pytest.approx(other["detail"]["margin"], abs=1e-5)
+        found = workers.work({**item, "kind": "stability", "task": "prompt", "index": 0})
+        stored = json.loads((finished / "stages/stability/prompt_00000.json").read_text())["result"]
+        for name, by_norm in found["sensitivity"].items():
+            for norm, values in by_norm.items():
+                assert values == pytest.approx(stored["sensitivity"][name][norm], rel=1e-2, abs=1e-5)
+    finally:
+        torch.set_num_threads(threads)
+        workers._surroundings.cache_clear()
+
+
+def test_the_lambda_0_curve_is_added_where_the_sweep_has_that_run(finished: Path, tmp_path: Path) -> None:
+    own, zero = tmp_path / "reference/seed_0", tmp_path / "zero/seed_0"
+    for folder in (own, zero):
+        shutil.copytree(finished, folder)
+    shared = {"seed": 0, "ok": True, "error": None}
+    runs = [
+        {"variant": "reference", "folder": "reference/seed_0", "overrides": ["seed=0"], **shared},
+        {
+            "variant": "zero",
+            "folder": "zero/seed_0",
+            "overrides": ["train.lambda_contr=0.0", "seed=0"],
+            **shared,
+        },
+    ]
+    record = {"name": "x", "config": "c", "reference": "reference", "runs": runs, "variants": []}
+    (tmp_path / "sweep.json").write_text(json.dumps(record))
+    assert lambda0_run(own) == zero
+    assert lambda0_run(zero) is None
+    metrics = json.loads((own / "metrics/stability_metrics.json").read_text())["metrics"]
+    assert "lambda_contr_0" in with_lambda0(metrics, own)["stability.logit_sensitivity"][0]["value"]
+
+
+def test_loto_trains_on_no_held_out_type_and_weights_sum_to_one(small_config: Callable[..., Any]) -> None:
+    for name, split in load_splits().items():
+        config = apply_split(small_config(eval__ood_protocol=name))
+        assert split.test_type not in config.corruption.mixture
+        assert sum(config.corruption.mixture.values()) == pytest.approx(1.0)
+        assert config.eval.corruption_eval.types == [split.test_type]
+    assert len(load_splits()) == 6
+
+
+def test_loto_training_log_holds_no_event_of_the_held_out_type(
+    tiny_llama: Any, byte_tokenizer: Any, small_config: Callable[..., Any], tmp_path: Path
+) -> None:
+    from cachemedicpp.train.stage import train_run
+
+    training = {**SMALL_TRAINING, "steps": 12, "heldout_sequences": 0, "clean_batch_prob": 0.0}
+    config = apply_split(
+        small_config(
+            eval__ood_protocol="loto_holdout_gaussian",
+            repair__family="A",
+            train=training,
+            corruption__params={"overwrite_window": [8, 20]},
+        )
+    )
+    train_run(config, tmp_path / "run", loaded=(tiny_llama, byte_tokenizer))
+    drawn = [e["type"] for r in read_jsonl(tmp_path / "run/logs/train.jsonl") for e in r["corruption"]]
+    assert len(drawn) == 24
+    assert "gaussian" not in drawn
+    assert len(set(drawn)) > 2
+
+
+def test_an_unknown_split_stage_or_defence_is_refused(
+    small_config: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="did you mean 'loto_holdout_gaussian'"):
+        apply_split(small_config(eval__ood_protocol="loto_holdout_gausian"))
+    with pytest.raises(UserError, match="unknown defence 'gard'; did you mean 'guard'"):
+        check_defence_names(small_config(eval__defences=["gard"]))
+    with pytest.raises(UserError, match="trains no operator B"):
+        check_defence_names(small_config(eval__defences=["B"]))
+    config = small_config()
+    with open_run(tmp_path / "r", command="t", config=config) as run, pytest.raises(UserError, match="stage"):
+        run_stages(config, run, ["evla"])
+
+
+def test_the_shipped_configurations_load() -> None:
+    for name in ("smoke", "cpu", "mve"):
+        config = load(name)
+        check_defence_names(config)
+    assert load("cpu").data.wikitext2.num_sequences >= 40
+    assert load("cpu").data.sst2.num_examples >= 100
+    assert load("cpu").data.long_context.num_examples >= 16
+    assert len(load("cpu").eval.corruption_eval.types) == 6
+    assert len(load("cpu").eval.corruption_eval.eps) >= 4
+    mve = load("mve")
+    sizes = (mve.data.wikitext2.num_sequences, mve.data.sst2.num_examples, mve.data.long_context.num_examples)
+    assert sizes == (2000, 1000, 200)
+
+
+def test_figure_b_refuses_a_record_without_overhead(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
+    del metrics["overhead"]
+    with style(), pytest.raises(UserError, match="measure_overhead"):
+        clean_vs_overhead(metrics)
+
+
+def test_tables_and_maps_read_what_the_record_says(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
+    table = main_results(metrics)
+    for entry in metrics["robustness.auc"]:
+        if entry["defence"] in ("none", "A"):
+            assert f"{entry['value']:.4f}" in table
+    assert "1 run," in ablation_summary([finished])
+    stability = json.loads((finished / "metrics/stability_metrics.json").read_text())["metrics"]
+    with style():
+        figure = amplification_map(stability)
+        assert len(figure.axes) >= 3

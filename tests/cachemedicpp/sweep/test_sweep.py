@@ -1,0 +1,183 @@
+"""Sweeps: expansion, both engines, a failing run among good ones, comparison by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cachemedicpp.sweep import summary as sweep_summary
+from cachemedicpp.sweep.run import SweepConfig, expand, plan, run_sweep
+from cachemedicpp.sweep.summary import summarise
+from homeostat.core.errors import UserError
+from homeostat.core.records import validate
+
+SMALL_RUN: dict[str, Any] = {
+    "data": {
+        "use_offline": True,
+        "wikitext2": {"num_sequences": 2, "score_len": 4},
+        "sst2": {"num_examples": 2},
+    },
+    "corruption": {"axes": {"head_mode": "all", "N_recent": 8}, "params": {"overwrite_window": [4, 12]}},
+    "repair": {"family": "A", "protect_layers": [1], "rank": 2},
+    "train": {"steps": 1, "batch_size": 1, "prefix_len": 24, "continuation_len": 4, "heldout_sequences": 0},
+    "eval": {
+        "tasks": ["wikitext2", "sst2"],
+        "max_seq_len": 40,
+        "corruption_eval": {"eps": [0.5], "types": ["gaussian", "dropout_zero"]},
+        "defences": ["none", "smoothing", "clipping_renorm", "operators"],
+        "oracle_heuristics": False,
+        "bootstrap": 100,
+        "overhead_context": 32,
+        "overhead_tokens": 2,
+        "overhead_repeats": 1,
+    },
+    "stability": {"num_prompts": 1, "prompt_len": 32, "num_directions": 1, "delta_norms": [0.0, 1.0]},
+}
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any) -> Path:
+    """The tiny Llama with a byte tokenizer, as a model directory that any process can load."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {"<pad>": 0, "<s>": 1, "</s>": 2} | {c: i + 3 for i, c in enumerate(letters[:253])}
+    inner = Tokenizer(models.BPE(vocabulary, [], unk_token="<s>"))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    tiny_llama.save_pretrained(folder)
+    fast = PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="</s>")
+    fast.save_pretrained(folder)
+    return folder
+
+
+def _sweep_file(folder: Path, model: Path, variants: list[dict[str, Any]]) -> Path:
+    (folder / "run.yaml").write_text(
+        yaml.safe_dump({**SMALL_RUN, "model": {"name": str(model), "device": "cpu"}})
+    )
+    body = {"name": "small", "config": str(folder / "run.yaml"), "seeds": [0], "variants": variants}
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(body))
+    return folder / "sweep.yaml"
+
+
+def test_variants_and_grid_are_expanded_once_a_seed() -> None:
+    sweep = SweepConfig.model_validate(
+        {
+            "name": "x",
+            "config": "smoke.yaml",
+            "seeds": [0, 1],
+            "set": {"train.steps": 5},
+            "variants": [{"name": "plain"}],
+            "grid": {"repair.rank": [4, 8], "train.lambda_contr": [0.0]},
+        }
+    )
+    assert [v.name for v in expand(sweep)] == ["plain", "rank=4_lambda_contr=0.0", "rank=8_lambda_contr=0.0"]
+    runs = plan(sweep, Path("out"))
+    assert len(runs) == 6
+    assert runs[3]["overrides"] == ["train.steps=5", "repair.rank=4", "train.lambda_contr=0.0", "seed=1"]
+    assert runs[3]["folder"] == "rank=4_lambda_contr=0.0/seed_1"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"variants": []}, "needs `variants` or a `grid`"),
+        ({"variants": [{"name": "a"}, {"name": "a"}]}, "share the name 'a'"),
+        ({"reference": "b"}, "not a variant"),
+        ({"variants": [{"name": "../up"}]}, "pattern"),
+    ],
+)
+def test_bad_sweeps_are_refused(change: dict[str, Any], problem: str) -> None:
+    raw = {"name": "x", "config": "smoke.yaml", "variants": [{"name": "a"}], **change}
+    with pytest.raises(ValueError, match=problem):
+        SweepConfig.model_validate(raw)
+
+
+def test_a_bad_setting_in_any_variant_is_refused_before_the_first_run(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    variants = [{"name": "a"}, {"name": "b", "set": {"train.stepps": 3}}]
+    path.write_text(yaml.safe_dump({"name": "x", "config": "smoke.yaml", "variants": variants}))
+    with pytest.raises(UserError, match="stepps"):
+        run_sweep(path, tmp_path / "out", "local", 1)
+    assert not (tmp_path / "out" / "a").exists()
+
+
+def test_the_shipped_sweeps_load_and_every_setting_is_valid() -> None:
+    from cachemedicpp.runs.pipeline import load
+    from homeostat.core.config import load_config
+
+    for name, runs in (("sweeps/ablations", 25), ("sweeps/ablations_cpu", 13)):
+        sweep = load_config(SweepConfig, name)
+        assert len(expand(sweep)) == runs
+        for item in plan(sweep, Path("out")):
+            load(item["config"], item["overrides"])
+
+
+def test_means_and_paired_differences_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds shift both variants alike: the paired difference is exactly 0.1 however far seeds spread."""
+    values = {"base/seed_0": 0.2, "base/seed_1": 0.6, "other/seed_0": 0.3, "other/seed_1": 0.7}
+    monkeypatch.setattr(
+        sweep_summary, "run_figures", lambda path: {"auc": values[f"{path.parent.name}/{path.name}"]}
+    )
+    runs = [
+        {"variant": v, "seed": s, "folder": f"{v}/seed_{s}", "ok": True}
+        for v in ("base", "other")
+        for s in (0, 1)
+    ]
+    base, other = summarise({"reference": "base", "runs": runs}, Path("out"))
+    assert base["figures"]["auc"]["estimate"] == pytest.approx(0.4)
+    difference = other["figures"]["auc_minus_reference"]
+    assert [difference[k] for k in ("estimate", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert "auc_minus_reference" not in base["figures"]
+
+
+def _metrics(folder: Path) -> dict[str, Any]:
+    """The metrics files of a run without what belongs to that run alone: its id, and how long things took."""
+    found = {}
+    for path in sorted((folder / "metrics").glob("*.json")):
+        record = json.loads(path.read_text())
+        del record["run_id"]
+        record["metrics"].pop("overhead", None)
+        for key in [k for k in record["metrics"] if "second" in k]:
+            del record["metrics"][key]
+        found[path.name] = record
+    return found
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("ray")
+def test_both_engines_measure_the_same_and_one_failing_run_leaves_the_others(
+    tmp_path: Path, tiny_folder: Path
+) -> None:
+    pytest.importorskip("ray")
+    variants = [
+        {"name": "good"},
+        {"name": "bad", "set": {"data.sst2.n_recent": 900}},  # refused by the run itself
+        {"name": "lambda_contr=0", "set": {"train.lambda_contr": 0.0}},
+    ]
+    path = _sweep_file(tmp_path, tiny_folder, variants)
+    for engine in ("local", "ray"):
+        command = [sys.executable, "-m", "cachemedicpp.sweep", str(path), "--out", str(tmp_path / engine)]
+        done = subprocess.run(
+            [*command, "--engine", engine, "--workers", "2"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        assert "failed: bad seed 0" in done.stderr
+        assert "N_recent = 900" in done.stderr
+        record = json.loads((tmp_path / engine / "sweep.json").read_text())
+        validate(record, "sweep")
+        assert [run["ok"] for run in record["runs"]] == [True, False, True]
+        assert (tmp_path / engine / "paper/tables/table_ablation_summary.tex").read_text().count("\\\\") == 3
+    for name in ("good", "lambda_contr=0"):
+        local, ray = (_metrics(tmp_path / engine / name / "seed_0") for engine in ("local", "ray"))
+        assert "task_metrics.json" in local
+        assert local == ray

@@ -1,0 +1,82 @@
+"""The command line: fast to start, mistakes in one line with exit code 2, bugs with a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+
+from homeostat.core import entry
+from homeostat.core.errors import UserError
+
+
+def homeostat(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "homeostat", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_help_starts_without_torch_and_in_under_a_second() -> None:
+    code = (
+        "import sys\nfrom homeostat.cli import main\nsys.argv = ['homeostat', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'matplotlib', 'pandas', 'ray'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    best = float("inf")
+    for _ in range(3):
+        begun = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        best = min(best, time.perf_counter() - begun)
+        assert done.returncode == 0, done.stderr
+    assert "cache" in done.stdout and "code" in done.stdout
+    assert best < 1.0
+
+
+def test_importing_homeostat_imports_no_torch() -> None:
+    code = (
+        "import sys, homeostat.core.models, homeostat.core.rundir, homeostat.core.stats; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_version_is_printed() -> None:
+    done = homeostat("--version")
+    assert (done.returncode, done.stdout) == (0, "homeostat 0.1.0\n")
+
+
+def test_an_unknown_command_exits_with_2() -> None:
+    done = homeostat("frobnicate")
+    assert done.returncode == 2 and "frobnicate" in done.stderr
+
+
+def application(error: BaseException) -> typer.Typer:
+    app = typer.Typer(pretty_exceptions_enable=False)
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    return app
+
+
+def test_a_users_mistake_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        entry.run(application(UserError("tau = 2:\nmust lie in [0, 1]")), [])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "error: tau = 2: must lie in [0, 1]\n"
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        entry.run(application(ZeroDivisionError()), [])
+
+
+def test_an_interrupt_exits_with_130_and_says_how_to_continue(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        entry.run(application(KeyboardInterrupt()), [])
+    assert stop.value.code == 130
+    assert "run the same command again" in capsys.readouterr().err

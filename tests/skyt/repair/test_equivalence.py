@@ -1,0 +1,139 @@
+"""Differential testing finds differences, keeps the call that shows them, and claims no more than it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.mutants import mutants
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts.domain import in_domain
+from skyt.repair.equivalence import compare, compare_many
+from skyt.repair.equivalence.calls import battery, harvested
+from skyt.repair.equivalence.store import VerdictStore, compare_once
+from skyt.sandbox.pool import SandboxPool
+
+CONTRACTS = load_contracts()
+GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
+RECURSIVE = "def gcd(a, b):\n    return a if b == 0 else gcd(b, a % b)"
+FACTORIAL = (
+    "def factorial(n):\n    if n < 0:\n        raise ValueError\n    r = 1\n"
+    "    for i in range(2, n + 1):\n        r *= i\n    return r"
+)
+UNGUARDED = FACTORIAL.replace("    if n < 0:\n        raise ValueError\n", "")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1) as made:
+        yield made
+
+
+def test_another_algorithm_with_the_same_results_is_equivalent(pool: SandboxPool) -> None:
+    found = compare(RECURSIVE, GCD, CONTRACTS["gcd"], inputs=300, pool=pool)
+    assert found.equal and found.inputs >= 300 and found.counterexample is None
+    assert found.as_record()["seed"] == 0
+
+
+def test_a_difference_comes_with_the_call_that_shows_it(pool: SandboxPool) -> None:
+    wrong = GCD.replace("a % b", "a % b if a > 3 else 0")
+    found = compare(wrong, GCD, CONTRACTS["gcd"], inputs=300, pool=pool)
+    assert not found.equal and found.counterexample is not None
+    assert found.counterexample.domain == "inside"
+    assert in_domain(CONTRACTS["gcd"], found.counterexample.call)
+    assert found.counterexample.program != found.counterexample.canon
+
+
+def test_a_back_door_at_a_constant_of_the_program_is_found(pool: SandboxPool) -> None:
+    """One input in twenty thousand: the constants of the programs themselves are tried."""
+    door = GCD.replace("    while", "    if a == 1753 and b == 1753:\n        return 7\n    while")
+    two_doors = GCD.replace("    while", "    if a == 1753:\n        return 7\n    while")
+    assert not compare(two_doors, GCD, CONTRACTS["gcd"], inputs=200, pool=pool).equal
+    assert harvested(CONTRACTS["gcd"], (door, GCD), 0)
+
+
+def test_a_difference_outside_the_domain_is_told_apart_and_follows_the_policy(pool: SandboxPool) -> None:
+    contract = CONTRACTS["factorial"]
+    free = compare(UNGUARDED, FACTORIAL, contract, inputs=200, pool=pool)
+    assert free.equal and free.outside is not None and free.outside.domain == "outside"
+    data = contract.model_dump(mode="json")
+    data["out_of_domain"] = {"policy": "raises", "exceptions": ["ValueError"], "calls": [{"args": [-1]}]}
+    bound = compare(UNGUARDED, FACTORIAL, Contract.model_validate(data), inputs=200, pool=pool)
+    assert not bound.equal and bound.counterexample is not None and bound.counterexample.domain == "outside"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "def gcd(a, b):\n    while True:\n        pass",
+        "def gcd(a, b):\n    import os\n    os._exit(0)",
+        "def other(a, b):\n    return a",
+        "def gcd(a, b):\n    return object()",
+        "this is not Python",
+    ],
+)
+def test_programs_that_do_not_answer_are_never_equivalent(broken: str, pool: SandboxPool) -> None:
+    assert not compare(broken, GCD, CONTRACTS["gcd"], inputs=20, pool=pool).equal
+
+
+def test_the_same_seed_gives_the_same_calls_and_another_seed_others() -> None:
+    first, again = battery(CONTRACTS["slugify"], 100, 1), battery(CONTRACTS["slugify"], 100, 1)
+    assert first == again
+    assert battery(CONTRACTS["slugify"], 100, 2).inside != first.inside
+
+
+def test_many_pairs_come_back_in_order(pool: SandboxPool) -> None:
+    pairs = [(RECURSIVE, GCD, CONTRACTS["gcd"]), ("def gcd(a, b):\n    return 1", GCD, CONTRACTS["gcd"])] * 2
+    assert [found.equal for found in compare_many(pairs, pool, inputs=60)] == [True, False, True, False]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1000))
+def test_mutants_are_programs_that_differ_in_text_and_depend_only_on_the_seed(seed: int) -> None:
+    made = mutants(FACTORIAL, 3, seed)
+    assert made == mutants(FACTORIAL, 3, seed)
+    for text in made:
+        compile(text, "mutant", "exec")
+        assert text != FACTORIAL
+
+
+def test_a_stored_verdict_is_the_record_that_testing_gave_and_is_not_tested_again(
+    pool: SandboxPool, tmp_path: Path
+) -> None:
+    store, contract = VerdictStore(tmp_path), CONTRACTS["gcd"]
+    wrong = GCD.replace("a % b", "a % b if a > 3 else 0")
+    pairs = [(RECURSIVE, GCD, contract), (wrong, GCD, contract)]
+    first = compare_once(pairs, pool, 150, 0, store)
+    closed = SandboxPool(workers=1)
+    closed.close()
+    assert compare_once(pairs, closed, 150, 0, store) == first
+    assert [record["equal"] for record in first] == [True, False]
+
+
+def test_a_verdict_is_kept_for_one_contract_one_seed_and_one_number_of_inputs(tmp_path: Path) -> None:
+    store = VerdictStore(tmp_path)
+    pair, other = (RECURSIVE, GCD, CONTRACTS["gcd"]), (RECURSIVE, GCD, CONTRACTS["factorial"])
+    keys = [(pair, 100, 0), (pair, 100, 1), (pair, 101, 0), (other, 100, 0)]
+    paths = {store.path(*key) for key in keys}
+    assert len(paths) == 4
+
+
+def test_undecided_verdicts_and_broken_files_are_not_used(tmp_path: Path) -> None:
+    store, pair = VerdictStore(tmp_path), (RECURSIVE, GCD, CONTRACTS["gcd"])
+    record = {"equal": True, "counterexample": None, "undecided": 3, "version": "1"}
+    store.keep(pair, 100, 0, record)
+    assert store.find(pair, 100, 0) is None
+    store.keep(pair, 100, 0, {**record, "undecided": 0})
+    path = store.path(pair, 100, 0)
+    assert path is not None and store.find(pair, 100, 0) is not None
+    path.write_text("{", encoding="utf-8")
+    assert store.find(pair, 100, 0) is None
+
+
+def test_without_the_variable_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOMEOSTAT_VERDICTS", raising=False)
+    assert VerdictStore.from_environment().path((RECURSIVE, GCD, CONTRACTS["gcd"]), 100, 0) is None
