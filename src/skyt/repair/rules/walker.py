@@ -102,7 +102,9 @@ class Walker:
                 setattr(s, name, self.expr(value, quiet(value, scope), False))
             elif isinstance(value, list):
                 after = quiet(s, scope)
-                setattr(s, name, [self.expr(v, after, False) if isinstance(v, ast.expr) else v for v in value])
+                setattr(
+                    s, name, [self.expr(v, after, False) if isinstance(v, ast.expr) else v for v in value]
+                )
 
     def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
         self._children(node, scope, boolean)

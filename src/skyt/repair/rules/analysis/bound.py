@@ -11,7 +11,7 @@ from skyt.repair.rules.analysis.trees.trees import walk
 
 
 def unbound_name(tree: ast.Module) -> str | None:
-    """A local that may be read before it has a value, in some function however deep; None if there is none."""
+    """A local that may be read before it has a value, in any function; None if there is none."""
     for function in walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue

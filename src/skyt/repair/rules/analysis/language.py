@@ -1,9 +1,9 @@
 """The language of the rules: the part of Python in which their idea of what runs when is true.
 
 Everything else is refused, and a program that uses it keeps its text. So the analysis never meets a caught
-exception, a generator that is held, a closure that changes, a decorator, reflection, an operator of a class of
-the program, or a value that is called: it need not be right about them. Whoever wants a new construct in has
-to enter it here, and to say in the tables of effects what it does.
+exception, a generator that is held, a closure that changes, a decorator, reflection, an operator of a class
+of the program, or a value that is called: it need not be right about them. Whoever wants a new construct in
+has to enter it here, and to say in the tables of effects what it does.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ class _Checker:
     def _top(self, s: ast.stmt) -> str | None:
         if isinstance(s, ast.Import):
             unused = {a.name for a in s.names} - read_names(self.tree)
-            named = all((a.name in MODULE_MEMBERS or a.name in unused) and a.asname is None for a in s.names)
+            named = all(
+                (a.name in MODULE_MEMBERS or a.name in unused & FREE) and a.asname is None for a in s.names
+            )
             return None if named else f"import {s.names[0].name}"
         if isinstance(s, ast.Assign):
             plain = len(s.targets) == 1 and isinstance(s.targets[0], ast.Name)
@@ -202,7 +204,9 @@ class _Checker:
 
     def _closure(self, n: ast.FunctionDef, outer: ast.FunctionDef) -> str | None:
         """A nested function may read parameters that its outer function never assigns."""
-        stored = {x.id for x in walk(outer.body) if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)}
+        stored = {
+            x.id for x in walk(outer.body) if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)
+        }
         siblings = {s.name for s in outer.body if isinstance(s, ast.FunctionDef)}
         own = {x.arg for x in walk(n.args) if isinstance(x, ast.arg)}
         free = free_names(n) - own
@@ -255,7 +259,9 @@ class _Checker:
             return "a lambda that is kept"
         own = {x.arg for x in a.args}
         inside = any(isinstance(x, ast.Lambda | ast.GeneratorExp) and x is not n for x in walk(n))
-        hidden = any(isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load) and x.id in own for x in walk(n))
+        hidden = any(
+            isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load) and x.id in own for x in walk(n)
+        )
         return "a lambda in a lambda" if inside or hidden else None
 
     def _called_there(self, n: ast.expr) -> bool:
@@ -281,7 +287,11 @@ class _Checker:
         if isinstance(parent, ast.For | ast.comprehension):
             return parent.iter is n
         if isinstance(parent, ast.Compare):
-            return len(parent.ops) == 1 and isinstance(parent.ops[0], ast.In | ast.NotIn) and parent.left is not n
+            return (
+                len(parent.ops) == 1
+                and isinstance(parent.ops[0], ast.In | ast.NotIn)
+                and parent.left is not n
+            )
         if not isinstance(parent, ast.Call) or parent.func is n or n not in parent.args:
             return False
         name = _name(parent.func)
@@ -307,7 +317,11 @@ class _Checker:
             bad = {k.arg for k in n.keywords} - KEYWORDS.get(name, frozenset())
             if bad:
                 return f"{name}(…, {sorted(bad)[0]}=…)"  # type: ignore[type-var]
-            known = name in BUILTINS or name == "print" or (name in ERRORS and isinstance(self._parent(n), ast.Raise))
+            known = (
+                name in BUILTINS
+                or name == "print"
+                or (name in ERRORS and isinstance(self._parent(n), ast.Raise))
+            )
             return None if known else f"a call of {name}"
         if not isinstance(n.func, ast.Attribute):
             return "a call of a value"
@@ -364,7 +378,10 @@ class _Checker:
                 return None if isinstance(parent, ast.Raise) else f"{n.id} as a value"
             if self._called_there(n):
                 return None
-            if isinstance(parent, ast.Attribute) and f"{n.id}.{parent.attr}" in {"dict.fromkeys", "str.maketrans"}:
+            if isinstance(parent, ast.Attribute) and f"{n.id}.{parent.attr}" in {
+                "dict.fromkeys",
+                "str.maketrans",
+            }:
                 return None
             return None if n.id in TYPES and self._asks_type(n) else f"{n.id} as a value"
         if n.id in self.classes:
@@ -382,7 +399,9 @@ class _Checker:
             read = parent.value is n and isinstance(parent.ctx, ast.Load)
         elif isinstance(parent, ast.Attribute):
             outer = self._parent(parent)
-            read = isinstance(outer, ast.Call) and outer.func is parent and METHODS.get(parent.attr) == "reads"
+            read = (
+                isinstance(outer, ast.Call) and outer.func is parent and METHODS.get(parent.attr) == "reads"
+            )
         elif isinstance(parent, ast.Compare | ast.For | ast.comprehension | ast.BinOp | ast.UnaryOp):
             read = True
         elif isinstance(parent, ast.Call):
@@ -396,11 +415,13 @@ class _Checker:
         return None if read or simple else f"{n.id}, a variable of the module that is handed on"
 
 
+MAKING = frozenset({"dict.fromkeys", "str.maketrans"})
 TYPES = frozenset({"int", "str", "float", "bool", "list", "dict", "set", "tuple", "frozenset"})
+FREE = frozenset({"typing", "dataclasses", "abc", "unittest", "doctest", "time", "random", "os"})
 KEYED = frozenset({"sorted", "min", "max", ".sort"})
-READERS = frozenset({"len", "sum", "min", "max", "sorted", "any", "all", "list", "tuple", "set", "str", "range"}) | {
-    *("enumerate", "zip", "reversed", "dict", "int", "abs", "ord", "chr", "float")
-}
+READERS = frozenset(
+    {"len", "sum", "min", "max", "sorted", "any", "all", "list", "tuple", "set", "str", "range"}
+) | {*("enumerate", "zip", "reversed", "dict", "int", "abs", "ord", "chr", "float")}
 KEYWORDS: dict[str, frozenset[str | None]] = {
     "sorted": frozenset({"key", "reverse"}),
     ".sort": frozenset({"key", "reverse"}),

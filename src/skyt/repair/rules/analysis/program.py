@@ -397,7 +397,9 @@ def _set_at_once(init: ast.FunctionDef) -> frozenset[str]:
     own = init.args.args[0].arg if init.args.args else ""
     uses = [n for n in walk(init) if isinstance(n, ast.Name) and n.id == own]
     accesses = [
-        n for n in walk(init) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == own
+        n
+        for n in walk(init)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == own
     ]
     called = {id(n.func) for n in walk(init) if isinstance(n, ast.Call)}
     if len(uses) != len(accesses) or any(id(a) in called for a in accesses):

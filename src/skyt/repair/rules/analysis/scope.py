@@ -35,7 +35,12 @@ BUILTINS = frozenset(dir(builtins))
 
 
 BUILTIN_KINDS: dict[str, type] = {
-    **{"list": list, "dict": dict, "set": set, "tuple": tuple, "str": str, "char": str},
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "tuple": tuple,
+    "str": str,
+    "char": str,
     "deque": collections.deque,
 }
 
@@ -104,6 +109,11 @@ class Scope:
 
     def is_local(self, name: str) -> bool:
         return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
+
+    def given(self, name: str) -> bool:
+        """Whether a name still holds what a caller passed to the entry point."""
+        info = self.info
+        return info is not None and info.public and name in info.arguments and name not in info.assigned
 
     def bounds_of(self, name: str) -> Interval:
         return self.info.bounds_of(name) if self.info else EVERYTHING

@@ -33,11 +33,10 @@ def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr 
             func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
         )
     any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
-    if isinstance(only, ast.ListComp) and any_or_all:
-        if scope.effects(only).total:
-            return ast.Call(
-                func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-            )
+    if isinstance(only, ast.ListComp) and any_or_all and scope.effects(only).total:
+        return ast.Call(
+            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
+        )
     return None
 
 
@@ -48,26 +47,6 @@ def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope
     if name in {"sorted", "list", "tuple"} or scope.effects(made).total:
         return True
     return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
-
-
-@expression(
-    ast.GeneratorExp,
-    ast.ListComp,
-    needs="nothing",
-    sound="a comprehension that gives every element unchanged is its source",
-)
-def identity_comprehension(
-    node: ast.GeneratorExp | ast.ListComp, scope: Scope, boolean: bool
-) -> ast.expr | None:
-    g = node.generators[0]
-    if len(node.generators) != 1 or g.ifs or g.is_async or not same(node.elt, g.target):
-        return None
-    if not isinstance(g.target, ast.Name):
-        return None
-    if isinstance(node, ast.ListComp):
-        return call("list", g.iter)
-    # A generator over a str or list may become that str or list where it is used up at once.
-    return None
 
 
 @expression(
@@ -142,33 +121,6 @@ def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
     if program.facts.kind == "class" or set(program.by_name) - program.pure:
         return None
     return [*body[:-1], ast.Return(value=source)]
-
-
-@expression(
-    ast.List,
-    needs="operands of type list",
-    sound="unpacking lists into a list is concatenating them",
-)
-def unpack_to_concatenation(node: ast.List, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[*a, x, *b]` is `a + [x] + b`."""
-    if not any(isinstance(e, ast.Starred) for e in node.elts) or not isinstance(node.ctx, ast.Load):
-        return None
-    parts: list[ast.expr] = []
-    for e in node.elts:
-        if isinstance(e, ast.Starred):
-            if kind(scope.type_of(e.value)) != "list":
-                return None
-            parts.append(e.value)
-        elif parts and isinstance(parts[-1], ast.List):
-            parts[-1] = ast.List(elts=[*parts[-1].elts, e], ctx=ast.Load())
-        else:
-            parts.append(ast.List(elts=[e], ctx=ast.Load()))
-    if len(parts) == 1:
-        return call("list", parts[0])
-    result = parts[0]
-    for part in parts[1:]:
-        result = ast.BinOp(left=result, op=ast.Add(), right=part)
-    return result
 
 
 @expression(

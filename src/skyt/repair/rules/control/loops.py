@@ -203,27 +203,6 @@ class Lookup(ast.NodeTransformer):
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
-@block(ast.For, needs="an index that is never read", sound="numbers that nobody reads need not be made")
-def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
-            continue
-        first, second = s.target.elts
-        made = s.iter
-        if not (
-            isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "enumerate"
-        ):
-            continue
-        if not isinstance(first, ast.Name) or len(made.args) != 1 or made.keywords:
-            continue
-        if count_reads(s.body, first.id) or first.id in place.live_at(s):
-            continue
-        new = clone(s)
-        new.target, new.iter = second, made.args[0]
-        return replaced(body, i, new)
-    return None
-
-
 @block(
     ast.For,
     needs="a str or list under a plain name that the body does not change; a variable for the element that "

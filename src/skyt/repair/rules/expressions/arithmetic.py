@@ -8,7 +8,7 @@ from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number
 from skyt.repair.rules.analysis.trees.trees import clone, same
-from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import commute, rank
 from skyt.repair.rules.registry import expression
 
@@ -182,14 +182,6 @@ def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | No
     return None
 
 
-@expression(ast.BinOp, needs="an int operand without effects", sound="n ** 2 is n * n for integers")
-def square(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    squared = isinstance(node.op, ast.Pow) and int_value(node.right) == 2
-    if squared and isinstance(node.left, ast.Name) and is_int(scope.type_of(node.left)):
-        return ast.BinOp(left=node.left, op=ast.Mult(), right=clone(node.left))
-    return None
-
-
 @expression(
     ast.BinOp,
     needs="operands of type int that can be evaluated in either order",
@@ -233,23 +225,6 @@ def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     if low is None or high is None or low < 0 or high > EXACT_ROOT:
         return None
     return call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
-
-
-@expression(
-    ast.BinOp, needs="constant operands of type str", sound="adjacent constant strings are one constant"
-)
-def fold_strings(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    a, b = node.left, node.right
-    if not isinstance(node.op, ast.Add):
-        return None
-    if isinstance(a, ast.Constant) and isinstance(b, ast.Constant):
-        if isinstance(a.value, str) and isinstance(b.value, str) and len(a.value) + len(b.value) < 1000:
-            return ast.Constant(value=a.value + b.value)
-        return None
-    for constant, other in ((a, b), (b, a)):
-        if isinstance(constant, ast.Constant) and constant.value == "" and is_str(scope.type_of(other)):
-            return other
-    return None
 
 
 def folded(node: ast.expr, scope: Scope) -> ast.expr:

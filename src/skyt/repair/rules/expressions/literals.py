@@ -72,19 +72,6 @@ def plain_range(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
 
 
 @expression(
-    ast.Call,
-    needs="an argument of type str (for `str`), int (for `int`) or bool (for `bool`)",
-    sound="converting a value to the type it has gives the same value",
-)
-def drop_conversion(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    name = scope.builtin(node.func)
-    if name not in {"str", "int", "bool"} or len(node.args) != 1 or node.keywords:
-        return None
-    t = scope.type_of(node.args[0])
-    return node.args[0] if t == name or (name == "str" and is_str(t)) else None
-
-
-@expression(
     ast.JoinedStr,
     ast.Call,
     needs="values of type str, int, float or bool, without format specifications",

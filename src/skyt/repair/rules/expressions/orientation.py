@@ -38,7 +38,9 @@ def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         value = test if boolean else ast.Call(func=load("bool"), args=[test], keywords=[])
         return [*body[:-2], ast.Return(value=value)]
     if answer.value is False:
-        joined = ast.BoolOp(op=ast.And(), values=[opposite(test, place.scope, False), *operands(rest, ast.And)])
+        joined = ast.BoolOp(
+            op=ast.And(), values=[opposite(test, place.scope, False), *operands(rest, ast.And)]
+        )
         return [*body[:-2], ast.Return(value=joined)]
     if boolean:
         joined = ast.BoolOp(op=ast.Or(), values=[*operands(test, ast.Or), *operands(rest, ast.Or)])
@@ -57,7 +59,9 @@ def _return_connective(
     if is_quantifier(value.values[-1] if isinstance(value, ast.BoolOp) else value):
         return None
     if other.value:
-        joined = ast.BoolOp(op=ast.Or(), values=[opposite(test, place.scope, False), *operands(value, ast.Or)])
+        joined = ast.BoolOp(
+            op=ast.Or(), values=[opposite(test, place.scope, False), *operands(value, ast.Or)]
+        )
     else:
         joined = ast.BoolOp(op=ast.And(), values=[*operands(test, ast.And), *operands(value, ast.And)])
     return [*body[:-2], ast.Return(value=joined)]

@@ -167,7 +167,19 @@ def _glance(node: ast.expr, scope: Scope, found: Effects) -> None:
 
 SHALLOW = frozenset(
     [
-        *("len", "list", "tuple", "set", "dict", "frozenset", "range", "enumerate", "zip", "reversed", "bool"),
+        *(
+            "len",
+            "list",
+            "tuple",
+            "set",
+            "dict",
+            "frozenset",
+            "range",
+            "enumerate",
+            "zip",
+            "reversed",
+            "bool",
+        ),
         *("isinstance", "keys", "values", "items", "get", "copy", "deque", "OrderedDict", "next"),
     ]
 )
@@ -241,7 +253,7 @@ def _unpacks(target: ast.expr, t: Type) -> bool:
 
 
 def _comprehension(node: Any, scope: Scope, found: Effects) -> None:
-    """The first source is evaluated outside, all else where the variables of the comprehension hide others."""
+    """The first source is evaluated outside, all else where the comprehension's variables hide others."""
     inner = Effects()
     for g in node.generators:
         _iteration(g, scope, inner)
@@ -485,7 +497,9 @@ SILENT = frozenset(
 )
 ENTRIES: dict[type, Entry] = {
     **dict.fromkeys((*SILENT, ast.Constant, ast.Pass), _nothing),
-    **dict.fromkeys((ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr), _parts),
+    **dict.fromkeys(
+        (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr), _parts
+    ),
     **dict.fromkeys((ast.For, ast.comprehension), _iteration),
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
     **dict.fromkeys((ast.If, ast.IfExp), _test),

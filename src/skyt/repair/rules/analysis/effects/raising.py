@@ -24,8 +24,10 @@ def shows_safely(node: ast.expr, scope: Scope) -> bool:
     t = scope.type_of(node)
     if not is_int(t):
         return t in SHOWN
+    if isinstance(node, ast.Name) and scope.given(node.id):
+        return True  # a caller's integers can be written down
     low, high = scope.interval(node)
-    return low is not None and high is not None and -LONGEST < low and high < LONGEST
+    return low is not None and high is not None and low > -LONGEST and high < LONGEST
 
 
 def hashable(t: Type) -> bool:

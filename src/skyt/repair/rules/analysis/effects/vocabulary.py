@@ -69,9 +69,7 @@ MODULE_MEMBERS: dict[str, frozenset[str]] = {
         {"ascii_lowercase", "ascii_uppercase", "ascii_letters", "digits", "punctuation", "whitespace"}
     ),
     "collections": frozenset({"OrderedDict", "deque", "defaultdict", "Counter"}),
-    "itertools": frozenset(
-        {n.partition(".")[2] for n in LAZY if n.startswith("itertools.")}
-    ),
+    "itertools": frozenset({n.partition(".")[2] for n in LAZY if n.startswith("itertools.")}),
     "functools": frozenset(),
     "unicodedata": frozenset({"normalize"}),
     "operator": frozenset(),
