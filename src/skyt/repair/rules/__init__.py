@@ -97,6 +97,6 @@ FAMILIES = (
     *(arguments, helpers, definitions, alpha),
 )
 _ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}
-RULES.sort(key=lambda rule: _ORDER[rule.apply.__module__])
+RULES.sort(key=lambda rule: _ORDER[rule.home])
 
 __all__ = ["RULES", "RULES_VERSION", "Applied", "Facts", "NormalForm", "Parameter", "Rule", "normal_form"]

@@ -28,9 +28,13 @@ BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
+
+
 @dataclass(frozen=True)
 class Rule:
-    """One rewriting rule, with what its documentation says."""
+    """One rewriting rule, with what its documentation says, a program on which it fires, and one on which it
+    must not."""
 
     name: str
     shape: Literal["expression", "block", "module"]
@@ -39,6 +43,10 @@ class Rule:
     apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
+    fires: Example = ("", "")
+    keeps: Example = ("", "")
+    home: str = ""  # the module that has it
+    forms: tuple[tuple[str, str], ...] = ()  # templates before and after, where the rule is written in them
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ def expression(
     *nodes: type, needs: str, sound: str, name: str | None = None
 ) -> Callable[[ExpressionRule], ExpressionRule]:
     def register(f: ExpressionRule) -> ExpressionRule:
-        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes))
+        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes, home=f.__module__))
         return f
 
     return register
@@ -101,7 +109,7 @@ def block(
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
 
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements))
+        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements, home=f.__module__))
         return f
 
     return register
@@ -113,7 +121,7 @@ def module(
     """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase))
+        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase, home=f.__module__))
         return f
 
     return register

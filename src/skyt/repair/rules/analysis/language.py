@@ -415,7 +415,6 @@ class _Checker:
         return None if read or simple else f"{n.id}, a variable of the module that is handed on"
 
 
-MAKING = frozenset({"dict.fromkeys", "str.maketrans"})
 TYPES = frozenset({"int", "str", "float", "bool", "list", "dict", "set", "tuple", "frozenset"})
 FREE = frozenset({"typing", "dataclasses", "abc", "unittest", "doctest", "time", "random", "os"})
 KEYED = frozenset({"sorted", "min", "max", ".sort"})

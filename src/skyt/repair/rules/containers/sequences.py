@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.patterns.conditions import of_kind, text
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, expression
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset"})
@@ -80,28 +81,6 @@ def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     return None
 
 
-@expression(
-    ast.Subscript,
-    ast.Call,
-    needs="a list",
-    sound="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-)
-def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node, ast.Subscript):
-        s = node.slice
-        whole = isinstance(s, ast.Slice) and s.lower is None and s.upper is None and s.step is None
-        if whole and isinstance(node.ctx, ast.Load):
-            if kind(scope.type_of(node.value)) == "list":
-                return call("list", node.value)
-            if is_str(scope.type_of(node.value)):
-                return node.value
-        return None
-    copies = isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args
-    if copies and kind(scope.type_of(node.func.value)) == "list":  # type: ignore[attr-defined]
-        return call("list", node.func.value)  # type: ignore[attr-defined]
-    return None
-
-
 @block(
     ast.Return,
     needs="a list; a program none of whose functions changes an object that is not its own",
@@ -123,40 +102,51 @@ def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
     return [*body[:-1], ast.Return(value=source)]
 
 
-@expression(
-    ast.Subscript,
-    needs="a str or list",
-    sound="a slice starts at 0 and ends at the length unless it says otherwise",
+rewrite(
+    "copy-of-list",
+    ("x[:]", "list(x)"),
+    ("x.copy()", "list(x)"),
+    needs=[of_kind("list", "x")],
+    because="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
+    fires=("xs: list[int]", "def f(xs):\n ys = xs[:]\n ys.append(1)\n return ys"),
+    keeps=("xs: list[int]", "def f(xs):\n ys = xs[1:]\n ys.append(1)\n return ys"),
 )
-def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node.slice, ast.Slice):
-        return None
-    t = scope.type_of(node.value)
-    if not (is_str(t) or kind(t) == "list") or (
-        node.slice.step is not None and int_value(node.slice.step) != 1
-    ):
-        return None
-    s = node.slice
-    lower = None if s.lower is not None and int_value(s.lower) == 0 else s.lower
-    upper = s.upper
-    if upper is not None and same(upper, call("len", node.value)) and scope.effects(node.value).pure:
-        upper = None
-    if lower is s.lower and upper is s.upper and s.step is None:
-        return None
-    return ast.Subscript(value=node.value, slice=ast.Slice(lower=lower, upper=upper, step=None), ctx=node.ctx)
-
-
-@expression(
-    ast.BinOp,
-    needs="operands of type str, or of type list",
-    sound="concatenation is associative",
+rewrite(
+    "whole-text",
+    ("x[:]", "x"),
+    ("''.join(x)", "x"),
+    needs=[text("x")],
+    because="a str from its start to its end, or its characters put together, is the str",
+    fires=("s: str", "def f(s):\n return s[:]"),
+    keeps=("xs: list[str]", "def f(xs):\n return ''.join(xs)"),
 )
-def concatenate_left(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    right = node.right
-    if not (isinstance(node.op, ast.Add) and isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add)):
-        return None
-    types = [scope.type_of(x) for x in (node.left, right.left, right.right)]
-    if all(is_str(t) for t in types) or all(kind(t) == "list" for t in types):
-        inner = ast.BinOp(left=node.left, op=ast.Add(), right=right.left)
-        return ast.BinOp(left=inner, op=ast.Add(), right=right.right)
-    return None
+rewrite(
+    "plain-slice",
+    ("x[0:b]", "x[:b]"),
+    ("x[a:len(x)]", "x[a:]"),
+    ("x[:len(x)]", "x[:]"),
+    ("x[0:]", "x[:]"),
+    ("x[a:b:1]", "x[a:b]"),
+    ("x[a::1]", "x[a:]"),
+    ("x[:b:1]", "x[:b]"),
+    needs=[of_kind("str list", "x")],
+    because="a slice starts at 0 and ends at the length unless it says otherwise",
+    fires=("s: str; n: int", "def f(s, n):\n return s[n:len(s)]"),
+    keeps=("xs: list[int]", "def f(xs):\n g = [xs, xs]\n return g.pop()[:len(g.pop())]"),
+)
+rewrite(
+    "concatenate-left",
+    ("a + (b + c)", "a + b + c"),
+    needs=[text("a", "b", "c")],
+    because="concatenation is associative",
+    fires=("s: str", "def f(s):\n return s + ('a' + s)"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+)
+rewrite(
+    "concatenate-lists-left",
+    ("a + (b + c)", "a + b + c"),
+    needs=[of_kind("list", "a", "b", "c")],
+    because="concatenation is associative",
+    fires=("xs: list[int]", "def f(xs):\n return xs + ([1] + xs)"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+)

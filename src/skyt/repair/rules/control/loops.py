@@ -60,16 +60,6 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
                 _replace_breaks(inner, new)
 
 
-@block(ast.For, ast.While, needs="nothing", sound="without `break`, a loop's `else` always runs after it")
-def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, LOOPS) and s.orelse and not own_breaks(s.body):
-            new = clone(s)
-            new.orelse = []
-            return replaced(body, i, new, *s.orelse)
-    return None
-
-
 @block(
     ast.While,
     needs="nothing",

@@ -10,6 +10,8 @@ from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, numbe
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import commute, rank
+from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
 Linear = tuple[
@@ -243,16 +245,27 @@ def folded(node: ast.expr, scope: Scope) -> ast.expr:
     return node
 
 
-@expression(
-    ast.Call,
-    needs="an int whose sign is known from the contract or the path",
-    sound="a number that is not negative is its own absolute value, of any other it is the negative",
+rewrite(
+    "unit-factor",
+    *((text, "x") for text in ("x * 1", "1 * x", "x // 1", "x ** 1")),
+    needs=[integer("x")],
+    because="1 is the unit of multiplication, division and powers of integers",
+    fires=("n: int", "def f(n):\n return n // 1"),
+    keeps=("x: float", "def f(x):\n return x // 1"),
 )
-def absolute(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
-        low, high = scope.interval(node.args[0])
-        if low is not None and low >= 0:
-            return node.args[0]
-        if high is not None and high <= 0:
-            return ast.UnaryOp(op=ast.USub(), operand=node.args[0])
-    return None
+rewrite(
+    "absolute",
+    ("abs(x)", "x"),
+    needs=[at_least(0, "x")],
+    because="a number that is not negative is its own absolute value",
+    fires=("n: int >= 0", "def f(n):\n return abs(n)"),
+    keeps=("n: int", "def f(n):\n return abs(n)"),
+)
+rewrite(
+    "absolute-of-negative",
+    ("abs(x)", "-x"),
+    needs=[at_most(0, "x")],
+    because="the absolute value of a number that is not positive is its negative",
+    fires=("n: int <= 0", "def f(n):\n return abs(n)"),
+    keeps=("n: int", "def f(n):\n return abs(n)"),
+)

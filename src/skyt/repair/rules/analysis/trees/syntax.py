@@ -196,6 +196,14 @@ def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value) is False
 
 
+def is_quantifier(node: ast.expr) -> bool:
+    """`any(…)` or `all(…)` over a generator, possibly negated."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    named = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"any", "all"}
+    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp)  # type: ignore[attr-defined]
+
+
 def is_none(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
