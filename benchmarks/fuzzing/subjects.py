@@ -5,6 +5,7 @@ Facts are written as in the tests of the rules, `n: int >= 0 <= 9; xs: list[int]
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
@@ -18,7 +19,7 @@ from benchmarks.held_out import PARTS, tasks
 from benchmarks.styles import STYLES
 
 from skyt.contracts.contract import Contract, load_contracts
-from skyt.repair.rules import Facts
+from skyt.repair.rules import RULES, Facts
 from skyt.text.extract import extract_code
 from skyt.text.normalise import normalise
 
@@ -144,16 +145,18 @@ def _of_contracts() -> Iterator[Subject]:
 
 def _of_rules() -> Iterator[Subject]:
     """The programs on which each rule fires, and those on which it must not."""
-    try:
+    found = [(rule.name, *example) for rule in RULES for example in (rule.fires, rule.keeps) if example[1]]
+    with contextlib.suppress(ImportError):  # examples that are not part of a rule yet
         from tests.skyt.repair.rules.examples import EXAMPLES
-    except ImportError:
-        return
-    for example in EXAMPLES:
-        for facts, code in ((example.facts, example.fires), (example.other_facts, example.keeps)):
-            try:
-                yield from_facts(example.rule, facts, normalise(code).text)
-            except ValueError:
-                continue  # facts without a type
+
+        found += [(e.rule, facts, code) for e in EXAMPLES for facts, code in _both(e)]
+    for name, facts, code in found:
+        with contextlib.suppress(ValueError):  # facts without a type
+            yield from_facts(name, facts, normalise(code).text)
+
+
+def _both(example: Any) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (example.facts, example.fires), (example.other_facts, example.keeps)
 
 
 def _of_file(path: Path) -> Iterator[Subject]:
