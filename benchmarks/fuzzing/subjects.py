@@ -47,7 +47,7 @@ class Subject:
         """As one line of a file of programs."""
         record: dict[str, Any] = {"title": self.title, "facts": self.facts, "code": self.code}
         if not self.facts:
-            record["contract"] = self.contract.model_dump(mode="json", exclude_defaults=True)
+            record["contract"] = self.contract.model_dump(mode="json", exclude_none=True)
         return record
 
 
