@@ -11,6 +11,8 @@ import re
 
 from benchmarks.fuzzing.vocabulary import GRAMMAR_TEXT, ITERATIONS, LEAVES
 
+PLAIN = 0.6  # share of programs without what the rules may refuse whole: `try`, generators kept, unpacking
+_FANCY = re.compile(r"[\[{]\*|:=|\biter\b|reversed|map\(|filter\(")
 _HOLE = re.compile(r"<(a )?(\w+)( w)?>")
 
 
@@ -36,6 +38,7 @@ class Expressions:
         self.rng = rng
         self.scope: dict[str, str] = {}
         self.helper = False  # whether the program defines `t`, a function that leaves a trace
+        self.plain = rng.random() < PLAIN
 
     def name(self, kind: str) -> str:
         return self.rng.choice([name for name, known in self.scope.items() if known == kind])
@@ -56,7 +59,7 @@ class Expressions:
 
     def _possible(self, template: str) -> bool:
         needed = {hole[2] for hole in _HOLE.finditer(template) if hole[1]}
-        return needed <= set(self.scope.values())
+        return needed <= set(self.scope.values()) and not (self.plain and _FANCY.search(template))
 
     def filled(self, template: str, depth: int) -> str:
         def fill(hole: re.Match[str]) -> str:

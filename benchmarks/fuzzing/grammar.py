@@ -11,12 +11,22 @@ from collections.abc import Callable
 
 from benchmarks.fuzzing.expressions import Expressions
 from benchmarks.fuzzing.subjects import Subject, from_facts
-from benchmarks.fuzzing.vocabulary import EXCEPTIONS, MUTATIONS, PRELUDES, SIGNATURES
+from benchmarks.fuzzing.vocabulary import (
+    EXCEPTIONS,
+    MUTATIONS,
+    PLAIN_PRELUDES,
+    PRELUDES,
+    SIGNATURES,
+)
+
+from skyt.text.parsing import why_not_compiled
 
 
 def program(rng: random.Random, title: str = "grammar") -> Subject:
     facts = rng.choice(list(SIGNATURES))
-    return from_facts(title, facts, Grammar(rng, SIGNATURES[facts]).module())
+    while why_not_compiled(code := Grammar(rng, SIGNATURES[facts]).module()):
+        pass  # quotes inside an f-string, now and then
+    return from_facts(title, facts, code)
 
 
 class Grammar(Expressions):
@@ -32,7 +42,8 @@ class Grammar(Expressions):
 
     def module(self) -> str:
         self.scope = dict(self.parameters)
-        prelude = self.rng.choice(PRELUDES) if self.rng.random() < 0.5 else ""
+        preludes = PLAIN_PRELUDES if self.plain else PRELUDES
+        prelude = self.rng.choice(preludes) if self.rng.random() < 0.5 else ""
         self.helper = bool(prelude)
         body = [*self.block(1, 5), *self.ending()]
         if "LOG" in prelude and self.rng.random() < 0.7:
@@ -70,6 +81,8 @@ class Grammar(Expressions):
             self.if_, self.if_, self.for_, self.for_, self.while_, self.try_, self.try_, self.nested,
             self.match_, self.collect, self.search,
         ]  # fmt: skip
+        if self.plain:
+            compound = [self.if_, self.if_, self.for_, self.for_, self.while_, self.collect, self.search]
         if self.rng.random() < 0.45:
             return self.rng.choice(compound)(indent)
         return ["    " * indent + line for line in self.rng.choice(plain)()]
@@ -83,7 +96,8 @@ class Grammar(Expressions):
         return f"{self.rng.choice('uvwxyz')}{self.names}"
 
     def assign(self) -> list[str]:
-        kind = self.rng.choice(["int", "int", "bool", "str", "ints", "strs", "dict", "set", "iter"])
+        kinds = ["int", "int", "bool", "str", "ints", "strs", "dict", "set"]
+        kind = self.rng.choice(kinds if self.plain else [*kinds, "iter"])
         value = self.expression(kind, 2)
         name = self.fresh(kind)
         self.scope[name] = kind

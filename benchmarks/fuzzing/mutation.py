@@ -11,13 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from benchmarks.fuzzing.expressions import PLAIN
 from benchmarks.fuzzing.subjects import Subject
 from benchmarks.fuzzing.vocabulary import EFFECTS, EXCEPTIONS
 from benchmarks.mutants import mutants
 
 from skyt.text.parsing import parse, why_not_compiled
 
-HELPER = "def observe(v, seen=[]):\n    seen.append(v)\n    return v\n"
+HELPERS = (
+    "def observe(v, seen=[]):\n    seen.append(v)\n    return v\n",
+    "def observe(v):\n    return v\n",
+    "def observe(v):\n    if v == 2:\n        raise ValueError('two')\n    return v\n",
+)
 Body = list[ast.stmt]
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -36,13 +41,13 @@ def _changed(code: str, donors: Sequence[Subject], rng: random.Random) -> str | 
     if rng.random() < 0.4:
         made = mutants(code, 1, rng.randrange(1 << 30))
         return made[0] if made else None
-    tree = parse(code)
-    change = rng.choice(CHANGES)
+    change = rng.choice(PLAIN_CHANGES if rng.random() < PLAIN else CHANGES)
     try:
+        tree = parse(code)
         if not change(tree, donors, rng):
             return None
         return ast.unparse(ast.fix_missing_locations(tree))
-    except (ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
 
 
@@ -139,7 +144,7 @@ def _observe(tree: ast.AST, donors: Sequence[Subject], rng: random.Random) -> bo
     if not places:
         return False
     if not any(isinstance(s, ast.FunctionDef) and s.name == "observe" for s in tree.body):
-        tree.body[:0] = _statements(HELPER)
+        tree.body[:0] = _statements(rng.choice(HELPERS))
     for place in rng.sample(places, min(len(places), rng.choice((1, 2, 3)))):
         _put(
             place,
@@ -262,4 +267,9 @@ Change = Callable[[ast.AST, Sequence[Subject], random.Random], bool]
 CHANGES: tuple[Change, ...] = (
     _wrap_in_try, _insert_effect, _insert_effect, _jump, _observe, _splice_expression, _splice_expression,
     _splice_statements, _splice_statements, _alias, _nest, _loop_style, _boolean,
+)  # fmt: skip
+PLAIN_CHANGES: tuple[Change, ...] = (
+    _insert_effect, _insert_effect, _jump, _observe, _splice_expression, _splice_expression,
+    _splice_statements,
+    _alias, _loop_style, _boolean, _boolean,
 )  # fmt: skip

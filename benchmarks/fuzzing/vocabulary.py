@@ -137,3 +137,10 @@ PRELUDES = (
     "def g(k):\n    for i in range(k):\n        yield i\n    return\ndef t(v):\n    return v\n",
     "K = 3\ndef t(v):\n    global K\n    K = (K + 1) % 7\n    return v\n",
 )
+PLAIN_PRELUDES = (
+    "def t(v):\n    return v\n",
+    "def t(v):\n    if v == 3:\n        raise ValueError('three')\n    return v\n",
+    "def t(v):\n    if not v:\n        return v\n    return v\n",
+    "K = 3\ndef t(v):\n    if K > 2:\n        return v\n    return None\n",
+    "def double(v):\n    return v + v\ndef t(v):\n    return double(v)\n",
+)

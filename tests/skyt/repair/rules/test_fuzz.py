@@ -21,7 +21,7 @@ from skyt.sandbox import SandboxPool, capability
 from skyt.text.parsing import why_not_compiled
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
-PROGRAMS = 1000  # about 45 s of one core
+PROGRAMS = 1500  # under a minute of one core
 SEED = 2026
 
 
@@ -54,9 +54,8 @@ def test_a_number_and_a_seed_give_one_program() -> None:
     assert [make(number, 8, given) for number in range(60)] != made
 
 
-def test_programs_from_the_grammar_are_nearly_all_python() -> None:
-    made = [program(random.Random(seed)) for seed in range(300)]
-    assert sum(not why_not_compiled(subject.code) for subject in made) > 290
+def test_programs_from_the_grammar_are_python() -> None:
+    assert not any(why_not_compiled(program(random.Random(seed)).code) for seed in range(200))
 
 
 def test_a_record_of_a_program_is_that_program() -> None:
