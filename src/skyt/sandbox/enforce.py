@@ -39,7 +39,7 @@ _EVENTS = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
 })  # fmt: skip
-_RUNS_TEXT = frozenset({"collections", "dataclasses", "harness", "importlib._bootstrap_external"})
+_RUNS_TEXT = frozenset({"collections", "harness"})
 _KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", "__file__"})
 
 Forbid = Callable[[str], Any]
@@ -88,6 +88,7 @@ class _Rules:
         self.busy = False
         self.frame = sys._getframe
         self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
+        self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
         self.function_globals = vars(types.FunctionType)["__globals__"].__get__
         self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
         self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
@@ -104,10 +105,8 @@ class _Rules:
         return own
 
     def _stub(self, name: str) -> Callable[..., Any]:
-        forbid = self.forbid
-
         def stub(*_args: Any, **_kwargs: Any) -> Any:
-            forbid(f"calls {name}")
+            self.forbid(f"calls {name}")
 
         stub.__name__ = stub.__qualname__ = name
         return stub
@@ -139,21 +138,13 @@ class _Rules:
         )
 
     def _getattr(self) -> Callable[..., Any]:
-        unreachable, forbidden, forbid, real, own = (
-            self.unreachable,
-            self.forbidden,
-            self.forbid,
-            getattr,
-            self._is_own,
-        )
-
         def checked(target: Any, name: Any, *default: Any) -> Any:
             plain = str.__str__(name) if isinstance(name, str) else name
-            if plain in unreachable:
-                forbid(f"reaches {plain}")
-            found = real(target, plain, *default)
-            if plain in forbidden and callable(found) and not own(found):
-                forbid(f"refers to {plain}")
+            if plain in self.unreachable:
+                self.forbid(f"reaches {plain}")
+            found = getattr(target, plain, *default)
+            if plain in self.forbidden and callable(found) and not self._is_own(found):
+                self.forbid(f"refers to {plain}")
             return found
 
         checked.__name__ = checked.__qualname__ = "getattr"
@@ -165,16 +156,16 @@ class _Rules:
         return type(inner) is types.FunctionType and self.function_globals(inner) is self.namespace
 
     def _importer(self) -> Callable[..., Any]:
-        imports, forbid, real, copy = self.imports, self.forbid, builtins.__import__, self.copy
+        real = builtins.__import__
 
         def importer(name: Any, _g: Any = None, _l: Any = None, fromlist: Any = (), level: int = 0) -> Any:
             plain = str.__str__(name)
             if level:
-                forbid("imports a relative module")
+                self.forbid("imports a relative module")
             top = plain.partition(".")[0]
-            if top not in imports:
-                forbid(f"imports {top}")
-            return copy(real(plain, {"__name__": "program"}, None, fromlist, 0))
+            if top not in self.imports:
+                self.forbid(f"imports {top}")
+            return self.copy(real(plain, {"__name__": "program"}, None, fromlist, 0))
 
         importer.__name__ = importer.__qualname__ = "__import__"
         return importer
@@ -216,16 +207,15 @@ class _Rules:
 
     def _module_getattr(self, module: types.ModuleType) -> Callable[[str], Any]:
         """Submodules are handed out when they are asked for; other modules never."""
-        forbid, imports, copy = self.forbid, self.imports, self.copy
 
         def module_getattr(name: str) -> Any:
             value = vars(module).get(name)
             if not isinstance(value, types.ModuleType):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             inside = sys.modules.get(f"{module.__name__}.{name}") is value
-            if not inside and value.__name__.partition(".")[0] not in imports:
-                forbid(f"reaches the module {name}")
-            return copy(value)
+            if not inside and value.__name__.partition(".")[0] not in self.imports:
+                self.forbid(f"reaches the module {name}")
+            return self.copy(value)
 
         return module_getattr
 
@@ -240,11 +230,10 @@ class _Rules:
         original = space.get(name)
         if original is None or __name__ in (type(original).__module__, getattr(original, "__module__", "")):
             return  # not there, or guarded already
-        allowed, forbid = self._from_library, self.forbid
 
         def check() -> None:
-            if not allowed(name):
-                forbid(f"calls {name}" if method else f"reaches {name}")
+            if not self._from_library(name):
+                self.forbid(f"calls {name}" if method else f"reaches {name}")
 
         if method or name == "__subclasses__":
 
@@ -280,6 +269,17 @@ class _Rules:
     def _trusts(self, frame: types.FrameType) -> bool:
         return id(self.globals_of(frame)) in self.trusted and self.code_of(frame).co_filename != PROGRAM
 
+    def _may_run_text(self, frame: types.FrameType) -> bool:
+        """Whether this part of the library makes functions from texts that a program cannot choose freely."""
+        name = self.globals_of(frame).get("__name__")
+        if (
+            name == "dataclasses"
+        ):  # field names go into its texts, which must run under the program's own rules
+            known = self.locals_of(frame)
+            space = known.get("globals") or vars(known.get("self")).get("globals")
+            return space is self.namespace
+        return name in _RUNS_TEXT
+
     def audit(self, event: str, _arguments: tuple[Any, ...]) -> None:
         """Called by the interpreter; what it does not care about passes."""
         if self.busy or (event != "exec" and event not in _EVENTS):
@@ -288,7 +288,7 @@ class _Rules:
         frame = self.frame(1)
         self.busy = False
         if event == "exec":
-            if not self._trusts(frame) or self.globals_of(frame).get("__name__") not in _RUNS_TEXT:
+            if not self._trusts(frame) or not self._may_run_text(frame):
                 self.forbid("runs text as code")
         elif not self._trusts(frame):
             self.forbid(f"calls {event}")
