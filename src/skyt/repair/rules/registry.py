@@ -28,9 +28,13 @@ BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
+
+
 @dataclass(frozen=True)
 class Rule:
-    """One rewriting rule, with what its documentation says."""
+    """One rewriting rule, with what its documentation says, a program on which it fires, and one on which it
+    must not."""
 
     name: str
     shape: Literal["expression", "block", "module"]
@@ -39,6 +43,10 @@ class Rule:
     apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
+    fires: Example = ("", "")
+    keeps: Example = ("", "")
+    home: str = ""  # the module that has it
+    forms: tuple[tuple[str, str], ...] = ()  # templates before and after, where the rule is written in them
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Applied:
 class Place:
     """Where a block stands: its scope, what encloses it, and what is live after it."""
 
-    scope: Scope
+    start: Scope
     context: Context
     live_out: frozenset[str]
     in_loop: bool
@@ -64,6 +72,16 @@ class Place:
     scopes: list[Scope]  # the scope before each statement, as far as asked for
     follow: Callable[[ast.stmt, Scope], Scope]
     body: list[ast.stmt]
+    _whole: Scope | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What holds at every statement of the block."""
+        if self._whole is None:
+            self._whole = (
+                self.start.without(self.start.effects(self.body)) if self.start.known else self.start
+            )
+        return self._whole
 
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""
@@ -79,7 +97,7 @@ def expression(
     *nodes: type, needs: str, sound: str, name: str | None = None
 ) -> Callable[[ExpressionRule], ExpressionRule]:
     def register(f: ExpressionRule) -> ExpressionRule:
-        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes))
+        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes, home=f.__module__))
         return f
 
     return register
@@ -91,7 +109,7 @@ def block(
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
 
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements))
+        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements, home=f.__module__))
         return f
 
     return register
@@ -103,7 +121,7 @@ def module(
     """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase))
+        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase, home=f.__module__))
         return f
 
     return register

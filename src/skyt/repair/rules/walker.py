@@ -75,7 +75,7 @@ class Walker:
 
     def statement(self, s: ast.stmt, scope: Scope, *, in_loop: bool, tail: bool, loop_tail: bool) -> None:
         if isinstance(s, ast.If):
-            s.test = self.expr(s.test, scope, True)
+            s.test = self.expr(s.test, quiet(s.test, scope), True)
             seen = scope.effects(s.test)
             yes, no = scope.with_known(conjuncts(s.test)), scope.with_known(refuted(s.test))
             self.block(s, "body", yes.without(seen), in_loop=in_loop, tail=tail, loop_tail=loop_tail)
@@ -83,34 +83,27 @@ class Walker:
         elif isinstance(s, LOOPS):
             inner = loop_scope(s, scope)
             if isinstance(s, ast.While):
-                s.test = self.expr(s.test, inner, True)
+                s.test = self.expr(s.test, quiet(s.test, inner), True)
                 body = inner.with_known(conjuncts(s.test)).without(inner.effects(s.test))
             else:
-                s.iter = self.expr(s.iter, scope, False)
+                s.iter = self.expr(s.iter, quiet(s.iter, scope), False)
                 facts = _range_facts(s, inner)
                 body = inner.with_known(facts).without(inner.effects(s.body)) if facts else inner
             self.block(s, "body", body, in_loop=True, tail=False, loop_tail=True)
             self.block(s, "orelse", inner, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
         elif isinstance(s, NESTED):
             return
-        elif isinstance(s, ast.Try | ast.With | ast.Match):
-            inner = scope.without(scope.effects(s))
-            inner = Scope(inner.program, inner.info)
-            for part in (s, *getattr(s, "handlers", ()), *getattr(s, "cases", ())):
-                for name in ("body", "orelse", "finalbody"):
-                    if getattr(part, name, None):
-                        self.block(part, name, inner, in_loop=in_loop, tail=False, loop_tail=False)
         else:
             self._expressions(s, scope)
 
     def _expressions(self, s: ast.stmt, scope: Scope) -> None:
-        boolean = isinstance(s, ast.Assert)
         for name, value in ast.iter_fields(s):
             if isinstance(value, ast.expr):
-                setattr(s, name, self.expr(value, scope, boolean and name == "test"))
+                setattr(s, name, self.expr(value, quiet(value, scope), False))
             elif isinstance(value, list):
+                after = quiet(s, scope)
                 setattr(
-                    s, name, [self.expr(v, scope, False) if isinstance(v, ast.expr) else v for v in value]
+                    s, name, [self.expr(v, after, False) if isinstance(v, ast.expr) else v for v in value]
                 )
 
     def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
@@ -176,6 +169,11 @@ class Walker:
             node.key, node.value = self.expr(node.key, here, False), self.expr(node.value, here, False)
         else:
             node.elt = self.expr(node.elt, here, False)
+
+
+def quiet(node: ast.AST, scope: Scope) -> Scope:
+    """What holds at every point while something is evaluated: its parts may change what held before it."""
+    return scope.without(scope.effects(node)) if scope.known else scope
 
 
 class CallFinder(Walker):

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from skyt.repair.rules.analysis.aliasing import defaulting, made_here, widened
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver, pure_call
-from skyt.repair.rules.analysis.effects.hidden import Hidden, Outside, captured_late, hands_over
 from skyt.repair.rules.analysis.exposure import Exposure
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.ownership import owned_names
+from skyt.repair.rules.analysis.reach import Outside
 from skyt.repair.rules.analysis.trees.bindings import (
     BINDING,
     assignments_of,
@@ -59,7 +59,8 @@ class Program:
         self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes)
         self.bound = frozenset(bound_anywhere(nodes))
         self.attribute_order = attribute_order(tree, facts.public)
-        self.hidden = Hidden(tree)
+        # Reading a `defaultdict` may change it.
+        self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)
         self._elsewhere: set[tuple[int, str]] = set()  # names of containers that have other names too
         self._collect()
         self._analyse()
@@ -98,6 +99,15 @@ class Program:
         """What functions read that is not their own. On demand: few programs call their own functions."""
         return Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
 
+    @cached_property
+    def always_set(self) -> dict[str, frozenset[str]]:
+        """By class, the attributes that every object has once it is made."""
+        return {
+            i.owner.name: _set_at_once(i.node)
+            for i in self.functions.values()
+            if i.owner is not None and i.node.name == "__init__"
+        }
+
     def _add(self, owner: ast.ClassDef | None, node: ast.FunctionDef) -> None:
         facts = self.facts
         entry = owner is not None and owner.name == facts.name and facts.kind == "class"
@@ -109,7 +119,6 @@ class Program:
         nodes = walk(node)
         inner = [n for n in nodes if n.__class__ in NESTED and n is not node]
         info.captured = frozenset(n.id for nested in inner for n in walk(nested) if isinstance(n, ast.Name))
-        info.captured |= captured_late(nodes)
         info.binding = [n for n in own_nodes(node) if isinstance(n, BINDING)]
         for target, value in assignments_of(node):
             info.assigned.setdefault(target, []).append(value)
@@ -365,7 +374,7 @@ class Program:
                 if receiver is not None:
                     if not (isinstance(receiver, ast.Name) and receiver.id in info.owned):
                         return False
-                elif not pure_call(node, candidates) or hands_over(node, self.by_name, candidates):
+                elif not pure_call(node, candidates, self.by_name):
                     return False
             elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith) or (
                 isinstance(node, ast.AugAssign)
@@ -381,3 +390,21 @@ class Program:
 
         for info in self.functions.values():
             info.nonnegative = nonnegative_variables(info, self)
+
+
+def _set_at_once(init: ast.FunctionDef) -> frozenset[str]:
+    """Attributes that a constructor sets whatever happens, before anyone else can see the object."""
+    own = init.args.args[0].arg if init.args.args else ""
+    uses = [n for n in walk(init) if isinstance(n, ast.Name) and n.id == own]
+    accesses = [
+        n
+        for n in walk(init)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == own
+    ]
+    called = {id(n.func) for n in walk(init) if isinstance(n, ast.Call)}
+    if len(uses) != len(accesses) or any(id(a) in called for a in accesses):
+        return frozenset()
+    if any(isinstance(n, ast.Return) for n in walk(init)):
+        return frozenset()
+    targets = [t for s in init.body if isinstance(s, ast.Assign) for t in s.targets]
+    return frozenset(t.attr for t in targets if isinstance(t, ast.Attribute) and t in accesses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 from collections.abc import Sequence
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
@@ -31,6 +32,17 @@ MODULES = frozenset(
 
 
 BUILTINS = frozenset(dir(builtins))
+
+
+BUILTIN_KINDS: dict[str, type] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "tuple": tuple,
+    "str": str,
+    "char": str,
+    "deque": collections.deque,
+}
 
 
 class Scope:
@@ -81,8 +93,27 @@ class Scope:
             return node.id
         return ""
 
+    def has_attribute(self, owner: str, name: str) -> bool:
+        """Whether an object of this kind surely has this attribute here."""
+        inside = self.info is not None and self.info.node.name == "__init__"
+        known = self.program.always_set.get(owner.removeprefix("object:"), frozenset())
+        return owner.startswith("object:") and not inside and name in known
+
+    def has_method(self, owner: str, name: str) -> bool:
+        """Whether looking up this method of an object of this kind surely finds it."""
+        if owner.startswith("object:"):
+            of = owner.removeprefix("object:")
+            methods = (i for i in self.program.functions.values() if i.owner is not None)
+            return any(i.owner.name == of and i.node.name == name for i in methods)  # type: ignore[union-attr]
+        return owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], name)
+
     def is_local(self, name: str) -> bool:
         return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
+
+    def given(self, name: str) -> bool:
+        """Whether a name still holds what a caller passed to the entry point."""
+        info = self.info
+        return info is not None and info.public and name in info.arguments and name not in info.assigned
 
     def bounds_of(self, name: str) -> Interval:
         return self.info.bounds_of(name) if self.info else EVERYTHING

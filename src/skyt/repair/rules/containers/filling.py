@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.containers.building import FORBIDDEN, built, generator_of, needs_loop, start_of
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import Place, block
 
 
 @block(
@@ -82,20 +82,6 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     return made and not value.args and not value.keywords  # type: ignore[attr-defined]
 
 
-@expression(
-    ast.SetComp,
-    needs="nothing",
-    sound="a comprehension that gives every element unchanged is the set of its source",
-)
-def set_of_source(node: ast.SetComp, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`{x for x in e}` is `set(e)`."""
-    g = node.generators[0]
-    if len(node.generators) != 1 or g.ifs or g.is_async or scope.builtin(ast.Name(id="set")) != "set":
-        return None
-    plain = isinstance(g.target, ast.Name) and isinstance(node.elt, ast.Name) and node.elt.id == g.target.id
-    return call("set", g.iter) if plain else None
-
-
 @block(
     ast.For,
     needs="a comprehension as what the loop goes through; for a list: the body changes nothing that the "
@@ -162,26 +148,10 @@ def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
         written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
         later = [scope.effects(e) for e in given.elts[1:]]
+        if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
+            continue
         if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
             continue
         add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
         return replaced(body, i, *(ast.Expr(value=call(clone(add), e)) for e in given.elts))
     return None
-
-
-@expression(
-    ast.BinOp,
-    needs="a list on the left",
-    sound="appending one list of known elements and then another is appending both at once",
-)
-def merge_literals(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`xs + [a] + [b]` is `xs + [a, b]`."""
-    left, right = node.left, node.right
-    if not (isinstance(node.op, ast.Add) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add)):
-        return None
-    if not (isinstance(left.right, ast.List) and isinstance(right, ast.List)):
-        return None
-    if kind(scope.type_of(left.left)) != "list":
-        return None
-    both = ast.List(elts=[*left.right.elts, *right.elts], ctx=ast.Load())
-    return ast.BinOp(left=left.left, op=ast.Add(), right=both)

@@ -14,7 +14,7 @@ from skyt.repair.rules.registry import Place, block, expression, module
 READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
 
 
-MAKERS = frozenset({"set", "frozenset", "list", "tuple", "sorted"})
+MAKERS = frozenset({"set", "frozenset", "list", "tuple"})
 
 
 def constant_table(node: ast.expr) -> bool:
@@ -150,7 +150,7 @@ def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
     if not isinstance(table, ast.Dict) or not constant_table(table):
         return None
     keys = [k.value for k in table.keys if isinstance(k, ast.Constant)]
-    if len({repr(k) for k in keys}) != len(keys) or len({type(k) for k in keys}) != 1:
+    if len(set(keys)) != len(keys) or {type(k) for k in keys} not in ({int}, {str}):
         return None
     order = sorted(range(len(keys)), key=lambda i: repr(keys[i]))
     if order == list(range(len(keys))):

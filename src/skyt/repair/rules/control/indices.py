@@ -78,42 +78,6 @@ def _only_counts(name: str, s: ast.For, at: int, place: Place) -> bool:
     ast.SetComp,
     ast.DictComp,
     ast.Call,
-    needs=USED_UP,
-    sound="the element that comes with an index is the one at that index",
-)
-def index_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[… x … for i, x in enumerate(s)]` is `[… s[i] … for i in range(len(s))]`."""
-    made = used_up(node, scope)
-    if made is None or scope.builtin(load("range")) != "range" or scope.builtin(load("len")) != "len":
-        return None
-    for j, g in enumerate(made.generators):
-        source = _enumerated(g.iter, scope)
-        if source is None or not (isinstance(g.target, ast.Tuple) and len(g.target.elts) == 2):
-            continue
-        index, element = g.target.elts
-        if not (isinstance(index, ast.Name) and isinstance(element, ast.Name)):
-            continue
-        if not _steady(made, source, scope) or not _distinct(made):
-            continue
-        lookup = ast.Subscript(value=load(source.id), slice=load(index.id), ctx=ast.Load())
-        new = substitute(clone(made), {element.id: lookup})
-        new.generators[j].target = clone(index)
-        new.generators[j].iter = call("range", call("len", source))
-        return _instead(node, new)
-    return None
-
-
-def _enumerated(node: ast.expr, scope: Scope) -> ast.Name | None:
-    if not (isinstance(node, ast.Call) and scope.builtin(node.func) == "enumerate" and len(node.args) == 1):
-        return None
-    return node.args[0] if isinstance(node.args[0], ast.Name) and not node.keywords else None
-
-
-@expression(
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.Call,
     needs=USED_UP + "; an index used only to read the element",
     sound="the elements come in the order of their indices",
 )

@@ -60,16 +60,6 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
                 _replace_breaks(inner, new)
 
 
-@block(ast.For, ast.While, needs="nothing", sound="without `break`, a loop's `else` always runs after it")
-def loop_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, LOOPS) and s.orelse and not own_breaks(s.body):
-            new = clone(s)
-            new.orelse = []
-            return replaced(body, i, new, *s.orelse)
-    return None
-
-
 @block(
     ast.While,
     needs="nothing",
@@ -88,7 +78,8 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             test = negation(first.test, place)
             if test is not None:
                 return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
-        if isinstance(first.body[-1], ast.Return) and not own_breaks(s.body):
+        jumps = own_breaks(s.body) or own_breaks(first.body, (ast.Continue,))
+        if isinstance(first.body[-1], ast.Return) and not jumps:
             test = negation(first.test, place)
             if test is not None:
                 return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)
@@ -200,27 +191,6 @@ class Lookup(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
-
-
-@block(ast.For, needs="an index that is never read", sound="numbers that nobody reads need not be made")
-def drop_enumerate(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
-            continue
-        first, second = s.target.elts
-        made = s.iter
-        if not (
-            isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "enumerate"
-        ):
-            continue
-        if not isinstance(first, ast.Name) or len(made.args) != 1 or made.keywords:
-            continue
-        if count_reads(s.body, first.id) or first.id in place.live_at(s):
-            continue
-        new = clone(s)
-        new.target, new.iter = second, made.args[0]
-        return replaced(body, i, new)
-    return None
 
 
 @block(

@@ -109,55 +109,6 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
     return names
 
 
-def _while_loading(tree: ast.Module) -> set[str]:
-    """Names that definitions read when they are made: decorators, defaults, the bodies of classes."""
-    found: set[str] = set()
-    for s in walk(tree):
-        if isinstance(s, ast.FunctionDef):
-            found |= read_names([*s.decorator_list, *s.args.defaults, *(d for d in s.args.kw_defaults if d)])
-        elif isinstance(s, ast.ClassDef):
-            found |= read_names([x for x in s.body if not isinstance(x, ast.FunctionDef)])
-    return found
-
-
-@module(
-    needs="the entry point",
-    sound="the order of definitions does not matter as long as nothing is called while the module loads",
-    phase=2,
-)
-def order_definitions(context: Context) -> bool:
-    """Imports, then constants, then classes and functions in the order in which the entry point reaches
-    them."""
-    tree, facts = context.tree, context.facts
-    definitions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
-    if facts.name not in definitions or any(
-        isinstance(s, ast.ClassDef) and (s.bases or s.decorator_list) for s in tree.body
-    ):
-        return False
-    others = [s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
-    if read_names(others) & set(definitions) or _while_loading(tree) & set(definitions):
-        return False
-    if any(
-        not isinstance(s, ast.Import | ast.Assign) or any(isinstance(n, ast.Call) for n in walk(s))
-        for s in others
-    ):
-        return False
-    order, pending = list[str](), [facts.name]
-    while pending:
-        name = pending.pop(0)
-        if name in definitions and name not in order:
-            order.append(name)
-            names = (n.id for n in in_order(definitions[name]) if isinstance(n, ast.Name))
-            pending.extend(n for n in names if n in definitions)
-    new = [*others, *(definitions[name] for name in order)]
-    if new == tree.body:
-        return False
-    shown = [getattr(s, "name", "…") for s in tree.body]
-    tree.body = new
-    context.record("order-definitions", " ".join(shown), " ".join(order))
-    return True
-
-
 @module(
     needs="a class without bases whose body only defines functions and constants, each name once; defaults "
     "that name nothing",

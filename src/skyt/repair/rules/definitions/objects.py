@@ -4,54 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import Effects
-from skyt.repair.rules.analysis.trees.syntax import count_reads, load, substitute
-from skyt.repair.rules.analysis.trees.trees import clone, text, walk
+from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.context import Context
-from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.names.inline import undisturbed
-from skyt.repair.rules.registry import Place, block, module
+from skyt.repair.rules.registry import module
 
 SHOWN = frozenset({"__str__", "__repr__"})
-
-
-@block(
-    ast.Assign,
-    needs="a local that is stored in an attribute at once; nothing changes that attribute before the local's "
-    "last use",
-    sound="reading the attribute gives the value that was stored in it",
-)
-def read_attribute_back(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`t = e; self.x = t; return t` is `self.x = e; return self.x`."""
-    info = place.scope.info
-    if info is None:
-        return None
-    for i in range(len(body) - 2):
-        s, t = body[i], body[i + 1]
-        name = simple_target(s)
-        if name is None or not isinstance(t, ast.Assign) or not private(name, place):
-            continue
-        target = t.targets[0]
-        if len(t.targets) != 1 or not (
-            isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-        ):
-            continue
-        if not (isinstance(t.value, ast.Name) and t.value.id == name) or target.value.id == name:
-            continue
-        census, rest = place.context.census(info.node), body[i + 2 :]
-        uses = count_reads(rest, name)
-        if census.stores[name] != 1 or not uses or census.reads[name] != uses + 1:
-            continue
-        owner = place.scope.type_of(target.value)
-        if not (isinstance(owner, str) and owner.startswith("object:")):
-            continue
-        seen = Effects(reads={target.value.id}, heap_reads={"." + target.attr})
-        if not undisturbed(rest, name, seen, place.scope):
-            continue
-        back = ast.Attribute(value=load(target.value.id), attr=target.attr, ctx=ast.Load())
-        first = ast.Assign(targets=[target], value=s.value, lineno=0)  # type: ignore[attr-defined]
-        return [*body[:i], first, *(substitute(clone(x), {name: back}) for x in rest)]
-    return None
 
 
 @module(

@@ -106,20 +106,3 @@ def known_instance(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | No
         return ast.Constant(value=True)
     plain = {"int", "str", "list", "float", "bool", "dict", "set", "tuple"}
     return ast.Constant(value=False) if set(names) <= plain else None
-
-
-@expression(
-    ast.Compare,
-    needs="a value of a known built-in type",
-    sound="a value whose type is not NoneType is not None",
-)
-def known_not_none(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-        return None
-    right = node.comparators[0]
-    if not (isinstance(right, ast.Constant) and right.value is None):
-        return None
-    t = kind(scope.type_of(node.left))
-    if t in {"", "none"} or not scope.effects(node.left).total:
-        return None
-    return ast.Constant(value=isinstance(node.ops[0], ast.IsNot | ast.NotEq))

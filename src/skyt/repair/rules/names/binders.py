@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.scope import BUILTINS
+from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
 from skyt.repair.rules.analysis.trees.syntax import local_functions, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.context import Context
@@ -40,7 +40,7 @@ def free_builtin_names(context: Context) -> bool:
             public = owner is not None or function.name in facts.public
             kept = arguments if public and not facts.positional else set()
             names = ({n for s in function.body for n in stored_names(s)} | arguments) - kept
-        hidden = sorted((names & BUILTINS) - fixed)
+        hidden = sorted((names & (BUILTINS | MODULES)) - fixed)
         if hidden:
             fresh = {name: context.name(name) for name in hidden}
             if function is None:

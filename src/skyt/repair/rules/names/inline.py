@@ -51,19 +51,10 @@ def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     seen = scope.effects(value)
     earlier = Effects()
     for node in before:
-        _merge(earlier, scope.effects(node))
+        earlier.include(scope.effects(node))
     if where == "maybe" and not seen.total:
         return False
     return not conflict(seen, earlier, scope)
-
-
-def _merge(into: Effects, more: Effects) -> None:
-    into.reads |= more.reads
-    into.writes |= more.writes
-    into.heap_reads |= more.heap_reads
-    into.heap_writes |= more.heap_writes
-    into.errors |= more.errors
-    into.other = into.other or more.other
 
 
 def head_of(t: ast.stmt) -> list[ast.expr] | None:
@@ -117,7 +108,10 @@ def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> st
 
 
 def _operands(node: ast.AST) -> Iterator[ast.expr]:
-    for child in ast.iter_child_nodes(node):
+    inside = ast.iter_child_nodes(node)
+    if isinstance(node, ast.Dict):  # a key, its value, the next key
+        inside = iter([x for pair in zip(node.keys, node.values, strict=True) for x in pair if x])
+    for child in inside:
         if isinstance(child, ast.expr):
             yield child
         elif not isinstance(child, ast.expr_context):

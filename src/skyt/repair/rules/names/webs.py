@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.liveness import GUARDED
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     local_functions,
@@ -15,7 +14,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
 from skyt.repair.rules.context import Context
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.expressions.comparisons import binding_order
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block, module
@@ -113,32 +111,6 @@ def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | N
     return ast.Assign(targets=[target], value=value, lineno=0)
 
 
-@block(
-    ast.Assign,
-    needs="a simultaneous assignment of pure values, of which at most one may raise",
-    sound="the order of the parts of a simultaneous assignment to different locals does not matter",
-)
-def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
-            continue
-        targets = s.targets[0].elts
-        if not isinstance(s.value, ast.Tuple) or not all(isinstance(t, ast.Name) for t in targets):
-            continue
-        names = [t.id for t in targets if isinstance(t, ast.Name)]
-        order = binding_order(place.scope)
-        wanted = sorted(range(len(names)), key=lambda k: order.get(names[k], 999))
-        if wanted == list(range(len(names))) or len(set(names)) != len(names) != len(s.value.elts):
-            continue
-        seen = [place.scope.effects(v) for v in s.value.elts]
-        if not all(e.pure for e in seen) or sum(e.raises for e in seen) > 1:
-            continue
-        target = ast.Tuple(elts=[targets[k] for k in wanted], ctx=ast.Store())
-        value = ast.Tuple(elts=[s.value.elts[k] for k in wanted], ctx=ast.Load())
-        return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
-    return None
-
-
 @module(
     needs="a parameter or local that is not mentioned again after it was copied, at the top of a function; a "
     "copy that has no value before",
@@ -158,7 +130,7 @@ def drop_copy(context: Context) -> bool:
             source, rest = s.value.id, body[i + 1 :]
             if source == name or source not in {*info.arguments, *info.assigned} or name in info.arguments:
                 continue
-            if any(isinstance(n, NESTED) or n.__class__ in GUARDED for n in walk(body)):
+            if any(isinstance(n, NESTED) for n in walk(body)):
                 continue
             if any(isinstance(n, ast.Name) and n.id == source for n in walk(rest)):
                 continue

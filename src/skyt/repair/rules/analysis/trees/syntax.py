@@ -13,16 +13,6 @@ LOOPS = (ast.For, ast.While)
 BLOCKS = ("body", "orelse", "finalbody")
 
 
-FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-    ast.Eq: ast.Eq,
-    ast.NotEq: ast.NotEq,
-}
-
-
 OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -204,6 +194,14 @@ def is_true(node: ast.expr) -> bool:
 
 def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value) is False
+
+
+def is_quantifier(node: ast.expr) -> bool:
+    """`any(…)` or `all(…)` over a generator, possibly negated."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    named = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"any", "all"}
+    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp)  # type: ignore[attr-defined]
 
 
 def is_none(node: ast.expr | None) -> bool:
