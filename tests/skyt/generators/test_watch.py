@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,25 @@ def test_a_local_model_yields_samples_before_their_batch_is_done_and_stops_when_
         raise AssertionError("no output")
 
     assert asyncio.run(first()) == "early" and batches == [4]
+
+
+def test_samples_are_collected_where_an_event_loop_runs_already_as_in_a_notebook(tmp_path: Path) -> None:
+    from skyt.generators.config import CallableGenerator
+    from skyt.generators.function import Function
+    from skyt.runs.generate import CellJob, collect
+
+    config = CallableGenerator(kind="callable", target="m:f")
+    job = CellJob(
+        path=tmp_path / "kept.jsonl",
+        generator=config,
+        contract_id="gcd",
+        prompt="p",
+        temperature=0.7,
+        n=3,
+        seed=0,
+    )
+
+    async def cell() -> list[str]:
+        return collect(job, Function(lambda prompt: "text", name=config.name))
+
+    assert asyncio.run(cell()) == [] and len(job.generations()) == 3
