@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from homeostat.core.entry import Overrides
+from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
 from skyt.serve.commands import register
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help=(
         "Output: anchor a prompt to one canon, measure how far generated code strays from it, repair it.\n\n"
-        "Start with `homeostat code run gcd -n 12`: it samples the default model, offline, and ends with a "
+        "Start with `homeostat code run is_even -n 12`: it samples the default model and ends with a "
         "table."
     ),
     no_args_is_help=True,
@@ -52,9 +52,6 @@ EvidenceOption = Annotated[
     ),
 ]
 Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
-Contracts = Annotated[
-    Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
-]
 CanonDir = Annotated[
     Path | None,
     typer.Option("--canon-dir", metavar="DIR", help="Keep canons here, across runs; default: in the run."),
@@ -113,7 +110,10 @@ RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out
 
 @app.command()
 def run(
-    contract: Annotated[str, typer.Argument(help="A contract's id, e.g. gcd or merge_sort.")],
+    contract: Annotated[
+        str,
+        typer.Argument(help="A contract's id: `homeostat list contracts`.", autocompletion=named_contracts),
+    ],
     n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
     tau: Tau = 0.10,
@@ -129,7 +129,10 @@ def run(
     evidence: EvidenceOption = Evidence.rewritten,
     inputs: Inputs = 1000,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-CONTRACT.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/code-CONTRACT."
+        ),
     ] = None,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
@@ -147,7 +150,7 @@ def run(
     The first compliant output becomes the canon (or `--canon modal`). The same command again continues where
     it stopped.
 
-    Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
+    Example: homeostat code run is_even -n 12 --temperature 0.7
     """
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
@@ -183,7 +186,10 @@ def suite(
     matrix: Annotated[Path, typer.Argument(metavar="MATRIX.yaml", help="Prompts × models × temperatures.")],
     engine: Annotated[Engine, typer.Option("--engine", help="Where cells are generated.")] = Engine.local,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-MATRIX.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/code-MATRIX."
+        ),
     ] = None,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
@@ -216,7 +222,12 @@ def suite(
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl[.gz]", help="Recorded generations.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-replay-FILE.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Run directory, resumed if it exists; default: runs/code-replay-….",
+        ),
     ] = None,
     canons: Annotated[
         Path | None,
@@ -243,7 +254,7 @@ def replay(
     A row is {"contract_id", "model", "temperature", "sample", "raw_output"}; other keys are ignored. A broken
     line is reported with its number, the rest is processed, and the exit code is 1.
 
-    Example: homeostat code replay generations.jsonl.gz --out runs/replay
+    Example: homeostat code replay runs/code-gcd/samples.jsonl --out runs/replay
     """
     from skyt.metrics.formulas import check_tau
     from skyt.metrics.table import show_metrics

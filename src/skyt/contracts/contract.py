@@ -16,7 +16,7 @@ import pydantic
 import yaml
 
 from homeostat.core.config import ConfigModel, config_hash, parse_config
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
 from skyt.contracts.equality import Equality
 from skyt.contracts.expectations import Case, OperationCase, OracleSpec, OutOfDomain, Property
@@ -206,7 +206,7 @@ def read_contract(path: Path) -> Contract:
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(unreadable(path, error)) from None
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a contract is a mapping of keys to values")
     return parse_config(Contract, raw, source=str(path))

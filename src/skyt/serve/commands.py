@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from homeostat.core.entry import Overrides
+from homeostat.core.entry import Contracts, Overrides, named_contracts
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.rundir import unused_out
 from skyt.serve.canon_commands import canon
 from skyt.serve.opening import needs_extra, opened_store
 
@@ -46,9 +48,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Default: 8080; 0 for any free one.")] = None,
-    contracts: Annotated[
-        Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
-    ] = None,
+    contracts: Contracts = None,
     re_anchor: Annotated[
         list[str] | None,
         typer.Option("--re-anchor", metavar="CONTRACT", help="Archive this canon first; may be repeated."),
@@ -115,7 +115,12 @@ def status(
 
 
 def export(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="A folder that is not there yet; default: runs/code-export."
+        ),
+    ] = None,
     database: Database = _DEFAULT_DATABASE,
     ledger: Annotated[
         str | None, typer.Option(help="Which sequence of samples; default: the service's current one.")
@@ -132,8 +137,9 @@ def export(
     with opened_store(database) as store:
         from skyt.serve.database.transfer import export as write
 
-        done = write(store, out, ledger, tau)
-    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {out}")
+        folder = out or unused_out("code-export")
+        done = write(store, folder, ledger, tau)
+    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {folder}")
 
 
 def import_(
@@ -156,8 +162,12 @@ def import_(
 def add(
     name: Annotated[str, typer.Argument(help="Whom the key is for.")],
     contract: Annotated[
-        list[str] | None, typer.Option("--contract", help="Only this contract; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--contract", help="Only this contract; may be repeated.", autocompletion=named_contracts
+        ),
     ] = None,
+    contracts: Contracts = None,
     per_minute: Annotated[
         int | None, typer.Option("--per-minute", help="Requests in any minute; default: the service's limit.")
     ] = None,
@@ -167,6 +177,12 @@ def add(
     database: Database = _DEFAULT_DATABASE,
 ) -> None:
     """Make a key and print it once; only its hash is kept."""
+    from skyt.contracts.contract import load_contracts
+
+    known = load_contracts(contracts)
+    for wanted in contract or []:
+        if wanted not in known:
+            raise UserError(f"--contract {wanted!r} is unknown; {nearest(wanted, known)}")
     with opened_store(database, create=True) as store:
         from skyt.serve.database.keys import add_key
 

@@ -76,7 +76,7 @@ class Limits(ConfigModel):
     )
     judge_busy_s: float = Field(2.0, gt=0, description="the same while other samples wait for a judge")
     slow_judges: int = Field(
-        6, ge=0, description="further judges, started when samples take long, so that others need not wait"
+        6, ge=0, description="further judges, started in the background: slow samples keep no one waiting"
     )
     shutdown_s: float = Field(10.0, ge=1, description="from SIGTERM to the end, whatever is running")
     per_key_per_minute: int | None = Field(

@@ -30,13 +30,22 @@ def opened_store(database: str, create: bool = False) -> Iterator[Store]:
         from skyt.runs.assess import versions
         from skyt.serve.database.store import Store
 
-        if not create and "://" not in database and not Path(database).exists():
+        file = _file_of(database)
+        if not create and file is not None and not file.exists():
             raise UserError(f"no such database: {database}; name it with --database")
         store = Store.open(database, versions())
         try:
             yield store
         finally:
             store.close()
+
+
+def _file_of(database: str) -> Path | None:
+    """The file of a SQLite database, given as a path or a URL; None for a server's."""
+    scheme, separator, rest = database.partition("://")
+    if not separator:
+        return Path(database)
+    return Path(rest.removeprefix("/").partition("?")[0]) if scheme.startswith("sqlite") else None
 
 
 @contextmanager

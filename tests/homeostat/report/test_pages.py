@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.example_runs import ExampleConfig, cache_run, code_run, joint_run
+from tests.support.example_runs import CacheConfig, ExampleConfig, cache_run, code_run, joint_run
 
 from homeostat.core.figures import PALETTE
 from homeostat.core.rundir import open_run
@@ -162,3 +162,26 @@ def test_the_bundle_is_what_its_recipe_names_and_keeps_the_licences() -> None:
     assert sorted(exported) == sorted(set(re.findall(r"\bvendor\.(\w+)", own))), (
         "bundled and used are the same"
     )
+
+
+def test_a_run_that_is_going_on_opens_with_what_happened_and_names_the_rest_once(tmp_path: Path) -> None:
+    config = CacheConfig(repair={"family": "A"})
+    with open_run(tmp_path / "run", command="homeostat cache run", config=config) as run:
+        run.log("train").append(0, loss_total=1.0)
+        sections = build(tmp_path / "run").data["sections"]
+    assert [section["id"] for section in sections] == ["logs", "run", "to-come"]
+    assert sections[-1]["blocks"][0]["text"] == "Result, Stability, Figures, Tables."
+    assert "headline" in [
+        section["id"] for section in build(tmp_path / "run").data["sections"]
+    ]  # interrupted
+
+
+def test_a_defence_that_keeps_no_more_than_none_is_not_praised(tmp_path: Path) -> None:
+    run = joint_run(tmp_path / "run")
+    assert "G calibrated keeps most" in build(run).data["verdicts"][1]
+    path = run / "metrics" / "joint_metrics.json"
+    record = json.loads(path.read_text())
+    for arm in record["metrics"]["joint.arms"]:
+        arm["oracle_pass"]["estimate"] = 0.1
+    path.write_text(json.dumps(record))
+    assert "keeps more" in build(run).data["verdicts"][1]

@@ -111,7 +111,7 @@ function drawPanel(block, panel, look, shown, log, width, tip) {
     marks: [
       vendor.gridY(y.ticks, { stroke: "var(--grid)", strokeOpacity: 1 }),
       vendor.axisX(thin(x.ticks, width), { tickFormat: x.tickFormat, label: named(block.x.label), labelAnchor: "center", labelArrow: "none", tickSize: 4 }),
-      vendor.axisY(y.ticks, { tickFormat: digits === "%" ? (v) => `${Number((100 * v).toPrecision(3))}%` : y.tickFormat, label: named(yLabel), labelArrow: "none", tickSize: 0 }),
+      vendor.axisY(y.ticks, { tickFormat: digits === "%" ? (v) => `${Number((100 * v).toPrecision(3))}%` : y.tickFormat, label: yLabel === panel.title ? null : named(yLabel), labelArrow: "none", tickSize: 0 }),
       vendor.ruleY([Math.max(y.domain[0], Math.min(0, y.domain[1]))], { stroke: "var(--soft)" }),
       ...marks.flat().filter((m) => m),
     ],

@@ -45,6 +45,9 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if rivals:
         passed = {name: arm["oracle_pass"]["estimate"] for name, arm in rivals.items()}
         best, least = max(passed, key=passed.__getitem__), min(passed.values())
+        if NONE in there and passed[best] <= there[NONE]["oracle_pass"]["estimate"]:
+            yield "No defence there keeps more of the programs correct than no defence at all."
+            return
         text = f"Of the defences there, {label(best)} keeps most: {passed[best]:.1%} are correct"
         last = ", ".join(label(name) for name in passed if passed[name] == least)
         yield text + (f"; least: {last} ({least:.1%})." if least < passed[best] else ".")

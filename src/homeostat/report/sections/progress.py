@@ -11,6 +11,7 @@ from homeostat.report.blocks import Block, section
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.artifacts import slug
 
+LOGS = "logs"  # the section's name
 _POINTS = 400  # of one curve; beyond this every k-th step is shown
 _CURVES = 12
 _LAST_LINES = 12
@@ -22,7 +23,7 @@ def progress_section(files: RunFiles) -> Block | None:
     parts: list[Block] = []
     for path in files.files("logs", ".jsonl"):
         parts += _log(files, path.stem)
-    return section("logs", "What happened", "From the run's logs, step by step.", parts) if parts else None
+    return section(LOGS, "What happened", "From the run's logs, step by step.", parts) if parts else None
 
 
 def _log(files: RunFiles, name: str) -> list[Block]:

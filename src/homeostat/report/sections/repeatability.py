@@ -159,7 +159,9 @@ def prompts(found: Record) -> Block:
     )
 
 
-def cells(cells: list[Record], title: str) -> Block:
+def cells(cells: list[Record], *, arms: bool) -> Block:
+    """By model and temperature, or by arm of an experiment, which takes the model's place in the records."""
+    source = "arm" if arms else "model"
     parts: list[Block] = []
     curves: dict[tuple[str, str], dict[str, list[blocks.Point]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
@@ -188,7 +190,7 @@ def cells(cells: list[Record], title: str) -> Block:
                 note=note,
             )
         )
-    columns = [column("prompt", names=False), column("model", names=False), column("temperature"), *_COLUMNS]
+    columns = [column("prompt", names=False), column(source), column("temperature", digits=2), *_COLUMNS]
     rows = [
         [
             c.get("prompt_id"),
@@ -198,10 +200,9 @@ def cells(cells: list[Record], title: str) -> Block:
         ]
         for c in cells
     ]
-    parts.append(
-        blocks.table("cell-table", "All figures by prompt, model and temperature", columns, rows, folded=True)
-    )
-    return section("cells", title, "", parts)
+    title = f"All figures by prompt, {source} and temperature"
+    parts.append(blocks.table("cell-table", title, columns, rows, folded=bool(parts)))
+    return section("cells", "By prompt and arm" if arms else "By model and temperature", "", parts)
 
 
 def distances(files: RunFiles) -> Block:

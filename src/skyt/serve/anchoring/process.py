@@ -11,12 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from homeostat.core.errors import UserError
 from skyt.serve.anchoring.worker import LENGTH
 from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
 
+_SLOW_S = 0.5  # after which a program gives way to those of others
 LOOK_S = 0.05  # how often a waiting thread looks at the clock
 _KILL_S = 1.0  # for a killed process to be gone
 _START_S = 120.0
@@ -73,6 +75,7 @@ class JudgeProcess:
         prepared = None
         self._send(write_json({**request, "number": self._number}), time.monotonic() + _START_S)
         cut_at = why = None
+        lower_at = time.monotonic() + _SLOW_S
         while True:
             now = time.monotonic()
             if cut_at is None and now >= (limit := deadline()).until:
@@ -80,6 +83,9 @@ class JudgeProcess:
                 self._process.send_signal(signal.SIGUSR1)
             if cut_at is not None and now > cut_at:
                 raise JudgeGone(why)
+            if now > lower_at:
+                lower_at = now + _SLOW_S
+                _lower_programs(self._process.pid)
             answer = self._receive(now + LOOK_S)
             if answer is None or answer["number"] != self._number:
                 continue
@@ -141,3 +147,25 @@ class JudgeProcess:
             return dict(read_json(data))
         except BadJsonError as error:
             raise JudgeGone("its answer is not JSON") from error
+
+
+def _lower_programs(judge: int) -> None:
+    """Give the lowest priority to the programs a judge runs: below its sandbox and the sandbox's supervisor.
+
+    Each program is a process of its own that ends with its calls, so nothing has to be raised again.
+    """
+    supervisors = [child for sandbox in _children(judge) for child in _children(sandbox)]
+    waiting = [program for supervisor in supervisors for program in _children(supervisor)]
+    while waiting:
+        program = waiting.pop()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, program, 19)
+        waiting += _children(program)
+
+
+def _children(process: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except OSError:  # gone, or not Linux
+        return []
+    return [int(child) for child in text.split()]

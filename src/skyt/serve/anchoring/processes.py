@@ -1,8 +1,8 @@
 """Judges in processes of their own, so that nothing a program does can hold the service up.
 
-A few judges are started at once. A sample that takes longer than others is left to its judge, and another
-judge takes its place, up to a limit. Each sample has a deadline, and a nearer one while others wait: then the
-work on it is cut short. A judge that does not even answer to that is killed and replaced.
+A few judges are there before the service serves; further ones are started in the background, so that samples
+that take long do not keep the others waiting. Each sample has a deadline, and a nearer one while others wait;
+then the work on it is cut short. A judge that does not even answer to that is killed and replaced.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Judges:
             raise
         self._free = started
         # A judge dies with the thread that started it, so one thread that lives on starts all later ones.
+        for _ in range(slow_judges):
+            self._order()
         threading.Thread(target=self._start_on_order, name="judge-starter", daemon=True).start()
 
     @property
@@ -139,8 +141,6 @@ class Judges:
                 while not self._free:
                     if self._closed or (self._stop_by is not None and time.monotonic() > self._stop_by):
                         return None
-                    if len(self._busy) + self._starting < self._most and self._all_slow():
-                        self._order()
                     self._change.wait(LOOK_S)
             finally:
                 self._waiting -= 1
@@ -148,17 +148,12 @@ class Judges:
             self._busy[process] = time.monotonic()
             return process
 
-    def _all_slow(self) -> bool:
-        """Whether more judges would help: none is about to be free, and none is being started."""
-        now = time.monotonic()
-        return not self._starting and all(now - since > self._busy_s / 4 for since in self._busy.values())
-
     def _order(self) -> None:
         self._starting += 1
         self._orders.put(True)
 
     def _start_on_order(self) -> None:
-        while self._orders.get():
+        while self._orders.get() and not self._closed:
             self._start()
 
     def _start(self) -> None:
