@@ -57,11 +57,11 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     """
     plain = normalise(code)
     if not plain.parsed:
-        return NormalForm(plain.text, complete=False)
+        return NormalForm(plain.text, complete=False, failure="not Python, or longer than is read")
     try:
         tree = bare(parse(plain.text))
         if sum(1 for _ in walk(tree)) > MAX_NODES:
-            return NormalForm(plain.text, complete=False)
+            return NormalForm(plain.text, complete=False, failure=f"more than {MAX_NODES} nodes")
         return _run(tree, facts, RULES if rules is None else rules)
     except BeyondError as error:
         shown = "__doc__" in code  # which normalisation drops

@@ -15,6 +15,17 @@ from skyt.repair.rules.registry import module
     "says",
     sound="a default that is a constant is the same value at every call, so the call can pass it; what every "
     "call passes needs no default",
+    fires=(
+        "n: int",
+        (
+            "def g(a, b=2, c=3):\n return a * b - c if a < 9 else g(a - 9, b, c)\ndef f(n=0):\n"
+            " return g(n) + g(n, b=5)"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        "def g(a, b=[]):\n b.append(a)\n return len(b) - len(b)\ndef f(n):\n return g(n) + g(n)",
+    ),
 )
 def explicit_arguments(context: Context) -> bool:
     """`def f(a, k=0)` with `f(x)` and `f(x, k=2)` becomes `def f(a, k)` with `f(x, 0)` and `f(x, 2)`."""

@@ -15,6 +15,8 @@ NESTED_OR_REBINDING = (*NESTED, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFr
 @module(
     needs="a nested function that uses no variable of the function around it",
     sound="such a function does not depend on where it is defined",
+    fires=("n: int", "def f(n):\n def g(k):\n  return k + 1\n return g(n) * g(2)"),
+    keeps=("n: int", "def f(n):\n def g(k):\n  return k + n\n return g(n) * g(2)"),
 )
 def hoist_function(context: Context) -> bool:
     """A nested function without free variables moves to the top of the module."""
@@ -47,6 +49,11 @@ def hoist_function(context: Context) -> bool:
     needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
     "around it",
     sound="what it reads when it is called is what is passed when it is called",
+    fires=(
+        "n: int",
+        "def f(n):\n def g(k):\n  if k > 3:\n   return g(k - 3) + n\n  return k * n\n return g(n) + g(5)",
+    ),
+    keeps=("n: int", "def f(n):\n t = n\n def g(k):\n  return k * t\n t = 5\n return g(n)"),
 )
 def lift_function(context: Context) -> bool:
     """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
@@ -113,6 +120,20 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
     needs="a class without bases whose body only defines functions and constants, each name once; defaults "
     "that name nothing",
     sound="methods are looked up by name, and none is called while the class is made",
+    fires=(
+        "n: int",
+        (
+            "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        (
+            "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()"
+        ),
+    ),
 )
 def order_methods(context: Context) -> bool:
     """`__init__`, then the contract's methods in its order, then the others as they are first named."""

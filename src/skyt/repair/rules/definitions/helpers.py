@@ -32,6 +32,11 @@ MAX_INLINED = 400  # nodes that inlining may add to a program
     "its body fits",
     sound="parameters become locals with fresh names, assigned in order; returns become the caller's "
     "returns or its value",
+    fires=("n: int", "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a"),
+    keeps=(
+        "n: int",
+        "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n return g(a - 1, b)",
+    ),
 )
 def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at

@@ -15,6 +15,20 @@ SHOWN = frozenset({"__str__", "__repr__"})
     needs="a method that no caller and nothing in the program names; for special methods: objects of the "
     "class are only used for their attributes",
     sound="a method that is never called does nothing",
+    fires=(
+        "n: int",
+        (
+            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+            " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        (
+            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+            "def f(n):\n return str(Box(n))"
+        ),
+    ),
 )
 def drop_unused_methods(context: Context) -> bool:
     tree = context.tree
