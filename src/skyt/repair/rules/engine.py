@@ -8,6 +8,7 @@ changes.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,9 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
             _apply_module(rule, context)
     _import_missing(context.tree)
     new = text(context.tree)
-    compile(new, "normal form", "exec", dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python says of odd programs it also says of their forms
+        compile(new, "normal form", "exec", dont_inherit=True)
     return NormalForm(new, tuple(context.trace), complete)
 
 

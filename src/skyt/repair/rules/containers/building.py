@@ -13,12 +13,10 @@ from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block
 
-FORBIDDEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
-
 
 def built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
     """(conditions, the one statement under them) of a loop that does one thing."""
-    if s.orelse or any(isinstance(n, FORBIDDEN) for n in walk(s)):
+    if s.orelse:
         return None
     conditions: list[ast.expr] = []
     body = s.body
@@ -117,7 +115,7 @@ def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             continue
         made, start = found
         g = made.generators[0]
-        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+        if len(made.generators) != 1:
             continue
         bound = sorted(stored_names(g.target))
         names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}

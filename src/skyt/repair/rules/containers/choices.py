@@ -82,9 +82,7 @@ def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.ex
     if owner is None or not isinstance(key, ast.Lambda) or not scope.effects(made).pure:
         return None
     a = key.args
-    if len(a.args) != 1 or a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
-        return None
-    if any(isinstance(n, ast.Lambda | ast.NamedExpr) for n in walk(key.body)):
+    if len(a.args) != 1:
         return None
     name = _fresh(node, scope)
     change = _Parts(a.args[0].arg, load(name), ast.Subscript(value=owner, slice=load(name), ctx=ast.Load()))

@@ -59,8 +59,7 @@ def deque_to_list(context: Context) -> bool:
 def _makes(value: ast.expr, scope: Scope) -> bool:
     if not isinstance(value, ast.Call) or dotted(value.func) != "collections.deque":
         return False
-    starred = any(isinstance(a, ast.Starred) for a in value.args)
-    plain = len(value.args) <= 1 and not value.keywords and not starred
+    plain = len(value.args) <= 1 and not value.keywords
     return plain and scope.is_module("collections") and scope.builtin(ast.Name(id="list")) == "list"
 
 
@@ -80,7 +79,7 @@ def _allowed(use: ast.expr, holder: Holder, context: Context) -> bool:
         if not isinstance(made, ast.Call) or made.func is not parent or made.keywords:
             return False
         known = SHARED | ENDS
-        if len(made.args) != known.get(parent.attr, -1) or any(isinstance(a, ast.Starred) for a in made.args):
+        if len(made.args) != known.get(parent.attr, -1):
             return False
         return parent.attr != "extend" or not any(n in holder.uses for n in walk(made.args[0]))
     if isinstance(parent, ast.For):
@@ -95,8 +94,6 @@ def _quiet(inside: list[ast.stmt] | list[ast.AST], holder: Holder, context: Cont
     """Whether nothing in there could change the container while it is gone through."""
     functions = {i.node.name for i in context.program.functions.values()}
     for n in walk(inside):
-        if isinstance(n, ast.Yield | ast.YieldFrom | ast.Await | ast.GeneratorExp):
-            return False
         if isinstance(n, ast.Name) and n.id in functions | context.program.inference.classes:
             return False
         if isinstance(n, ast.Attribute) and n.attr in functions:

@@ -8,9 +8,9 @@ from skyt.repair.rules.analysis.effects.effects import Effects, conflict, distur
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.containers.building import FORBIDDEN, built, generator_of, needs_loop, start_of
+from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.registry import Place, block
@@ -78,8 +78,7 @@ def _put(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
     function = s.value.func
     if not (isinstance(function, ast.Attribute) and function.attr == "add") or s.value.keywords:
         return None
-    starred = isinstance(s.value.args[0], ast.Starred)
-    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) and not starred else None
+    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) else None
 
 
 def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
@@ -113,7 +112,7 @@ def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt
             continue
         made = s.iter
         g = made.generators[0]
-        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+        if len(made.generators) != 1:
             continue
         if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
             continue
@@ -160,8 +159,6 @@ def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         if not isinstance(named, ast.Name):
             continue
         if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
-            continue
-        if any(isinstance(e, ast.Starred) for e in given.elts):
             continue
         own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
         written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})

@@ -13,7 +13,7 @@ from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.registry import Place, block
 
-LATE = (ast.Lambda, ast.FunctionDef, ast.ClassDef, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+LATE = (ast.Lambda, ast.FunctionDef)
 
 
 def _offset(node: ast.expr, scope: Scope) -> tuple[str, int] | None:

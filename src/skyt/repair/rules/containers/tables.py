@@ -126,7 +126,6 @@ def inline_module_constant(context: Context) -> bool:
             (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
             or (isinstance(n, ast.arg) and n.arg == name)
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
-            or (isinstance(n, ast.Global) and name in n.names)
             for n in walk(tree)
         )
         table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None

@@ -44,7 +44,7 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
         one = ast.GeneratorExp(elt=ast.Constant(value=1), generators=only.generators)
         return call("sum", one)
     if name == "sum" and isinstance(only, ast.GeneratorExp) and scope.type_of(only.elt) == "bool":
-        if isinstance(only.elt, ast.Constant) or any(g.is_async for g in only.generators):
+        if isinstance(only.elt, ast.Constant):
             return None
         last = only.generators[-1]
         kept = ast.comprehension(target=last.target, iter=last.iter, ifs=[*last.ifs, only.elt], is_async=0)

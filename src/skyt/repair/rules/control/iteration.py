@@ -60,7 +60,7 @@ def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
     variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
     if isinstance(function, ast.Lambda):
         a = function.args
-        plain = len(a.args) == 1 and not (a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+        plain = len(a.args) == 1 and not a.defaults
         if not plain or any(isinstance(n, SCOPED) for n in walk(function.body)):
             return None
         return variable, substitute(clone(function.body), {a.args[0].arg: load(variable)})

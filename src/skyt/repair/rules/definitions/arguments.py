@@ -34,8 +34,6 @@ def explicit_arguments(context: Context) -> bool:
         defaults = info.node.args.defaults
         if not defaults and not keywords:
             continue
-        if not info.simple_arguments or info.node.decorator_list:
-            continue
         passed = context.facts.out_of_domain_free and len(info.parameters) == len(info.value_arguments)
         if info.public and not passed:
             continue
@@ -85,7 +83,7 @@ def _complete(call: ast.Call, info: FunctionInfo) -> bool:
     """Whether positions, keywords in the parameters' order, and defaults at the end make up the call."""
     names = info.value_arguments
     given = len(call.args)
-    if any(isinstance(a, ast.Starred) for a in call.args) or given > len(names):
+    if given > len(names):
         return False
     keywords = [k.arg for k in call.keywords]
     if keywords != names[given : given + len(keywords)]:

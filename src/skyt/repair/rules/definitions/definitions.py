@@ -9,8 +9,6 @@ from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
 from skyt.repair.rules.context import Context
 from skyt.repair.rules.registry import module
 
-NESTED_OR_REBINDING = (*NESTED, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom)
-
 
 @module(
     needs="a nested function that uses no variable of the function around it",
@@ -25,11 +23,11 @@ def hoist_function(context: Context) -> bool:
         if not isinstance(s, ast.FunctionDef):
             continue
         for i, inner in enumerate(s.body):
-            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+            if not isinstance(inner, ast.FunctionDef):
                 continue
             outer_names = bound_names(s) - {inner.name}
             free = read_names(inner) - bound_names(inner) - {inner.name}
-            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
+            if free & outer_names:
                 continue
             others = [x for x in s.body if x is not inner]
             if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
@@ -62,12 +60,12 @@ def lift_function(context: Context) -> bool:
             continue
         parameters = [a.arg for a in outer.args.args]
         for inner in outer.body:
-            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+            if not isinstance(inner, ast.FunctionDef):
                 continue
-            if any(isinstance(n, NESTED_OR_REBINDING) and n is not inner for n in walk(inner)):
+            if any(isinstance(n, NESTED) and n is not inner for n in walk(inner)):
                 continue
             a = inner.args
-            if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+            if a.defaults:
                 continue
             free = read_names(inner) - bound_names(inner)
             wanted = [p for p in parameters if p in free]
@@ -167,8 +165,6 @@ def _named(nodes: list[ast.AST]) -> list[str]:
 
 def _orderless(owner: ast.ClassDef) -> bool:
     """Whether the statements of a class can stand in any order."""
-    if owner.bases or owner.keywords or owner.decorator_list:
-        return False
     names: list[str] = []
     for s in owner.body:
         if isinstance(s, ast.FunctionDef):

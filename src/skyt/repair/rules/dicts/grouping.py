@@ -61,7 +61,7 @@ def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             continue
         owner, key, scope = made.func.value, made.args[0], place.before(i)
         value = made.args[1] if len(made.args) == 2 else ast.Constant(value=None)
-        if made.keywords or any(isinstance(a, ast.Starred) for a in made.args) or not _owner(owner, scope):
+        if made.keywords or not _owner(owner, scope):
             continue
         if not _again(owner, key, scope) or not scope.effects(value).total:
             continue
@@ -146,8 +146,6 @@ def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 def _collection(value: ast.expr) -> tuple[str, ast.expr | None]:
     """(method that adds, empty collection) of a literal with one element."""
     if isinstance(value, ast.List | ast.Set) and len(value.elts) == 1:
-        if isinstance(value.elts[0], ast.Starred):
-            return "", None
         if isinstance(value, ast.List):
             return "append", ast.List(elts=[], ctx=ast.Load())
         return "add", call("set")

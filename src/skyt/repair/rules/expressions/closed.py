@@ -63,7 +63,7 @@ def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
     if not isinstance(made, ast.GeneratorExp) or len(made.generators) != 1:
         return None
     g = made.generators[0]
-    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)) or g.is_async:
+    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)):
         return None
     args = g.iter.args
     if scope.builtin(g.iter.func) != "range" or len(args) not in (1, 2) or g.iter.keywords:

@@ -88,7 +88,6 @@ def _pieces(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr] | No
         and isinstance(function.value, ast.Constant)
         and isinstance(function.value.value, str)
         and not node.keywords
-        and not any(isinstance(a, ast.Starred) for a in node.args)
     ):
         return None
     if len(node.args) > 1 and not all(scope.effects(a).total for a in node.args):

@@ -80,7 +80,7 @@ def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 def _sequence(
     parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place, scope: Scope
 ) -> list[ast.stmt] | None:
-    if any(isinstance(t, ast.Starred | ast.Tuple | ast.List) for t in targets):
+    if any(isinstance(t, ast.Tuple | ast.List) for t in targets):
         return None
     names = [t.id if isinstance(t, ast.Name) else None for t in targets]
     if any(n is not None and not private(n, place) for n in names):
@@ -130,14 +130,12 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         loaded = clone(target)
         loaded.ctx = ast.Load()
         t = place.scope.type_of(loaded)
-        if t in IMMUTABLE and not isinstance(s.value, ast.Starred):
+        if t in IMMUTABLE:
             value = ast.BinOp(left=loaded, op=s.op, right=s.value)
             return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
         if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
             method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
             argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
-            if isinstance(argument, ast.Starred):
-                continue
             call = ast.Call(
                 func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
             )

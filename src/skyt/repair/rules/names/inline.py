@@ -253,7 +253,7 @@ def _scan(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope, dirt
             if inside and (changed or dirty):
                 return None
             dirty = dirty or changed
-        elif isinstance(t, (*NESTED, ast.Try, ast.With, ast.Match)):
+        elif isinstance(t, NESTED):
             if count_reads(t, name):
                 return None
             dirty = True
