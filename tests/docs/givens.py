@@ -73,8 +73,8 @@ class Givens:
         self._base, self._run = base, run
         self._makers: dict[str, Callable[[Path], None]] = {
             **dict.fromkeys(("tiny", "my-model"), _tiny_model),
-            "generations.jsonl": lambda path: path.write_text(_generations()),
-            "generations.jsonl.gz": lambda path: path.write_bytes(gzip.compress(_generations().encode())),
+            "generations.jsonl": lambda path: path.write_text(generations()),
+            "generations.jsonl.gz": lambda path: path.write_bytes(gzip.compress(generations().encode())),
             "canons.json": lambda path: path.write_text(
                 json.dumps([{"contract_id": "gcd", "canonical_code": GCD}])
             ),
@@ -124,7 +124,7 @@ def _small_joint(path: Path) -> None:
     path.write_text(json.dumps(_SMALL_JOINT))
 
 
-def _generations() -> str:
+def generations() -> str:
     rows = [
         {
             "contract_id": "gcd",

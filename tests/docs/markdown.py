@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHELL = frozenset({"bash", "sh", "console"})
-RULES = frozenset({"append", "exit", "given", "help", "needs", "starts", "with"})
+RULES = frozenset({"append", "endpoint", "exit", "given", "help", "needs", "starts", "with"})
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _COMMENT = re.compile(r"^<!--\s*(test|file):\s*(.*?)\s*-->\s*$")
 _COMMAND = re.compile(r"^\s*(?:\$ )?(homeostat|python|pip|make|git|docker|curl)\s")
@@ -94,11 +94,30 @@ def inline_commands(page: str) -> list[tuple[int, str]]:
     ]
 
 
-def links(page: str) -> list[str]:
-    """Where the page's links lead, as far as that is inside the repository."""
+def links(page: str) -> list[tuple[str, str]]:
+    """Where the page's links lead inside the repository: (path, heading), of which either may be empty."""
     text = "\n".join(line for _, line in _text(page))
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
-    return [target.partition("#")[0] for target in targets if "://" not in target and target[0] != "#"]
+    parts = [target.partition("#") for target in targets if "://" not in target]
+    return [(path, heading) for path, _, heading in parts]
+
+
+def headings(page: str) -> set[str]:
+    """The addresses of a page's headings, as GitHub and the site make them."""
+    titles = [line.lstrip("#").strip() for _, line in _text(page) if re.match(r"#{1,6} ", line)]
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
+
+
+def broken_links(page: str) -> list[str]:
+    """Links of a page to files or headings that do not exist."""
+    found = []
+    for path, heading in links(page):
+        target = (ROOT / page).parent / path if path else ROOT / page
+        inside = target.resolve().relative_to(ROOT.resolve()).as_posix() if target.exists() else ""
+        if not inside or (heading and heading not in headings(inside)):
+            found.append(f"{path}#{heading}" if heading else path)
+    return found
 
 
 def _text(page: str) -> list[tuple[int, str]]:

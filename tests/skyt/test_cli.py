@@ -126,9 +126,13 @@ def one_line(err: str) -> bool:
         (["run", "gcd", "--temperature", "-1"], ["temperature = -1"]),
         (["run", "gdc"], ["unknown contract 'gdc'", "did you mean 'gcd'"]),
         (["run", "gcd", "--set", "generator.max_new_token=3"], ["unknown key", "max_new_token"]),
-        (["run", "gcd", "--base-url", "http://127.0.0.1:9/v1"], ["name"]),
+        (["run", "gcd", "--base-url", "http://127.0.0.1:9/v1"], ["--base-url needs --model"]),
         (
             ["run", "gcd", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"],
+            ["no answer from http://127.0.0.1:9/v1"],
+        ),
+        (
+            ["run", "gcd", "--base-url", "http://models.invalid/v1", "--model", "m"],
             ["OPENAI_API_KEY is not set"],
         ),
         (["run", "gcd", "--model", "no/such-model"], ["no/such-model"]),
@@ -154,6 +158,7 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(
     assert code == 2
     assert one_line(err), err
     assert all(word in err for word in words), err
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind
 
 
 def test_a_contract_without_oracle_is_one_clear_line(

@@ -21,7 +21,12 @@ _LOOK = {
     "guard": ("guard", 1),
     "G+guard": ("G + guard", 7),
 }
-_SINGLES = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
+_SINGLES = {
+    "reset_clear": "reset",
+    "smoothing": "smoothing",
+    "masking_dropout": "random masking",
+    "clipping_renorm": "clipping",
+}
 ORACLE_SUFFIX = ":oracle"
 
 
@@ -29,7 +34,9 @@ def label(defence: str) -> str:
     """The name in a legend or a table."""
     if defence.endswith(ORACLE_SUFFIX):
         return f"{label(defence.removesuffix(ORACLE_SUFFIX))} (oracle mask)"
-    return _LOOK[defence][0] if defence in _LOOK else defence.replace("_", " ")
+    if defence in _LOOK:
+        return _LOOK[defence][0]
+    return _SINGLES.get(defence, defence.replace("_", " "))
 
 
 def look(defence: str) -> dict[str, Any]:
@@ -37,7 +44,7 @@ def look(defence: str) -> dict[str, Any]:
     if defence in _LOOK:
         place = _LOOK[defence][1]
         return {"color": PALETTE[place], "marker": MARKERS[place]}
-    marker = MARKERS[_SINGLES.index(defence) % len(MARKERS)] if defence in _SINGLES else MARKERS[-1]
+    marker = MARKERS[list(_SINGLES).index(defence) % len(MARKERS)] if defence in _SINGLES else MARKERS[-1]
     return {"color": PALETTE[8], "marker": marker}
 
 

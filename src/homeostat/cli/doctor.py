@@ -34,6 +34,7 @@ def examine() -> list[Check]:
         "disk": _disk,
         "sandbox": _sandbox,
         "ray": _ray,
+        "engine": _engine,
         "network": _network,
     }
     checks: list[Check] = []
@@ -100,6 +101,25 @@ def _ray() -> Iterator[Check]:
     version = environment.package_version("ray")
     hint = "not installed; optional: pip install 'homeostat[ray]'"
     yield Check("ray", "ok" if version else "absent", version or hint)
+
+
+def _engine() -> Iterator[Check]:
+    from cachemedicpp.engines.environment import engine_python, versions
+
+    try:
+        python = engine_python()
+    except UserError as error:
+        yield Check("serving engine", "absent", f"optional: {error}")
+        return
+    found = versions(python)
+    missing = [name for name in ("vllm", "homeostat") if not found[name]]
+    if missing:
+        yield Check(
+            "serving engine", "absent", f"{python} has no {' and no '.join(missing)}: make setup-engines"
+        )
+    else:
+        also = f", LMCache {found['lmcache']}" if found["lmcache"] else ""
+        yield Check("serving engine", "ok", f"vLLM {found['vllm']}{also}, at {python}")
 
 
 def _network() -> Iterator[Check]:

@@ -45,6 +45,21 @@ class ModelConfig(ConfigModel):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attn_implementation: Literal["sdpa", "eager"] = "sdpa"
 
+    def check(self) -> None:
+        """Refuse a device that is not there and a model that cannot be found, without loading its weights."""
+        resolve_device(self.device)
+        folder, _ = _locate(self.name)
+        with _quiet_transformers():
+            from transformers import AutoConfig
+
+            local = folder is not None or not hub_reachable()
+            try:
+                AutoConfig.from_pretrained(
+                    str(folder or self.name), revision=self.revision, local_files_only=local
+                )
+            except (OSError, ValueError, KeyError) as error:
+                raise UserError(_cannot_load(self.name, error)) from error
+
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         return load_model(
             self.name,

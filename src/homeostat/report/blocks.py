@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 Block = dict[str, Any]
+Digits = int | Literal["%"] | None  # decimals, or a share as a percentage; None: by the number's size
+Direction = Literal["up", "down"] | None  # which way is better
+Role = Literal["clean", "damaged", "repaired"]
 Point = tuple[float, float | None, float | None, float | None]  # x, y, low, high
 
 
@@ -37,11 +40,18 @@ def figure(
     note: str = "",
     before: float | None = None,
     main: bool = False,
-    digits: int | None = None,
+    digits: Digits = None,
+    name: str | None = None,
+    better: Direction = None,
 ) -> Block:
-    """One headline figure; `before` is what it was without repair, `main` marks the ones to read first."""
+    """One headline figure; `before` is what it was without repair, `main` marks the ones to read first.
+
+    `name` is what records call it; a comparison of runs marks changes by `better`.
+    """
     return {
         "label": label,
+        "name": name or label,
+        "better": better,
         "value": number(value),
         "low": number(low),
         "high": number(high),
@@ -61,8 +71,9 @@ def facts(items: Iterable[tuple[str, Any]]) -> Block:
     return {"kind": "facts", "items": [[name, plain(value)] for name, value in items]}
 
 
-def column(name: str, *, digits: int | None = None, help: str = "") -> Block:
-    return {"name": name, "digits": digits, "help": help}
+def column(name: str, *, digits: Digits = None, help: str = "", names: bool = True) -> Block:
+    """`names`: technical names in its cells are shown by their readable ones."""
+    return {"name": name, "digits": digits, "help": help, "names": names}
 
 
 def table(
@@ -86,12 +97,18 @@ def table(
     }
 
 
-def interval(value: Any, low: Any = None, high: Any = None) -> Any:
-    """A table cell with its interval, or the bare number where there is none."""
-    value, low, high = number(value), number(low), number(high)
-    if value is None or low is None or high is None:
+def interval(value: Any, low: Any = None, high: Any = None, *, before: Any = None) -> Any:
+    """A table cell with its interval, or the bare number where there is none; `before` is shown before it."""
+    value, low, high, before = number(value), number(low), number(high), number(before)
+    if value is None or ((low is None or high is None) and before is None):
         return value
-    return {"v": value, "lo": low, "hi": high}
+    cell = {"v": value, "lo": low, "hi": high}
+    return cell if before is None else {**cell, "before": before}
+
+
+def change(value: float, tone: Literal["better", "worse", "same"], words: str) -> Any:
+    """A table cell with a difference and what it means."""
+    return {"v": value, "lo": None, "hi": None, "tone": tone, "words": words}
 
 
 def series(name: str, points: Iterable[Point], *, variant: str | None = None) -> Block:
@@ -100,9 +117,15 @@ def series(name: str, points: Iterable[Point], *, variant: str | None = None) ->
 
 
 def panel(
-    title: str, lines: Sequence[Block], *, group: str | None = None, y_label: str | None = None
+    title: str,
+    lines: Sequence[Block],
+    *,
+    group: str | None = None,
+    y_label: str | None = None,
+    digits: Digits = None,
 ) -> Block:
-    return {"title": title, "group": group, "series": list(lines), "y": y_label}
+    """One drawing of a chart; label and number format are the chart's unless given."""
+    return {"title": title, "group": group, "series": list(lines), "y": y_label, "digits": digits}
 
 
 def chart(
@@ -116,6 +139,7 @@ def chart(
     x_scale: str = "linear",
     y_scale: str = "linear",
     y_limits: tuple[float, float] | None = None,
+    y_digits: Digits = None,
     mode: str = "line",
     off: Sequence[str] = (),
     looks: Mapping[str, int] | None = None,
@@ -134,7 +158,12 @@ def chart(
         "off": list(off),
         "looks": dict(looks or {}),
         "x": {"label": x, "scale": x_scale},
-        "y": {"label": y, "scale": y_scale, "limits": list(y_limits) if y_limits else None},
+        "y": {
+            "label": y,
+            "scale": y_scale,
+            "limits": list(y_limits) if y_limits else None,
+            "digits": y_digits,
+        },
         "panels": list(panels),
     }
 
@@ -178,8 +207,10 @@ def dots(
     limits: tuple[float, float] | None = None,
     note: str = "",
     compare: str | None = None,
+    digits: Digits = 3,
+    looks: Mapping[str, int] | None = None,
 ) -> Block:
-    """One line a category with a dot (and interval) a name; runs are compared by the name `compare`."""
+    """One line for each category with a dot (and interval) for each name; runs are compared by `compare`."""
     return {
         "kind": "dots",
         "id": ident,
@@ -187,7 +218,8 @@ def dots(
         "note": note,
         "names": list(names),
         "compare": compare,
-        "x": {"label": x, "limits": list(limits) if limits else None},
+        "looks": dict(looks or {}),
+        "x": {"label": x, "limits": list(limits) if limits else None, "digits": digits},
         "rows": [
             {"label": label, "values": {k: plain(v) for k, v in values.items()}} for label, values in rows
         ],
@@ -208,6 +240,21 @@ def shares(
     }
 
 
+def answers(ident: str, question: str, states: Sequence[Block], *, note: str = "") -> Block:
+    """What a model said from several caches, the clean one first; see `answer`."""
+    return {"kind": "answers", "id": ident, "question": question, "note": note, "states": list(states)}
+
+
+def answer(name: str, label: str, role: Role, text: Any, perplexity: Any) -> Block:
+    return {
+        "name": name,
+        "label": label,
+        "role": role,
+        "text": str(text or ""),
+        "perplexity": number(perplexity),
+    }
+
+
 def text(title: str, content: str, *, folded: bool = True) -> Block:
     return {"kind": "text", "title": title, "text": content, "folded": folded}
 
@@ -220,11 +267,11 @@ def number(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON can carry: text, number, true/false, null, or an interval."""
+    """A value that JSON can carry: text, number, true/false, null, or an interval with what belongs to it."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return number(value)
-    if isinstance(value, dict) and set(value) == {"v", "lo", "hi"}:
+    if isinstance(value, dict) and {"v", "lo", "hi"} <= value.keys():
         return {key: number(part) for key, part in value.items()}
     return str(value)

@@ -11,7 +11,22 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-SCRIPTS = ("dom", "scale", "chart", "tips", "maps", "diff", "samples", "blocks", "page")
+from homeostat.report.names import page_terms
+
+SCRIPTS = (
+    "vendor",
+    "dom",
+    "names",
+    "plots",
+    "chart",
+    "tips",
+    "maps",
+    "diff",
+    "table",
+    "samples",
+    "blocks",
+    "page",
+)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -24,7 +39,8 @@ def asset(name: str, package: str = "homeostat.report") -> str:
 def script(*, boot: str = "boot.js", package: str = "homeostat.report") -> str:
     """The parts in one scope of their own, so that nothing leaks into the page's globals."""
     parts = [asset(f"{name}.js") for name in SCRIPTS] + [asset(boot, package)]
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+    terms = f"const TERMS = Object.assign(Object.create(null), {inert_json(page_terms())});"
+    return '(() => {\n"use strict";\n' + "\n".join([terms, *parts]) + "\n})();\n"
 
 
 def content_policy(style: str, code: str, *, connect: bool = False) -> str:

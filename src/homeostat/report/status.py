@@ -1,4 +1,4 @@
-"""Is a run complete, going on, or was it interrupted? The record says the first, the lock the rest."""
+"""Is a run complete, failed, going on, or was it interrupted? The record says it, or else the lock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOCKS = Path("/proc/locks")
 
 
 def run_status(files: RunFiles) -> str:
-    """`complete`, `running`, `interrupted`, or `unknown` where the record is damaged.
+    """`complete`, `failed`, `running`, `interrupted`, or `unknown` where the record is damaged.
 
     Where the system does not list its locks, a run that is not complete counts as running.
     """
@@ -18,6 +18,13 @@ def run_status(files: RunFiles) -> str:
     if recorded != "running":
         return str(recorded) if recorded else "unknown"
     return "interrupted" if lock_held(files.path / ".lock") is False else "running"
+
+
+def failure(files: RunFiles) -> str | None:
+    """Why a failed run failed, as its record says; None for every other run."""
+    if run_status(files) != "failed":
+        return None
+    return str(files.record.get("error") or "the run left no reason")
 
 
 def lock_held(lock: Path) -> bool | None:

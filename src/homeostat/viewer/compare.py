@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, section
@@ -26,6 +27,7 @@ def compare(names: Sequence[str], runs: Sequence[RunFiles], reports: Sequence[Re
         "title": "Comparison",
         "eyebrow": " · ".join(names),
         "status": "complete",
+        "error": None,
         "verdicts": [],
         "problems": [problem for files in runs for problem in files.problems],
         "sections": sections,
@@ -40,19 +42,48 @@ def _figures(names: Sequence[str], figures: Sequence[Sequence[Block]]) -> Block:
     rows = []
     for label in labels:
         found = [next((f for f in run if f["label"] == label), None) for run in figures]
-        cells = [f and blocks.interval(f["value"], f["low"], f["high"]) for f in found]
-        values = [f["value"] if f else None for f in found]
-        rows.append([label, *cells, *_change(values)])
-    columns = ["figure", *names, *(["last − first"] if len(names) > 1 else [])]
-    return blocks.table("compare-figures", "", columns, rows)
+        cells = [f and _shown(f) for f in found]
+        rows.append([label, *cells, *([_change(found[0], found[-1])] if len(names) > 1 else [])])
+    columns = [blocks.column("figure", names=False), *(blocks.column(name) for name in names)]
+    columns += [blocks.column(f"{names[-1]} − {names[0]}")] if len(names) > 1 else []
+    note = "The last column is the change from the first run to the last, and whether it is for the better."
+    return blocks.table("compare-figures", "", columns, rows, note=note)
 
 
-def _change(values: Sequence[Any]) -> list[float | None]:
-    if len(values) < 2:
-        return []
-    first, last = values[0], values[-1]
-    known = isinstance(first, int | float) and isinstance(last, int | float)
-    return [float(last) - float(first) if known else None]
+def _shown(figure: Block) -> Any:
+    """The figure with its interval, in its own number format: rows of this table differ in theirs."""
+    cell = blocks.interval(figure["value"], figure["low"], figure["high"])
+    return {
+        **(cell if isinstance(cell, dict) else {"v": cell, "lo": None, "hi": None}),
+        "digits": figure["digits"],
+    }
+
+
+def _change(first: Block | None, last: Block | None) -> Any:
+    """The difference, marked as better or worse; intervals that overlap are said to."""
+    if first is None or last is None:
+        return None
+    if not all(isinstance(figure["value"], int | float) for figure in (first, last)):
+        return None
+    difference = float(last["value"]) - float(first["value"])
+    tone, words = _judged(difference, first, last)
+    digits = 1 if first["digits"] == "%" else first["digits"]
+    scale = 100 if first["digits"] == "%" else 1
+    cell = {**blocks.change(scale * difference, tone, words), "digits": digits}
+    return {**cell, "unit": " points"} if scale == 100 else cell
+
+
+def _judged(difference: float, first: Block, last: Block) -> tuple[Literal["better", "worse", "same"], str]:
+    if difference == 0:
+        return "same", "no change"
+    if first["better"] is None:
+        return "same", "neither better nor worse"
+    better = (difference > 0) == (first["better"] == "up")
+    ends = [first["low"], first["high"], last["low"], last["high"]]
+    unsure = None not in ends and first["low"] <= last["high"] and last["low"] <= first["high"]
+    return ("better" if better else "worse"), ("better" if better else "worse") + (
+        ", but the intervals overlap" if unsure else ""
+    )
 
 
 def _settings(names: Sequence[str], configs: Sequence[dict[str, Any]]) -> Block:
@@ -62,10 +93,16 @@ def _settings(names: Sequence[str], configs: Sequence[dict[str, Any]]) -> Block:
     for key in keys:
         values = [str(config[key]) if key in config else "not set" for config in flat]
         if len(set(values)) > 1:
-            rows.append([key, *values])
+            rows.append([key, *map(_short, values)])
     if not rows:
         return blocks.prose("None: these runs have the same settings.")
-    return blocks.table("compare-settings", "", ["setting", *names], rows)
+    columns = [blocks.column(name, names=False) for name in ("setting", *names)]
+    return blocks.table("compare-settings", "", columns, rows)
+
+
+def _short(value: str) -> str:
+    """A hash by its beginning, which is enough to tell two apart."""
+    return f"{value[:12]}…" if re.fullmatch(r"[0-9a-f]{40,}", value) else value
 
 
 def _charts(names: Sequence[str], reports: Sequence[Report]) -> list[Block]:
@@ -111,4 +148,5 @@ def _side_by_side(same: Sequence[tuple[str, Block]]) -> Block | None:
         rows.items(),
         x=first["x"]["label"],
         limits=tuple(first["x"]["limits"]) if first["x"]["limits"] else None,
+        digits=first["x"]["digits"],
     )

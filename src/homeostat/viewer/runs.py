@@ -11,7 +11,7 @@ from homeostat.core.errors import UserError
 from homeostat.report.build import key_figures, sparkline, systems
 from homeostat.report.reading import RECORD, RunFiles
 from homeostat.report.sections.run import duration, model_name
-from homeostat.report.status import run_status
+from homeostat.report.status import failure, run_status
 
 _DEPTH = 5
 _INNER = {"logs", "metrics", "paper", "stages", "canon", "figures", "checkpoints", "operators"}
@@ -81,6 +81,7 @@ class Runs:
             "figures": key_figures(files)[:6],
             "spark": sparkline(files),
             "last": _last_event(files),
+            "error": failure(files),
             "version": mark,
         }
 

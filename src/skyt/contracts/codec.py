@@ -1,7 +1,12 @@
-"""Plain values as JSON text, exactly: what crosses the wall between the jail and the program.
+"""Plain values as JSON text: what crosses the wall between the trusted side and a program.
 
 Only the builtin types themselves are values, never their subclasses. Anything else becomes an opaque tag that
-equals no value. This module is also loaded inside the jail, so it imports nothing but the standard library.
+equals no value. The exact form keeps everything that Python can tell apart; a looser form, chosen by two
+flags, gives equal texts to dicts that differ in order alone and to 0.0 and -0.0.
+
+Texts that come out of the sandbox are compared and shown as texts. They are decoded only inside it: building
+a value from a stranger's text has no useful bound (a set of integers of one hash takes quadratic time).
+This module is loaded inside the jail, too, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -30,25 +35,31 @@ class Opaque:
         return f"<{self.kind}>"
 
 
-def dumps(value: Any) -> str:
+def dumps(value: Any, *, ordered: bool = True, signed_zero: bool = True) -> str:
     """The text of a value; equal texts mean equal values of equal types."""
-    return to_json(encode(value))
+    return to_json(encode(value, ordered=ordered, signed_zero=signed_zero))
 
 
 def loads(text: str) -> Any:
-    """The value of a text. Raises ValueError on anything `dumps` cannot have written."""
+    """The value of a text. Raises ValueError on anything `dumps` cannot have written.
+
+    Only for texts of our own making, or inside the sandbox.
+    """
     try:
         return decode(_DECODER.decode(text))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def encode(value: Any) -> Any:
-    """JSON data for a value: scalars and lists as they are, every other type as {tag: content}."""
-    return _encode(value, [MAX_NODES], MAX_DEPTH)
+def encode(value: Any, *, ordered: bool = True, signed_zero: bool = True) -> Any:
+    """JSON data for a value: scalars and lists as they are, every other type as {tag: content}.
+
+    `ordered`: keep the order of dicts, instead of sorting their pairs. `signed_zero`: tell -0.0 from 0.0.
+    """
+    return _encode(value, [MAX_NODES], MAX_DEPTH, (ordered, signed_zero))
 
 
-def _encode(value: Any, budget: list[int], depth: int) -> Any:
+def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool]) -> Any:
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -60,7 +71,7 @@ def _encode(value: Any, budget: list[int], depth: int) -> Any:
         budget[0] -= len(value) >> 4
         return value if budget[0] > 0 else {"o": "too large"}
     if kind is float:
-        return {"f": value.hex()}
+        return {"f": (value if value or form[1] else 0.0).hex()}
     if depth == 0:
         return {"o": "nested too deeply"}
     if kind is list or kind is tuple or kind is set or kind is frozenset:
@@ -70,28 +81,40 @@ def _encode(value: Any, budget: list[int], depth: int) -> Any:
         items = [
             item
             if type(item) is int and -_PLAIN_INT < item < _PLAIN_INT
-            else _encode(item, budget, depth - 1)
-            for item in value
+            else _encode(item, budget, depth - 1, form)
+            for item in (value if kind is list or kind is tuple else _in_order(value))
         ]
         if kind is list:
             return items
         if kind is tuple:
             return {"t": items}
-        return {"s" if kind is set else "z": sorted(items, key=to_json)}
+        return {"s" if kind is set else "z": items if _all_floats(value) else sorted(items, key=to_json)}
     if kind is dict:
         budget[0] -= 2 * len(value) + 1
         if budget[0] < 0:
             return {"o": "too large"}
-        return {
-            "d": [[_encode(k, budget, depth - 1), _encode(v, budget, depth - 1)] for k, v in value.items()]
-        }
+        pairs = [
+            [_encode(key, budget, depth - 1, form), _encode(item, budget, depth - 1, form)]
+            for key, item in value.items()
+        ]
+        return {"d": pairs if form[0] else sorted(pairs, key=to_json)}
     if kind is bytes:
         budget[0] -= len(value) >> 3
         return {"b": value.hex()} if budget[0] > 0 else {"o": "too large"}
     if kind is complex:
-        return {"c": [value.real.hex(), value.imag.hex()]}
+        parts = (value.real, value.imag)
+        return {"c": [(part if part or form[1] else 0.0).hex() for part in parts]}
     name = type.__dict__["__name__"].__get__(kind)
     return {"o": "object of type " + name[:100] if type(name) is str else "object"}
+
+
+def _all_floats(values: Any) -> bool:
+    return all(type(value) is float for value in values)
+
+
+def _in_order(values: Any) -> Any:
+    """A set of floats by size (NaN last), so that sets that are nearly equal are so element by element."""
+    return sorted(values, key=lambda value: (value != value, value)) if _all_floats(values) else values
 
 
 def decode(data: Any) -> Any:
@@ -135,4 +158,5 @@ _DECODERS: dict[str, Any] = {
     "b": bytes.fromhex,
     "c": lambda parts: complex(float.fromhex(parts[0]), float.fromhex(parts[1])),
     "o": Opaque,
+    "e": loads,  # a value that arrives as the text another process gave for it
 }

@@ -7,7 +7,7 @@ calls outside the domain must do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,8 +16,10 @@ import pydantic
 import yaml
 
 from homeostat.core.config import ConfigModel, config_hash, parse_config
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
+from skyt.contracts.equality import Equality
+from skyt.contracts.expectations import Case, OperationCase, OracleSpec, OutOfDomain, Property
 from skyt.contracts.parameters import (
     BoolSpec,
     DictSpec,
@@ -32,7 +34,6 @@ from skyt.contracts.parameters import (
     conditions,
     facts_of,
 )
-from skyt.text.parsing import parse, parse_expression
 
 __all__ = [
     "BoolSpec",
@@ -107,6 +108,9 @@ class EntryPoint(ConfigModel):
 class Constraints(ConfigModel):
     """How the program may be written. Imports not listed are violations (`typing` and `__future__` are free).
 
+    References to a name in `forbidden_calls` are violations, unless the name is the program's own. Both are
+    read off the text and enforced while the program runs.
+
     `naming: lenient` means that callers pass arguments by position, so parameter names are not public.
     """
 
@@ -116,91 +120,8 @@ class Constraints(ConfigModel):
     forbidden_calls: tuple[str, ...] = ()
 
 
-class OperationCase(ConfigModel):
-    """One call of a method in a sequence: `[name, args]` with what it returns."""
-
-    method: Identifier
-    args: tuple[Any, ...] = ()
-    returns: Any = None
-
-
-class Case(ConfigModel):
-    """A worked example. Values are plain YAML; `operations` is for classes."""
-
-    args: tuple[Any, ...]
-    returns: Any = None
-    raises: str | None = None
-    operations: tuple[OperationCase, ...] | None = None
-    note: str = ""
-
-
-class Property(ConfigModel):
-    """A statement about every in-domain call.
-
-    Exactly one of these forms:
-    - `reference`: Python source that defines the entry point itself; results must be equal.
-    - `readings`: several such sources, where the prompt can be read in more than one way; the program must
-      follow the same one everywhere.
-    - `holds`: an expression over the parameters and `result`.
-    - `then` with `holds`: call again with the arguments (a tuple) that `then` gives; its result is `again`.
-
-    `when` is an expression over the parameters that limits a property to some of the calls; `setup` is Python
-    source executed before the expressions. Contract code runs in the sandbox too, in a
-    separate process, never beside the program it judges.
-    """
-
-    name: str
-    reference: str | None = None
-    readings: dict[str, str] | None = None
-    holds: str | None = None
-    then: str | None = None
-    when: str | None = None
-    setup: str = ""
-
-    @pydantic.model_validator(mode="after")
-    def _one_form(self) -> Property:
-        forms = [self.reference, self.readings, self.holds]
-        if sum(form is not None for form in forms) != 1:
-            raise ValueError("give exactly one of `reference`, `readings`, `holds`")
-        if self.then is not None and self.holds is None:
-            raise ValueError("`then` needs `holds`")
-        sources = [self.reference, *(self.readings or {}).values(), self.setup]
-        for source in filter(None, sources):
-            _check_syntax(parse, source, "is not Python")
-        for expression in filter(None, (self.holds, self.then, self.when)):
-            _check_syntax(parse_expression, expression.strip(), "is not an expression")
-        return self
-
-
-class OracleSpec(ConfigModel):
-    """Cases, properties, how many inputs to generate for them, and whether arguments may be changed."""
-
-    cases: tuple[Case, ...] = ()
-    properties: tuple[Property, ...] = ()
-    generated: int = pydantic.Field(default=200, ge=0)
-    mutates_arguments: bool = False
-
-
-class OutOfDomain(ConfigModel):
-    """What calls outside the domain must do.
-
-    `any`: nothing is promised, so programs may differ there. `raises`: each call in `calls` must raise one of
-    `exceptions`. `specified`: `calls` carry the result they must give.
-    """
-
-    policy: Literal["any", "raises", "specified"] = "any"
-    exceptions: tuple[str, ...] = ("ValueError", "TypeError")
-    calls: tuple[Case, ...] = ()
-
-    @pydantic.model_validator(mode="after")
-    def _calls_fit_policy(self) -> OutOfDomain:
-        if (self.policy == "any") == bool(self.calls):
-            raise ValueError("`calls` belong to the policies `raises` and `specified`, which need some")
-        return self
-
-
 class Contract(ConfigModel):
-    """One prompt and everything that its outputs are checked against."""
+    """One prompt and everything that can be held against its outputs."""
 
     id: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
     prompt: str
@@ -225,6 +146,12 @@ class Contract(ConfigModel):
         return self
 
     @cached_property
+    def equality(self) -> Equality:
+        """When two results of this contract's entry point count as equal."""
+        spec = self.oracle
+        return Equality(spec.ordered, signed_zero=False, atol=spec.atol, rtol=spec.rtol)
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 over the whole contract: part of every cache key."""
         return config_hash(self)
@@ -244,9 +171,9 @@ class Contract(ConfigModel):
 
 
 def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
-    """All contracts by id: those that come with the program and the user's, which win on equal ids."""
+    """All contracts by id: those that come with the program (the easy ones too) and the user's, which win."""
     contracts: dict[str, Contract] = {}
-    folders = [resource_root() / "contracts"]
+    folders = [resource_root() / "contracts", resource_root() / "contracts" / "easy"]
     if extra is not None:
         if not Path(extra).is_dir():
             raise UserError(f"no such folder of contracts: {extra}")
@@ -279,17 +206,10 @@ def read_contract(path: Path) -> Contract:
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(unreadable(path, error)) from None
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a contract is a mapping of keys to values")
     return parse_config(Contract, raw, source=str(path))
-
-
-def _check_syntax(parser: Callable[[str], object], text: str, complaint: str) -> None:
-    try:
-        parser(text)
-    except SyntaxError as error:
-        raise ValueError(f"{text.strip().splitlines()[0]!r} {complaint}: {error.msg}") from None
 
 
 def _same_names(

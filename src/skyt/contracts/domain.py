@@ -10,6 +10,7 @@ from skyt.contracts import codec
 from skyt.contracts import values as shapes
 from skyt.contracts.contract import Contract
 from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.show import show
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,18 @@ class Call:
 
     def show(self, name: str) -> str:
         """The call as a person would type it: `gcd(48, 18)`."""
-        parts = [repr(arg) for arg in self.args] + [f"{k}={v!r}" for k, v in self.kwargs.items()]
+        parts = [_shown(arg) for arg in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
         text = f"{name}({', '.join(parts)})"
         for op in self.operations or ():
-            text += f"; {op.method}({', '.join(repr(arg) for arg in op.args)})"
+            text += f"; {op.method}({', '.join(_shown(arg) for arg in op.args)})"
         return text
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an integer of more digits than Python converts
+        return show(codec.dumps(value))
 
 
 def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:

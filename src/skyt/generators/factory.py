@@ -33,6 +33,23 @@ def make_generator(config: GeneratorConfig) -> Generator:
     return Function(_resolve(config), name=config.name, concurrency=config.concurrency)
 
 
+def check_generator(config: GeneratorConfig, reachable: bool = True) -> None:
+    """Refuse what cannot work, without loading a model: a device, a name, a key, an address, a file.
+
+    With `reachable`, an endpoint must answer from this machine.
+    """
+    if isinstance(config, LocalGenerator):
+        config.model.check()
+    elif isinstance(config, OpenAIGenerator):
+        from skyt.generators.openai import Endpoint
+
+        endpoint = Endpoint(config)
+        if reachable:
+            endpoint.check()
+    else:
+        make_generator(config)
+
+
 def _resolve(config: CallableGenerator) -> object:
     module, _, name = config.target.partition(":")
     try:

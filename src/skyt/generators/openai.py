@@ -8,6 +8,7 @@ is reported at once.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from skyt.generators.base import Failure, GenerationError, Output, Request
 from skyt.generators.config import OpenAIGenerator
 
 _LONGEST_WAIT_S = 60.0
+_PATIENCE_S = 10.0  # for the first answer
 
 
 class _PassingError(Exception):
@@ -40,12 +42,32 @@ class Endpoint:
         self._headers = {}
         if config.api_key_env is not None:
             key = os.environ.get(config.api_key_env, "")
-            if not key:
+            if key:
+                self._headers["Authorization"] = f"Bearer {key}"
+            elif not _on_this_machine(config.base_url):
                 raise UserError(
                     f"the environment variable {config.api_key_env} is not set: put the endpoint's key "
-                    f"there, or set generator.api_key_env=null for a server that needs none"
+                    f"there, or give --set generator.api_key_env=null for a server that needs none"
                 )
-            self._headers["Authorization"] = f"Bearer {key}"
+
+    def check(self) -> None:
+        """Refuse an endpoint that is not there or does not take the key, before anything is asked of it."""
+        url = self._config.base_url.rstrip("/")
+        try:
+            answer = httpx.get(f"{url}/models", headers=self._headers, timeout=_PATIENCE_S)
+        except httpx.ReadTimeout:
+            return  # it is there, and busy
+        except httpx.HTTPError as error:
+            said = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise UserError(
+                f"no answer from {url} ({said}): is the server running, and the address right?"
+            ) from None
+        if answer.status_code == 401:
+            name = self._config.api_key_env
+            hint = (
+                f"put another into {name}" if name else "name its variable with --set generator.api_key_env=…"
+            )
+            raise UserError(f"{url} does not accept the key (HTTP 401): {hint}")
 
     async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         limit = asyncio.Semaphore(self._config.concurrency)
@@ -112,6 +134,17 @@ class Endpoint:
         if response.status_code != 200:
             raise GenerationError(f"HTTP {response.status_code}: {_shown(response)}")
         return _content(response)
+
+
+def _on_this_machine(url: str) -> bool:
+    """Whether the address is a loopback one: a server here needs no key unless it says so."""
+    host = httpx.URL(url).host
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _content(response: httpx.Response) -> str:

@@ -1,9 +1,9 @@
 """The oracle: whether a program does what its contract says.
 
-Compliance is all of these: the program parses and has the entry point, keeps the constraints, gives the
-listed results, has the properties on generated in-domain inputs, gives the same results when the listed calls
-are made again at the end, and follows the policy for calls outside the domain. Verdicts are functions of the
-normalised text, the contract and the versions, and are remembered as such.
+Compliance is all of these: the program parses and has the entry point, keeps the constraints (in its text and
+while it runs), gives the listed results, has the properties on generated in-domain inputs, gives the same
+results when the listed calls are made again at the end, and follows the policy for calls outside the domain.
+Verdicts are functions of the normalised text, the contract and the versions, and are remembered as such.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from homeostat.core.errors import UserError
 from skyt.contracts import codec
 from skyt.contracts.contract import Case, Contract
 from skyt.contracts.domain import Call, Operation, generate_inputs
+from skyt.contracts.equality import Equality
+from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
+from skyt.oracle.constraints import rules_for
 from skyt.oracle.properties import Properties
 from skyt.sandbox.job import EncodedCalls, encode_calls
 from skyt.sandbox.pool import SandboxPool
@@ -28,11 +31,12 @@ from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"2-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"3-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _CHECKS = (
     "parses",
     "constraints",
+    "run_time_constraints",
     "entry_point",
     "cases",
     "arguments",
@@ -46,8 +50,9 @@ _CHECKS = (
 class Verdict:
     """Compliant or not, and why not.
 
-    `checks` says how each part went (None: not reached). `counterexample` is the first call that shows a
-    failure, with what was expected and what came.
+    `checks` says how each part went (None: not reached): `constraints` is what the text shows,
+    `run_time_constraints` what the sandbox caught while the program ran. `counterexample` is the first call
+    that shows a failure, with what was expected and what came.
     """
 
     compliant: bool
@@ -138,7 +143,17 @@ class _Exam:
         if broken := static.violations(parse(text), entry, self.contract.constraints):
             return fail("constraints", broken)
         checks["constraints"] = True
-        results = self.pool.run(text, entry, self.encoded)
+        results = self.pool.run(
+            text,
+            entry,
+            self.encoded,
+            equality=self.contract.equality,
+            rules=rules_for(self.contract.constraints),
+        )
+        caught = next((result for result in results if result.kind == "forbidden"), None)
+        if caught is not None:
+            return fail("run_time_constraints", [f"at run time: {caught.show()}"])
+        checks["run_time_constraints"] = True
         if results[0].kind == "unloaded":
             return fail("entry_point", [f"{entry.kind} {entry.name}: {results[0].text}"])
         checks["entry_point"] = True
@@ -156,14 +171,14 @@ class _Exam:
                 call = self.calls[problem.index]
                 shown, got = call.show(entry.name), results[problem.index].show()
                 example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
-                line = f"{problem.why}: {_short(shown)} gives {_short(got)}, not {_short(problem.expected)}"
+                line = f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}"
                 return fail(check, [line], example)
             checks[check] = True
         return Verdict(True, [], None, checks)
 
     def _failing_case(self, _text: str, results: list[CallResult]) -> _Problem | None:
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, results[index]):
+            if not _gives(case, self.contract.equality, results[index]):
                 return _Problem(index, _promise(case), "listed case")
         return None
 
@@ -187,7 +202,7 @@ class _Exam:
     def _unrepeatable(self, _text: str, results: list[CallResult]) -> _Problem | None:
         offset = len(self.calls) - len(self.cases)
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, results[offset + index]):
+            if not _gives(case, self.contract.equality, results[offset + index]):
                 return _Problem(offset + index, _promise(case), "listed case, made again at the end")
         return None
 
@@ -199,7 +214,7 @@ class _Exam:
                 kept = result.kind == "raise" and result.text in rules.exceptions
                 promise = " or ".join(rules.exceptions)
             else:
-                kept, promise = _gives(case, result), _promise(case)
+                kept, promise = _gives(case, self.contract.equality, result), _promise(case)
             if not kept:
                 return _Problem(len(self.inside) + offset, promise, "call outside the domain")
         return None
@@ -221,10 +236,10 @@ def _call(case: Case) -> Call:
     )
 
 
-def _gives(case: Case, result: CallResult) -> bool:
+def _gives(case: Case, equality: Equality, result: CallResult) -> bool:
     if case.raises is not None:
         return result.kind == "raise" and result.text == case.raises
-    return result.kind == "value" and result.text == codec.dumps(_returns(case))
+    return result.kind == "value" and equality.equal(result.text, equality.dumps(_returns(case)))
 
 
 def _returns(case: Case) -> Any:
@@ -232,8 +247,4 @@ def _returns(case: Case) -> Any:
 
 
 def _promise(case: Case) -> str:
-    return f"raises {case.raises}" if case.raises is not None else repr(_returns(case))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 200 else text[:197] + "..."
+    return f"raises {case.raises}" if case.raises is not None else show(codec.dumps(_returns(case)))

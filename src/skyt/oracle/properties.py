@@ -1,24 +1,29 @@
 """Properties of a contract, evaluated in the sandbox by programs made of the contract's own code.
 
 The judge of a result never shares a process with the program that made it, and only ever sees plain data.
-What depends on no program (references, readings, which calls a property speaks about) is computed once.
+Results travel to it as texts and are decoded there, not here. What depends on no program (references,
+readings, which calls a property speaks about) is computed once.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from skyt.contracts.contract import Contract, EntryPoint, Property
 from skyt.contracts.domain import Call
-from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.oracle.constraints import rules_for
+from skyt.sandbox.job import EncodedCalls, encode_calls, pass_on, spread
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
 _JUDGE = EntryPoint(kind="function", name="judge")
+_Row = tuple[
+    tuple[Any, ...], tuple[CallResult, ...]
+]  # values of ours, and results that are passed on as texts
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class Properties:
     def _answers(self) -> dict[tuple[str, str], list[CallResult]]:
         """What each reference and each reading gives, by property and reading."""
         return {
-            (prop.name, reading): self._pool.run(source, self._contract.entry_point, self._encoded)
+            (prop.name, reading): self._pool.run(
+                source, self._contract.entry_point, self._encoded, equality=self._contract.equality
+            )
             for prop in self._answered
             for reading, source in _sources(prop).items()
         }
@@ -61,9 +68,9 @@ class Properties:
         applies = {prop.name: everywhere for prop in self._contract.oracle.properties}
         if limited:
             questions = [(prop, prop.when or "") for prop in limited]
-            answers = self._ask(questions, (), (self._row(call) for call in self._calls))
+            answers = self._ask(questions, (), ((self._row(call), ()) for call in self._calls))
             for column, prop in enumerate(limited):
-                applies[prop.name] = [answer is not None and answer[column] is True for answer in answers]
+                applies[prop.name] = [answer[column] for answer in answers]
         return applies
 
     def first_violation(self, code: str, results: Sequence[CallResult]) -> Violation | None:
@@ -90,80 +97,84 @@ class Properties:
         return furthest
 
     def _equal(self, answer: CallResult, result: CallResult) -> bool:
+        equality = self._contract.equality
         if self._contract.oracle.mutates_arguments and result.kind == "value":
-            return result.comparable and answer.text == result.text
-        return same(answer, result)
+            return same(replace(answer, args_after=""), replace(result, args_after=""), equality)
+        return same(answer, result, equality)
 
     def _against_expressions(self, code: str, results: Sequence[CallResult]) -> Violation | None:
         """All expressions in one go; those with `then` need a second round of calls to the program."""
-        values: list[Any] = []
         for index, result in enumerate(results):
-            try:
-                values.append(result.value)
-            except ValueError:
+            if result.kind != "value":
                 return Violation(index, (self._judged or self._followed)[0].name, "a value")
-        rows = [(*self._row(call), value) for call, value in zip(self._calls, values, strict=True)]
-        questions = [(prop, prop.holds or "") for prop in self._judged]
-        questions += [(prop, f"tuple({prop.then})") for prop in self._followed]
-        answers = self._ask(questions, ("result",), rows)
-        for column, prop in enumerate(self._judged):
-            for index, answer in enumerate(answers):
-                if self._applies[prop.name][index] and (answer is None or answer[column] is not True):
-                    return Violation(index, prop.name, f"a result for which {prop.holds}")
-        for column, prop in enumerate(self._followed, start=len(self._judged)):
+        rows: list[_Row] = [
+            (self._row(call), (result,)) for call, result in zip(self._calls, results, strict=True)
+        ]
+        if self._judged:
+            answers = self._ask([(prop, prop.holds or "") for prop in self._judged], ("result",), rows)
+            for column, prop in enumerate(self._judged):
+                for index, answer in enumerate(answers):
+                    if self._applies[prop.name][index] and not answer[column]:
+                        return Violation(index, prop.name, f"a result for which {prop.holds}")
+        for prop in self._followed:
             chosen = [i for i, applies in enumerate(self._applies[prop.name]) if applies]
-            arguments = [answer[column] if (answer := answers[i]) is not None else None for i in chosen]
-            if violation := self._again(prop, code, chosen, arguments, rows):
+            if chosen and (violation := self._again(prop, code, chosen, [rows[i] for i in chosen])):
                 return violation
         return None
 
-    def _again(
-        self,
-        prop: Property,
-        code: str,
-        chosen: list[int],
-        arguments: list[Any],
-        rows: list[tuple[Any, ...]],
-    ) -> Violation | None:
-        """Call the program with the arguments that `then` gave and judge both results together."""
-        for index, args in zip(chosen, arguments, strict=True):
-            if type(args) is not tuple:
+    def _again(self, prop: Property, code: str, chosen: list[int], rows: list[_Row]) -> Violation | None:
+        """Call the program with the arguments that `then` gives and judge both results together."""
+        names = self._names("result")
+        program = _program([(prop, f"tuple({prop.then})")], names, "return asked[0]")
+        arguments = self._pool.run(program, _JUDGE, pass_on(rows))
+        for index, given in zip(chosen, arguments, strict=True):
+            if given.kind != "value" or not given.text.startswith('{"t":'):
                 return Violation(index, prop.name, f"a result for which {prop.then} can be computed")
-        outcomes = self._pool.run(code, self._contract.entry_point, [Call(args) for args in arguments])
-        judged = []
+        contract = self._contract
+        outcomes = self._pool.run(
+            code,
+            contract.entry_point,
+            spread(arguments),
+            equality=contract.equality,
+            rules=rules_for(contract.constraints),
+        )
         for index, outcome in zip(chosen, outcomes, strict=True):
-            try:
-                judged.append((*rows[index], outcome.value))
-            except ValueError:
+            if outcome.kind != "value":
                 return Violation(index, prop.name, f"a call with {prop.then} that returns a value")
+        judged = [(values, (*given, again)) for (values, given), again in zip(rows, outcomes, strict=True)]
         verdicts = self._ask([(prop, prop.holds or "")], ("result", "again"), judged)
         for index, verdict in zip(chosen, verdicts, strict=True):
-            if verdict is None or verdict[0] is not True:
+            if not verdict[0]:
                 return Violation(index, prop.name, f"a result for which {prop.holds} (again: {prop.then})")
         return None
 
     def _ask(
-        self,
-        questions: list[tuple[Property, str]],
-        names: tuple[str, ...],
-        rows: Iterable[tuple[Any, ...]],
-    ) -> list[list[Any] | None]:
-        """The values of the expressions for each row of arguments; None where the judge gave none."""
-        parameters = ", ".join([*self._contract.domain.parameters, *self._operations, *names])
-        parts = [_question(i, prop.setup, text, parameters) for i, (prop, text) in enumerate(questions)]
-        asked = ", ".join(f"_question_{i}({parameters})" for i in range(len(questions)))
-        program = "\n".join([*parts, f"def judge({parameters}):\n    return [{asked}]\n"])
-        answers = self._pool.run(program, _JUDGE, [Call(row) for row in rows])
-        return [answer.value if answer.kind == "value" else None for answer in answers]
+        self, questions: list[tuple[Property, str]], names: tuple[str, ...], rows: Iterable[_Row]
+    ) -> list[list[bool]]:
+        """Whether each expression is True for each row; all no where the judge gave no answer."""
+        program = _program(questions, self._names(*names), "return ''.join('01'[a is True] for a in asked)")
+        answers = self._pool.run(program, _JUDGE, pass_on(rows))
+        blank = [False] * len(questions)
+        return [
+            [digit == "1" for digit in answer.text.strip('"')] if answer.kind == "value" else blank
+            for answer in answers
+        ]
 
-    @property
-    def _operations(self) -> list[str]:
-        return ["operations"] if self._contract.entry_point.kind == "class" else []
+    def _names(self, *names: str) -> str:
+        operations = ["operations"] if self._contract.entry_point.kind == "class" else []
+        return ", ".join([*self._contract.domain.parameters, *operations, *names])
 
     def _row(self, call: Call) -> tuple[Any, ...]:
         if call.operations is None:
             return call.args
         return (*call.args, [(op.method, op.args) for op in call.operations])
+
+
+def _program(questions: list[tuple[Property, str]], parameters: str, answer: str) -> str:
+    """A program that asks questions about its arguments; `answer` says what it makes of the list `asked`."""
+    parts = [_question(i, prop.setup, text, parameters) for i, (prop, text) in enumerate(questions)]
+    asked = ", ".join(f"_question_{i}({parameters})" for i in range(len(questions)))
+    return "\n".join([*parts, f"def judge({parameters}):\n    asked = [{asked}]\n    {answer}\n"])
 
 
 def _question(number: int, setup: str, expression: str, parameters: str) -> str:

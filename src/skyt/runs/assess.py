@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from homeostat.core.progress import progress
 from skyt.canon import Canon, Versions
 from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import ORACLE_VERSION, Oracle, Verdict
@@ -28,6 +29,7 @@ from skyt.text.signature import signature
 
 V = TypeVar("V")
 _REMEMBER = 200_000  # results of each kind
+_AT_ONCE = 32  # programs before the oracle, for each worker
 
 
 def versions() -> Versions:
@@ -126,7 +128,15 @@ class Assessor(AbstractContextManager["Assessor"]):
             for contract, text in programs
             if (contract.id, text) not in self._verdicts
         }
-        self._verdicts.update(zip(new, self.oracle.check_many(list(new.values())), strict=True))
+        if not new:
+            return
+        programs_of, size = list(new.items()), _AT_ONCE * self.workers
+        with progress("judging", total=len(new), unit="programs") as bar:
+            for at in range(0, len(new), size):
+                some = programs_of[at : at + size]
+                verdicts = self.oracle.check_many([program for _, program in some])
+                self._verdicts.update(zip([key for key, _ in some], verdicts, strict=True))
+                bar.advance(len(some))
 
     def warm_repairs(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
         """Normal forms and approaches in worker processes, where there are enough to pay for starting them.

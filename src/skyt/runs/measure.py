@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from homeostat.core.errors import UserError
-from homeostat.core.records import Record, utc_now
+from homeostat.core.records import Record, read_jsonl, read_record, utc_now
 from homeostat.core.rundir import RunDir
 from skyt import records
-from skyt.canon import CanonStore
+from skyt.canon import CanonStore, Event
+from skyt.canon.history import whoever
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
+from skyt.records import Durability
 from skyt.repair.rules import RULES_VERSION
 from skyt.runs.assess import Assessor, versions
-from skyt.runs.config import MeasureConfig
+from skyt.runs.canons import trusted_canons
+from skyt.runs.config import BatchConfig, MeasureConfig
 from skyt.runs.pipeline import measure
 
 S = TypeVar("S", bound=MeasureConfig)
@@ -33,6 +36,7 @@ class Surroundings:
     re_anchor: bool = False
     workers: int | None = None
     figures: bool = True
+    durability: Durability = "process"
 
     @property
     def processes(self) -> int:
@@ -45,6 +49,16 @@ def stamped(settings: S, contracts: Mapping[str, Contract]) -> S:
     """Settings with the identity of the contracts and rules they are used with."""
     hashes = {name: contracts[name].hash for name in sorted(contracts)}
     return settings.model_copy(update={"contract_hashes": hashes, "rules_version": RULES_VERSION})
+
+
+def check_surroundings(settings: MeasureConfig, around: Surroundings) -> None:
+    """Refuse what measuring would refuse: a distance, canons, a machine that cannot contain programs."""
+    if around.canon_dir is not None and not around.re_anchor:
+        for name in settings.contract_hashes:
+            CanonStore(around.canon_dir, versions()).get(name)
+    _ = around.processes
+    with Assessor(settings, workers=1):
+        pass
 
 
 def measure_and_report(
@@ -61,10 +75,23 @@ def measure_and_report(
     shared = None if around.canon_dir is None else CanonStore(around.canon_dir, versions())
     if around.re_anchor:
         re_anchor(run.path, [shared] if shared else [], sorted({g.contract_id for g in generations}))
+    if not rows_hold(run.path, generations):
+        archive_rows(run.path)
     with Assessor(settings, around.processes) as bench:
-        measure(run, generations, contracts, bench, mode=mode, given=given, shared=shared)
+        measure(
+            run,
+            generations,
+            contracts,
+            bench,
+            mode=mode,
+            given=given,
+            shared=shared,
+            policy=settings.canon if isinstance(settings, BatchConfig) else "first",
+            durability=around.durability,
+        )
         distance = bench.distance.id
-    found = summarise(run, settings.tau, measured_with(settings, distance, mode))
+    trusted = trusted_canons(CanonStore(run.path / "canon", versions()), sorted(contracts))
+    found = summarise(run, settings.tau, measured_with(settings, distance, mode, trusted))
     if around.figures:
         from skyt.metrics.figures import draw_all
 
@@ -73,8 +100,10 @@ def measure_and_report(
     return found
 
 
-def measured_with(settings: MeasureConfig, distance: str, mode: str) -> Record:
-    """The `settings` part of the metrics record."""
+def measured_with(
+    settings: MeasureConfig, distance: str, mode: str, trusted: Mapping[str, list[str]] | None = None
+) -> Record:
+    """The `settings` part of the metrics record; `trusted` are canons used in spite of what was found."""
     return {
         "mode": mode,
         "evidence": settings.evidence,
@@ -82,6 +111,8 @@ def measured_with(settings: MeasureConfig, distance: str, mode: str) -> Record:
         "seed": settings.seed,
         "distance": distance,
         "rules_version": RULES_VERSION,
+        "canon": settings.canon if isinstance(settings, BatchConfig) else "first",
+        "trusted_canons": dict(trusted or {}),
     }
 
 
@@ -89,12 +120,45 @@ def re_anchor(folder: Path, shared: Sequence[CanonStore], prompts: Sequence[str]
     """Archive canons and the rows measured against them; generations stay, so nothing is paid for again."""
     for store in (CanonStore(folder / "canon", versions()), *shared):
         for prompt in prompts:
-            store.archive(prompt)
+            old = _signature_of(store, prompt)
+            if store.archive(prompt) is not None:
+                store.note(Event(prompt, "archived", None, old, whoever(), "--re-anchor"))
+    archive_rows(folder)
+
+
+def _signature_of(store: CanonStore, prompt: str) -> str | None:
+    """What a canon says its signature is, even if the canon is damaged: it is about to be archived."""
+    try:
+        return str(read_record(store.path(prompt), "canon")["canon_signature"])
+    except UserError:
+        return None
+
+
+def archive_rows(folder: Path) -> Path | None:
+    """Move the rows of a run aside, because their canon is another one now. Generations stay."""
     with records.Ledger(folder).locked():
         old = [folder / name for name in (*records.COLUMNS, records.SAMPLES) if (folder / name).exists()]
         if not old:
-            return
+            return None
         archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
         archive.mkdir(parents=True)
         for path in old:
             path.rename(archive / path.name)
+        return archive
+
+
+def rows_hold(folder: Path, generations: Sequence[Generation]) -> bool:
+    """Whether a run that has grown can keep its rows and add to them.
+
+    Not if the new outputs belong between the old ones, and not for a prompt that had no canon: one of its new
+    outputs may become it, and the old ones are then measured against it too.
+    """
+    path = folder / records.SAMPLES
+    rows = list(read_jsonl(path)) if path.exists() else []
+    if len(rows) >= len(generations):
+        return True
+    places = [(row["contract_id"], row["model"], row["temperature"], row["sample"]) for row in rows]
+    if places != [(*g.cell, g.sample) for g in generations[: len(rows)]]:
+        return False
+    new = {generation.contract_id for generation in generations[len(rows) :]}
+    return not any(row["canon_signature"] is None and row["contract_id"] in new for row in rows)

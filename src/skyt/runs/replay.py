@@ -7,27 +7,29 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
+from homeostat.core.progress import say
 from homeostat.core.records import Record
-from homeostat.core.rundir import open_run
+from homeostat.core.rundir import check_out, default_out, open_run
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.generators.base import Generation
 from skyt.generators.recorded import BrokenLine, read_generations
 from skyt.runs.config import MeasureConfig, ReplayConfig
-from skyt.runs.measure import Surroundings, measure_and_report, stamped
+from skyt.runs.measure import Surroundings, check_surroundings, measure_and_report, stamped
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """The metrics, and the lines that could not be used."""
+    """The metrics, the lines that could not be used, and the folder of the run."""
 
+    folder: Path
     metrics: Record
     broken: list[BrokenLine]
 
 
 def replay(
     file: Path,
-    out: Path,
+    out: Path | None,
     settings: MeasureConfig,
     around: Surroundings,
     *,
@@ -47,9 +49,14 @@ def replay(
         file_sha256=_sha256(file),
         canons_sha256=None if canons is None else _sha256(canons),
     )
-    with open_run(out, command="code replay", config=stamped(config, used), config_path=None) as run:
+    full = stamped(config, used)
+    folder = out or default_out(f"code-replay-{file.name.partition('.')[0]}", full)
+    check_out(folder, full)
+    check_surroundings(full, around)
+    say(f"{file}: {len(generations)} outputs for {len(used)} contracts → {folder}")
+    with open_run(folder, command="code replay", config=full, config_path=None) as run:
         metrics = measure_and_report(run, generations, used, settings, around, mode="replay", given=given)
-    return Replayed(metrics, broken)
+    return Replayed(folder, metrics, broken)
 
 
 def read_canons(path: Path) -> dict[str, str]:
@@ -58,7 +65,9 @@ def read_canons(path: Path) -> dict[str, str]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"no such file: {path}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(unreadable(path, error)) from None
+    except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(rows, list):
         raise UserError(f"{path}: canons are a list of {{contract_id, canonical_code}}")

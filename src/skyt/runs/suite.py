@@ -9,35 +9,41 @@ from pathlib import Path
 from homeostat.core.config import resolved
 from homeostat.core.engine import EngineName, Outcome, run_tasks
 from homeostat.core.errors import UserError
+from homeostat.core.progress import say
 from homeostat.core.records import Record
-from homeostat.core.rundir import open_run
+from homeostat.core.rundir import check_out, default_out, open_run
 from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.config import GeneratorConfig
+from skyt.generators.factory import check_generator
 from skyt.runs.config import MeasureConfig, RunConfig, SuiteConfig
-from skyt.runs.generate import CellJob, collect_cell
-from skyt.runs.measure import Surroundings, measure_and_report, stamped
+from skyt.runs.generate import CellJob, collect_cell, loaded
+from skyt.runs.measure import Surroundings, check_surroundings, measure_and_report, stamped
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The metrics of a run, or what could not be generated."""
+    """The metrics of a run, or what could not be generated, and the folder of the run."""
 
+    folder: Path
     metrics: Record | None = None
     failures: list[str] = field(default_factory=list)
     recorded: int = 0
     wanted: int = 0
 
 
-def run_one(config: RunConfig, out: Path, around: Surroundings, contracts_dir: Path | None) -> Generated:
-    """One prompt, one model, one temperature."""
+def run_one(
+    config: RunConfig, out: Path | None, around: Surroundings, contracts_dir: Path | None
+) -> Generated:
+    """One prompt, one model, one temperature; into `out`, or `runs/code-<contract>`."""
     contract = load_contract(config.contract, contracts_dir)
     cells = [(contract, config.generator, config.temperature)]
-    return _generate_and_measure(config, cells, config.n, out, around, mode="run")
+    work = _Work(config, cells, config.n, mode="run")
+    return work.into(out, f"code-{contract.id}", around)
 
 
 def run_suite(
     config: SuiteConfig,
-    out: Path,
+    out: Path | None,
     around: Surroundings,
     contracts_dir: Path | None,
     engine: EngineName = "local",
@@ -55,44 +61,88 @@ def run_suite(
         for contract in contracts
         for temperature in dict.fromkeys(config.temperatures)
     ]
-    return _generate_and_measure(config, cells, config.n, out, around, "suite", engine, config_path)
+    work = _Work(config, cells, config.n, "suite", engine, config_path)
+    return work.into(out, f"code-{config_path.stem if config_path else 'suite'}", around)
 
 
-def _generate_and_measure(
-    config: MeasureConfig,
-    cells: Sequence[tuple[Contract, GeneratorConfig, float]],
-    n: int,
-    out: Path,
-    around: Surroundings,
-    mode: str,
-    engine: EngineName = "local",
-    config_path: Path | None = None,
-) -> Generated:
-    contracts = {contract.id: contract for contract, _, _ in cells}
-    with open_run(
-        out, command=f"code {mode}", config=stamped(config, contracts), config_path=config_path
-    ) as run:
-        jobs = [
+@dataclass(frozen=True)
+class _Work:
+    """Cells to generate and to measure together."""
+
+    config: MeasureConfig
+    cells: Sequence[tuple[Contract, GeneratorConfig, float]]
+    n: int
+    mode: str
+    engine: EngineName = "local"
+    config_path: Path | None = None
+
+    def into(self, out: Path | None, name: str, around: Surroundings) -> Generated:
+        """Check everything, then open the run directory, generate what it lacks, and measure."""
+        contracts = {contract.id: contract for contract, _, _ in self.cells}
+        config = stamped(self.config, contracts)
+        folder = out or default_out(name, config)
+        check_out(folder, config)
+        check_surroundings(config, around)
+        jobs = self.jobs(folder)
+        say(f"{self.told()} → {folder}")
+        self.ready([job for job in jobs if job.todo()])
+        command = f"code {self.mode}"
+        with open_run(folder, command=command, config=config, config_path=self.config_path) as run:
+            failures = self.generate(jobs, around)
+            generations = [generation for job in jobs for generation in job.generations()]
+            wanted = self.n * len(jobs)
+            if failures:
+                run.fail(f"{wanted - len(generations)} of {wanted} outputs are missing: {failures[0]}")
+                return Generated(folder, None, failures, len(generations), wanted)
+            metrics = measure_and_report(run, generations, contracts, self.config, around, mode=self.mode)
+        return Generated(folder, metrics, [], len(generations), wanted)
+
+    def told(self) -> str:
+        """What will be done, in a line."""
+        (contract, generator, temperature), *others = self.cells
+        if others:
+            return f"{len(self.cells)} cells of {self.n} samples"
+        return f"{contract.id}: {self.n} samples of {generator.name} at temperature {temperature:g}"
+
+    def jobs(self, folder: Path) -> list[CellJob]:
+        return [
             CellJob(
-                path=(run.path / "generations" / f"{number:04d}.jsonl").absolute(),
+                path=(folder / "generations" / f"{number:04d}.jsonl").absolute(),
                 generator=generator,
                 contract_id=contract.id,
                 prompt=contract.prompt,
                 temperature=temperature,
-                n=n,
-                seed=config.seed,
+                n=self.n,
+                seed=self.config.seed,
             )
-            for number, (contract, generator, temperature) in enumerate(cells)
+            for number, (contract, generator, temperature) in enumerate(self.cells)
         ]
-        items = [resolved(job) for job in jobs]
-        workers = 1 if engine == "local" and _loads_models(cells) else around.processes
-        outcomes = run_tasks(collect_cell, items, engine=engine, workers=workers, label="generating")
-        failures = [line for outcome in outcomes for line in _failures(outcome)]
-        generations = [generation for job in jobs for generation in job.generations()]
-        if failures:
-            return Generated(None, failures, len(generations), n * len(jobs))
-        metrics = measure_and_report(run, generations, contracts, config, around, mode=mode)
-    return Generated(metrics, [], len(generations), n * len(jobs))
+
+    def ready(self, jobs: Sequence[CellJob]) -> None:
+        """Refuse generators that cannot work, and load a model that is the only one."""
+        needed = list({job.generator.model_dump_json(): job.generator for job in jobs}.values())
+        if len(needed) == 1 and needed[0].kind == "local" and self.engine == "local":
+            loaded(needed[0])
+            return
+        for generator in needed:
+            check_generator(generator, reachable=self.engine == "local")
+
+    def generate(self, jobs: Sequence[CellJob], around: Surroundings) -> list[str]:
+        """Generate what is not on record; returns what failed."""
+        alone = self.engine == "local" and any(_loads_a_model(job) for job in jobs)
+        workers = 1 if alone else min(around.processes, len(jobs))
+        if len(jobs) == 1 and self.engine == "local":
+            return collect_cell(resolved(jobs[0]))
+        outcomes = run_tasks(
+            collect_cell,
+            [resolved(job) for job in jobs],
+            engine=self.engine,
+            workers=workers,
+            label="generating",
+            unit="cells",
+            joined=True,
+        )
+        return [line for outcome in outcomes for line in _failures(outcome)]
 
 
 def _failures(outcome: Outcome[list[str]]) -> list[str]:
@@ -103,6 +153,6 @@ def _failures(outcome: Outcome[list[str]]) -> list[str]:
     return outcome.unwrap()
 
 
-def _loads_models(cells: Sequence[tuple[Contract, GeneratorConfig, float]]) -> bool:
+def _loads_a_model(job: CellJob) -> bool:
     """A local model uses all cores itself; several copies would fight over them and over memory."""
-    return any(generator.kind in ("local", "callable") for _, generator, _ in cells)
+    return job.generator.kind in ("local", "callable")

@@ -1,7 +1,7 @@
 """Running strangers' code: jailed, pre-forked, with results as plain data."""
 
 from skyt.sandbox.capability import Capability, capability
-from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
+from skyt.sandbox.job import EncodedCalls, Job, Limits, Rules, encode_calls
 from skyt.sandbox.keeper import UNSAFE_OPTION
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, expected, same
@@ -13,6 +13,7 @@ __all__ = [
     "EncodedCalls",
     "Job",
     "Limits",
+    "Rules",
     "SandboxPool",
     "capability",
     "encode_calls",

@@ -1,8 +1,8 @@
 """What runs beside a stranger's program, in a forked child that is thrown away after it.
 
-The harness only carries values in and out. It judges nothing: the program can do to this process whatever
-Python can do, so everything said here is said in the program's name. Loaded by the jail, with nothing but the
-standard library.
+The harness carries values in and out and puts the contract's constraints in force. It judges no result: the
+program can do to this process whatever Python can do, so everything said here is said in the program's name.
+Loaded by the jail, with nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -22,18 +22,30 @@ class CallTimeout(BaseException):
     """The CPU time of one call is used up."""
 
 
-def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: Any) -> None:
-    """Load the program, make the calls, write one line a call.
+def serve(
+    body: bytes,
+    out: int,
+    call_seconds: float,
+    max_result: int,
+    codec: Any,
+    enforce: Any,
+    trusted: frozenset[int] = frozenset(),
+) -> None:
+    """Load the program, make the calls, write one line per call.
 
-    `L` loaded or not, `v` value and changed arguments, `x` exception, `t` out of time. Texts are ASCII JSON,
-    so tabs and newlines can only be separators.
+    `L` loaded or not, `v` value and changed arguments, `x` exception, `t` out of time, `f` a broken
+    constraint. Texts are ASCII JSON, so tabs and newlines can only be separators.
     """
     os.write(out, b"R\n")  # the request has been read; the jail can go on even if this process dies now
     head, calls_text = body.split(b"\n", 1)
     job = json.loads(head)
     calls = json.loads(calls_text)
-    write, dumps, encode, decode = os.write, codec.to_json, codec.encode, codec.decode
+    write, leave, dumps, decode = os.write, os._exit, codec.to_json, codec.decode
     setitimer, profile = signal.setitimer, signal.ITIMER_PROF
+    form = job["form"]
+
+    def encode(value: Any) -> Any:
+        return codec.encode(value, **form)
 
     def emit(kind: str, *parts: str) -> None:
         line = "\t".join((kind, *parts)) + "\n"
@@ -43,6 +55,12 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
         while data:
             data = data[write(out, data) :]
 
+    def forbid(what: str) -> None:
+        """End the process: a program must not be able to catch it and go on."""
+        setitimer(profile, 0)
+        emit("f", dumps(what[:100]))
+        leave(0)
+
     def expire(_signal: int, _frame: Any) -> None:
         raise CallTimeout
 
@@ -50,9 +68,11 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
     random.seed(0)
     module = types.ModuleType("program")
     sys.modules["program"] = module
+    if job["rules"] is not None:
+        enforce.install(module.__dict__, **job["rules"], trusted=trusted, forbid=forbid)
     setitimer(profile, call_seconds)
     try:
-        exec(compile(job["code"], "<program>", "exec"), module.__dict__)  # noqa: S102
+        exec(compile(job["code"], enforce.PROGRAM, "exec"), module.__dict__)  # noqa: S102
         setitimer(profile, 0)
     except CallTimeout:
         return emit("L", dumps("timeout"))
@@ -65,17 +85,17 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
     emit("L", "null")
 
     for call in calls:
-        args = [decode(arg) for arg in call["args"]]
-        kwargs = {name: decode(value) for name, value in call.get("kwargs", {}).items()}
-        operations = call.get("operations")
         setitimer(profile, call_seconds)
         try:
+            args = _spread(call["spread"], codec) if "spread" in call else [decode(a) for a in call["args"]]
+            kwargs = {name: decode(value) for name, value in call.get("kwargs", {}).items()}
+            operations = call.get("operations")
             if operations is None:
                 result = encode(entry(*args, **kwargs))
                 changeable = [type(arg) in _CHANGEABLE for arg in args]
                 after = [encode(arg) for arg in args] if any(changeable) else None
             else:
-                result = _operate(entry(*args, **kwargs), operations, codec)
+                result = _operate(entry(*args, **kwargs), operations, encode, decode)
                 after = None
             setitimer(profile, 0)
         except CallTimeout:
@@ -84,17 +104,36 @@ def serve(body: bytes, out: int, call_seconds: float, max_result: int, codec: An
             setitimer(profile, 0)
             emit("x", dumps(_name(error)))
             continue
-        changed = "" if after is None or (text := dumps(after)) == dumps(call["args"]) else text
+        changed = "" if after is None else _changed(dumps(after), call, codec, form)
         emit("v", dumps(result), changed)
     return None
 
 
-def _operate(target: Any, operations: list[Any], codec: Any) -> Any:
+def _spread(text: str, codec: Any) -> list[Any]:
+    """The items of a tuple that another process gave as text: the arguments of this call."""
+    items = codec.loads(text)
+    if type(items) is not tuple:
+        raise ValueError("not a tuple")
+    return list(items)
+
+
+def _changed(after: str, call: Any, codec: Any, form: dict[str, bool]) -> str:
+    """The text of the arguments after the call, or nothing where it equals that before the call."""
+    before = call.get("args")
+    if before is None or after == codec.to_json(before):
+        return ""
+    loose = not all(form.values())
+    if loose and after == codec.dumps([codec.decode(arg) for arg in before], **form):
+        return ""
+    return after
+
+
+def _operate(target: Any, operations: list[Any], encode: Any, decode: Any) -> Any:
     """A sequence of method calls; each gives a value or the name of an exception."""
     outcomes = []
     for method, args in operations:
         try:
-            outcomes.append(codec.encode(getattr(target, method)(*[codec.decode(arg) for arg in args])))
+            outcomes.append(encode(getattr(target, method)(*[decode(arg) for arg in args])))
         except CallTimeout:
             raise
         except BaseException as error:

@@ -5,7 +5,7 @@ Run as `python -s -S -B -P jail.py CONFIG`. Three pipes connect it with the trus
 
     supervisor  outside the process namespace; ends the jail when the trusted side dies
       └ warden  process 1 of its namespace; never runs a stranger's code, never reads a request's body
-          └ child  one a program: reads its request, gives up everything it could still do, runs the program
+          └ child  one per program: reads its request, gives up everything it could still do, runs the program
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 3.0  # times the wall limit, for programs that compute on a busy machine
+WINDOW, SHARE = 0.5, 0.01  # seconds, and the part of them that tells a busy machine from a sleeping program
 HEADER = struct.Struct("<QdddQQ")  # body bytes, wall s, CPU s, call s, memory bytes, result bytes
 
 ENCODINGS = ("ascii", "latin_1", "utf_8", "utf_8_sig", "utf_16", "utf_32", "cp1252", "punycode", "idna",
@@ -35,9 +36,8 @@ def main() -> None:
     config = json.loads(sys.argv[1])
     results = config["results"]
     here = Path(__file__).parent
-    codec, harness, lockdown = map(
-        _load, (here.parent / "contracts" / "codec.py", here / "harness.py", here / "lockdown.py")
-    )
+    codec = _load(here.parent / "contracts" / "codec.py")
+    harness, enforce, lockdown = (_load(here / f"{name}.py") for name in ("harness", "enforce", "lockdown"))
     for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -74,6 +74,7 @@ def main() -> None:
         if descriptor not in keep:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+    trusted = enforce.trusted_namespaces([*sys.modules.values(), codec, harness, enforce])
     gc.collect()
     gc.freeze()
     _say({"ready": True, "missing": missing})
@@ -87,7 +88,7 @@ def main() -> None:
         lockdown.limit_resources(memory, cpu)
         if filtered is not None:
             lockdown.filter_calls(libc, filtered)
-        harness.serve(body, 3, call, result, codec)
+        harness.serve(body, 3, call, result, codec, enforce, trusted)
 
     _serve(enter)
 
@@ -124,16 +125,16 @@ def _serve(enter: Any) -> None:
 def _wait(child: int, started: float, wall: float) -> bool:
     """Whether the child ended by itself in time.
 
-    A child that is past its deadline but still gets CPU time is not asleep; the machine is busy. It gets more
-    time, within a limit; its CPU time has a limit of its own.
+    A child that is past its deadline but still gets a share of CPU time is not asleep; the machine is busy.
+    It gets more time, within a limit; its CPU time has a limit of its own.
     """
     if _ended(child, wall):
         return True
     while time.monotonic() < started + PATIENCE * wall:
         used = _cpu_seconds(child)
-        if _ended(child, 0.25):
+        if _ended(child, WINDOW):
             return True
-        if _cpu_seconds(child) == used:
+        if _cpu_seconds(child) - used < SHARE * WINDOW:
             return False
     return False
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from skyt.contracts import codec
 from skyt.contracts.contract import EntryPoint
 from skyt.contracts.domain import Call
+from skyt.contracts.equality import EXACT, Equality
+from skyt.sandbox.results import CallResult
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use for a batch of calls. CPU time decides: a busy machine changes no verdict."""
+    """What one program may use for a batch of calls. CPU time decides: a busy machine changes no verdict.
+
+    `result_bytes` bounds the line of one result, `output_bytes` everything that one program may write.
+    """
 
     call_seconds: float = 1.0
     cpu_seconds: float = 5.0
     wall_seconds: float = 12.0
     memory_mb: int = 512
     result_bytes: int = 1 << 20
-    output_bytes: int = 64 << 20
+    output_bytes: int = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -32,17 +39,55 @@ class EncodedCalls:
 
 def encode_calls(calls: Iterable[Call]) -> EncodedCalls:
     encoded = [call.to_json() for call in calls]
-    return EncodedCalls(len(encoded), json.dumps(encoded, separators=(",", ":")).encode("ascii"))
+    return EncodedCalls(len(encoded), _json(encoded))
+
+
+def pass_on(rows: Iterable[tuple[Sequence[Any], Sequence[CallResult]]]) -> EncodedCalls:
+    """Calls with values of ours, followed by values that other calls gave, which travel as texts.
+
+    The receiving process decodes them; one that is not the text of a value makes its call fail there.
+    """
+    encoded = [
+        {"args": [*(codec.encode(value) for value in values), *({"e": result.text} for result in results)]}
+        for values, results in rows
+    ]
+    return EncodedCalls(len(encoded), _json(encoded))
+
+
+def spread(results: Iterable[CallResult]) -> EncodedCalls:
+    """Calls whose arguments are the items of the tuples that other calls gave, decoded where they arrive."""
+    encoded = [{"spread": result.text} for result in results]
+    return EncodedCalls(len(encoded), _json(encoded))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a program may not do, enforced while it runs: imports outside the list, and these names."""
+
+    imports: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Job:
-    """One program and the calls to make to it."""
+    """One program, the calls to make to it, the form its results take, and the rules it must keep."""
 
     code: str
     entry_point: EntryPoint
     calls: EncodedCalls
+    equality: Equality = EXACT
+    rules: Rules | None = None
 
     def body(self) -> bytes:
-        head = {"code": self.code, "kind": self.entry_point.kind, "name": self.entry_point.name}
-        return json.dumps(head).encode("ascii") + b"\n" + self.calls.data
+        head = {
+            "code": self.code,
+            "kind": self.entry_point.kind,
+            "name": self.entry_point.name,
+            "form": {"ordered": self.equality.ordered, "signed_zero": self.equality.signed_zero},
+            "rules": self.rules and {"imports": self.rules.imports, "forbidden": self.rules.forbidden},
+        }
+        return _json(head) + b"\n" + self.calls.data
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode("ascii")

@@ -1,4 +1,7 @@
-"""The trusted side of one jail: starts it, talks to it through three pipes, replaces it, ends it."""
+"""The trusted side of one jail: starts it, talks to it through three pipes, replaces it, ends it.
+
+Everything here has a bound: the exchange by a deadline, what is read by the reader's limits.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.sandbox.jail import HEADER, PATIENCE
 from skyt.sandbox.job import Job, Limits
-from skyt.sandbox.results import CallResult, parse
+from skyt.sandbox.reader import Reader
+from skyt.sandbox.results import CallResult
 
 JAIL = Path(__file__).with_name("jail.py")
 UNSAFE_OPTION = "--i-accept-running-untrusted-code-unsandboxed"
@@ -97,13 +101,13 @@ class Jail:
             limits.memory_mb << 20,
             limits.result_bytes,
         )
-        output, report, problem = self._exchange(header + body, limits)
+        reader, report, problem = self._exchange(header + body, job.calls.count, limits)
         if report is None and problem == _GONE:
             # Not the program's doing (it cannot reach the jail): someone ended it from outside. Once more.
             self._restart()
             self.wait_ready()
-            output, report, problem = self._exchange(header + body, limits)
-        if report is None or not output:
+            reader, report, problem = self._exchange(header + body, job.calls.count, limits)
+        if report is None or not reader.started:
             # The jail itself is in doubt, or the child died before it had read its request: start afresh.
             self._restart()
         ending = CallResult("crash", problem)
@@ -111,43 +115,47 @@ class Jail:
             died = f"signal {-report['exit']}" if report["exit"] < 0 else f"exit code {report['exit']}"
             out_of_time = not report["in_time"] or report["cpu"] >= limits.cpu_seconds
             ending = CallResult("timeout") if out_of_time else CallResult("crash", died)
-        return parse(bytes(output), job.calls.count, ending)
+        return reader.results(ending)
 
-    def _exchange(self, request: bytes, limits: Limits) -> tuple[bytearray, dict[str, Any] | None, str]:
+    def _exchange(
+        self, request: bytes, count: int, limits: Limits
+    ) -> tuple[Reader, dict[str, Any] | None, str]:
         """One request and its answer. Interrupted halfway, the jail is replaced: its pipes hold leftovers."""
         try:
-            return self._converse(request, limits)
+            return self._converse(request, Reader(count, limits.result_bytes, limits.output_bytes), limits)
         except BaseException:
             self._restart()
             raise
 
-    def _converse(self, request: bytes, limits: Limits) -> tuple[bytearray, dict[str, Any] | None, str]:
-        """Send a request while reading results; the warden's report ends it."""
-        output, unsent, most = bytearray(), memoryview(request), limits.output_bytes
+    def _converse(
+        self, request: bytes, reader: Reader, limits: Limits
+    ) -> tuple[Reader, dict[str, Any] | None, str]:
+        """Send a request while reading results, until the warden reports or the output breaks a limit."""
+        unsent = memoryview(request)
         deadline = time.monotonic() + PATIENCE * limits.wall_seconds + 5.0
         os.set_blocking(self._requests, False)
         while True:
             if time.monotonic() > deadline:
-                return output, None, "no answer"
+                return reader, None, "no answer"
             # Results wait in their pipe until there is reason to look: a wake-up for each would cost more.
             reading, writing, _ = select.select([self._status], [self._requests] if unsent else [], [], _LOOK)
             if writing:
                 try:
                     unsent = unsent[os.write(self._requests, unsent[: 1 << 16]) :]
                 except OSError:
-                    return output, None, _GONE
+                    return reader, None, _GONE
             ended = self._status in reading
             # The warden reports after the child's death, so whatever the child wrote is in the pipe by then.
-            self._drain(output, most)
-            if len(output) > most:
-                return output, None, "too much output"
+            self._drain(reader)
+            if reader.problem:
+                return reader, None, reader.problem
             if ended:
-                return output, self._read_status(deadline), _GONE
+                return reader, self._read_status(deadline), _GONE
 
-    def _drain(self, output: bytearray, most: int) -> None:
+    def _drain(self, reader: Reader) -> None:
         with contextlib.suppress(BlockingIOError):
-            while len(output) <= most and (chunk := os.read(self._results, 1 << 18)):
-                output += chunk
+            while not reader.problem and (chunk := os.read(self._results, 1 << 18)):
+                reader.feed(chunk)
 
     def _read_status(self, deadline: float) -> dict[str, Any] | None:
         line = b""

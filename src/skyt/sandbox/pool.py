@@ -17,7 +17,8 @@ from types import TracebackType
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import EntryPoint
 from skyt.contracts.domain import Call
-from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
+from skyt.contracts.equality import EXACT, Equality
+from skyt.sandbox.job import EncodedCalls, Job, Limits, Rules, encode_calls
 from skyt.sandbox.keeper import Jail
 from skyt.sandbox.results import CallResult
 
@@ -74,10 +75,16 @@ class SandboxPool:
         entry_point: EntryPoint,
         calls: Sequence[Call] | EncodedCalls,
         limits: Limits | None = None,
+        *,
+        equality: Equality = EXACT,
+        rules: Rules | None = None,
     ) -> list[CallResult]:
-        """The results of the calls, in order, made to one program in one fresh process."""
+        """The results of the calls, in order, made to one program in one fresh process.
+
+        Results are encoded for comparison by `equality`; `rules` are enforced while the program runs.
+        """
         encoded = calls if isinstance(calls, EncodedCalls) else encode_calls(calls)
-        return self.run_job(Job(code, entry_point, encoded), limits)
+        return self.run_job(Job(code, entry_point, encoded, equality, rules), limits)
 
     def run_job(self, job: Job, limits: Limits | None = None) -> list[CallResult]:
         if os.getpid() != self._owner:

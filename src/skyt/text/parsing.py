@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import symtable
 import threading
 import warnings
 
@@ -20,6 +21,16 @@ def parse(code: str) -> ast.Module:
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(code)
+
+
+def symbols(code: str) -> symtable.SymbolTable | None:
+    """The scopes of a program, or None where it parses but does not compile."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return symtable.symtable(code, "program", "exec")
+        except (SyntaxError, RecursionError, MemoryError):
+            return None
 
 
 def parse_expression(code: str) -> ast.expr:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, sample
+from tests.support.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, joint_run, sample
 
 from homeostat.core.rundir import open_run
 from homeostat.report import write_report
@@ -135,9 +135,9 @@ def test_a_curves_tooltip_shows_the_recorded_values(watched: Watched, cache_repo
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 16, box["y"] + 60)  # the last epsilon
     tip = page.locator("#robustness .tip:not([hidden])")
-    assert "epsilon 0.200" in tip.inner_text()
+    assert "severity (epsilon) 0.2" in tip.inner_text()
     for name in ("none", "G", "guard", "best_heuristic"):
-        row = tip.locator("tr", has_text=re.compile(f"^{name}[0-9]"))
+        row = tip.locator(f"tr[data-name={name}]")
         assert row.get_attribute("title") == repr(recorded[name]["value"])
         low, high = recorded[name]["ci"]
         assert f"{recorded[name]['value']:.3f} [{low:.3f}, {high:.3f}]" in " ".join(row.inner_text().split())
@@ -148,14 +148,14 @@ def test_curves_are_read_with_the_keyboard_and_spoken(watched: Watched, cache_re
     page = watched.open(cache_report)
     page.locator("#robustness svg.plot").first.focus()
     page.keyboard.press("End")
-    assert page.locator("#voice").inner_text().startswith("epsilon 0.200: ")
+    assert page.locator("#voice").inner_text().startswith("severity (epsilon) 0.2: ")
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#voice").inner_text().startswith("epsilon 0.100: ")
+    assert page.locator("#voice").inner_text().startswith("severity (epsilon) 0.1: ")
 
 
 def test_defences_are_switched_off_and_on(watched: Watched, cache_report: str) -> None:
     page = watched.open(cache_report)
-    line = page.locator("#robustness .panel:not(.away) g[data-series=guard]")
+    line = page.locator("#robustness .panel:not(.away) svg.plot path[aria-label=guard]")
     key = page.locator("#robustness .legend button", has_text=re.compile("^guard$"))
     shown = line.count()
     assert shown == 3 and key.get_attribute("aria-pressed") == "true"
@@ -164,7 +164,7 @@ def test_defences_are_switched_off_and_on(watched: Watched, cache_report: str) -
     key.focus()
     page.keyboard.press("Enter")
     assert line.count() == shown
-    page.locator("#robustness .choice button", has_text="wikitext2.ppl").click()
+    page.locator("#robustness .choice button", has_text="Wikitext-2 perplexity").click()
     assert page.locator("#robustness .panel:not(.away)").count() == 2
 
 
@@ -172,7 +172,8 @@ def test_a_map_cell_shows_its_recorded_value(watched: Watched, cache_report: str
     metrics = json.loads((runs / "cache/metrics/stability_metrics.json").read_text())["metrics"]
     entry = next(e for e in metrics["stability.amplification_map"] if (e["layer"], e["head"]) == (2, 1))
     page = watched.open(cache_report)
-    page.locator("#amplification .map").first.locator("rect[data-row='1'][data-column='2']").hover()
+    cells = page.locator("#amplification svg.heatplot").first.locator("g[aria-label=cell] rect")
+    cells.nth(1 * 4 + 2).hover()  # row by row, four layers in each
     readout = page.locator("#amplification .readout")
     assert readout.inner_text() == f"no defence · KV head 1, layer 2: {entry['before']:.3f}"
     page.locator("#amplification svg.heatplot").first.focus()
@@ -189,7 +190,7 @@ def test_a_diff_opens_with_raw_repaired_and_canon_side_by_side(watched: Watched,
     text = [panes.nth(i).locator(".ln > span:last-child").all_inner_texts() for i in range(3)]
     assert text == [OTHER.split("\n"), CANON.split("\n"), CANON.split("\n")]
     assert panes.nth(0).locator(".gone").count() == 4 and panes.nth(1).locator(".come").count() == 4
-    assert "rename-locals" in dialog.inner_text() and "rewritten" in dialog.inner_text()
+    assert "rename locals" in dialog.inner_text() and "rewritten" in dialog.inner_text()
     dialog.locator("button.switch").click()
     assert "```" in panes.nth(0).inner_text()
     page.keyboard.press("Escape")
@@ -256,6 +257,66 @@ def test_no_page_is_wider_than_the_screen(
     page.context.close()
 
 
+def test_a_phone_shows_tables_as_cards_with_every_column_and_nothing_scrolls_inside(
+    browser: Any, code_report: str, cache_report: str
+) -> None:
+    page = Watched(browser, viewport={"width": 390, "height": 800})
+    for url, table in ((cache_report, "#auc"), (code_report, "#prompt-table")):
+        page.open(url)
+        cards = page.page.locator(f"{table} tbody tr")
+        labels = page.page.locator(f"{table} thead th").all_inner_texts()
+        shown = cards.first.evaluate("card => [...card.children].map((cell) => cell.dataset.label)")
+        assert shown == labels
+        sideways = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible'"
+        assert not any(frame.evaluate(sideways) for frame in page.page.locator(".scroll").all())
+    page.context.close()
+
+
+def test_a_table_that_is_wider_than_its_frame_says_which_columns_are_out_of_sight(
+    browser: Any, cache_report: str
+) -> None:
+    page = Watched(browser, viewport={"width": 720, "height": 800})
+    page.open(cache_report)
+    frame = page.page.locator("#auc .scroll")
+    hint = page.page.locator("#auc .hint")
+    if frame.evaluate("e => e.scrollWidth > e.clientWidth + 2"):
+        assert "clean regression" in hint.inner_text()
+        frame.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+        playwright.expect(hint).to_have_text("", timeout=PATIENCE)
+    else:
+        assert hint.inner_text() == ""
+    page.context.close()
+
+
+def test_a_name_explains_itself_on_click_and_the_technical_one_is_beside_it(
+    watched: Watched, cache_report: str
+) -> None:
+    page = watched.open(cache_report)
+    page.locator("#auc tbody .term", has_text="best heuristic").click()
+    note = page.locator(".explained")
+    assert "best_heuristic" in note.inner_text() and "one half of the examples" in note.inner_text()
+    page.keyboard.press("Escape")
+    assert note.count() == 0
+
+
+def test_two_conditions_are_drawn_as_dots_with_intervals_and_no_line(browser: Any, tmp_path: Path) -> None:
+    run = joint_run(tmp_path / "joint")
+    metrics = run / "metrics" / "joint_metrics.json"
+    record = json.loads(metrics.read_text())
+    record["metrics"]["joint.arms"] = [arm for arm in record["metrics"]["joint.arms"] if arm["epsilon"] < 0.5]
+    page = Watched(browser)
+    for many in (True, False):
+        if not many:
+            metrics.write_text(json.dumps(record))
+        page.open(write_report(run).as_uri())
+        plot = page.page.locator("#joint-curves svg.plot").first
+        assert (plot.locator("g[aria-label=line]").count() > 0) is many
+        assert plot.locator("g[aria-label=dot]").count() == 2
+        assert many or plot.locator("g[aria-label=rule] line").count() >= 4  # an interval for each dot
+    assert page.faults == []
+    page.context.close()
+
+
 def test_the_theme_follows_the_system_and_the_readers_choice(browser: Any, cache_report: str) -> None:
     page = Watched(browser, color_scheme="dark")
     shade = "getComputedStyle(document.body).backgroundColor"
@@ -297,11 +358,18 @@ def test_comparing_two_runs_shows_both(watched: Watched, viewer: Viewer) -> None
     page.locator("button", has_text="Compare 2 chosen").click()
     page.wait_for_selector("#compare-figures")
     heads = page.locator("#compare-figures thead th").all_inner_texts()
-    assert heads == ["figure", "plain", "<b onmouseover=owned=6>hostile", "last − first"]
+    assert heads == [
+        "figure",
+        "plain",
+        "<b onmouseover=owned=6>hostile",
+        "<b onmouseover=owned=6>hostile − plain",
+    ]
     assert page.locator("#compare-settings tbody tr", has_text="seed").count() == 1
     keys = page.locator("#prompt-dots .legend button").all_inner_texts()
     assert keys == ["plain", "<b onmouseover=owned=6>hostile"]
     assert page.evaluate("window.owned") is None
+    change = page.locator("#compare-figures tbody tr", has_text="repeatability to the canon").locator(".tone")
+    assert "worse" in change.inner_text()
 
 
 def test_the_viewer_follows_a_run_that_is_still_going(watched: Watched, viewer: Viewer, runs: Path) -> None:

@@ -178,7 +178,7 @@ def test_runs_are_listed_with_status_and_recorded_figures(viewer: Viewer, root: 
         runs = {r["path"]: r for r in ask(viewer, "/api/runs")["runs"]}
         assert runs["going"]["status"] == "running" and runs["going"]["last"] == "train 3"
         assert runs["one"]["status"] == "complete" and runs["one"]["systems"] == ["code"]
-        assert {f["label"]: f["value"] for f in runs["one"]["figures"]}["R_anchor"] == 0.75
+        assert {f["name"]: f["value"] for f in runs["one"]["figures"]}["R_anchor"] == 0.75
         assert runs["one"]["spark"]["values"] == [0.75, 0.75]
     assert {r["path"]: r["status"] for r in ask(viewer, "/api/runs")["runs"]}["going"] == "interrupted"
 
@@ -201,9 +201,10 @@ def test_two_runs_are_compared_by_figures_settings_and_curves(viewer: Viewer) ->
     data = ask(viewer, "/api/compare?path=one&path=group/two")["data"]
     sections = {s["id"]: s["blocks"] for s in data["sections"]}
     figures = sections["figures"][0]
-    assert [c["name"] for c in figures["columns"]] == ["figure", "one", "group/two", "last − first"]
-    anchor = next(row for row in figures["rows"] if row[0] == "R_anchor")
-    assert anchor[1]["v"] == anchor[2]["v"] == 0.75 and anchor[3] == 0
+    assert [c["name"] for c in figures["columns"]] == ["figure", "one", "group/two", "group/two − one"]
+    anchor = next(row for row in figures["rows"] if row[0] == "repeatability to the canon")
+    assert anchor[1]["v"] == anchor[2]["v"] == 0.75
+    assert (anchor[3]["v"], anchor[3]["tone"]) == (0, "same")
     assert ["seed", "0", "7"] in sections["settings"][0]["rows"]
     dots = next(b for b in sections["curves"] if b["kind"] == "dots")
     assert dots["names"] == ["one", "group/two"]

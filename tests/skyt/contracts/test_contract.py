@@ -13,6 +13,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.resources import resource
 from skyt.contracts.contract import Contract, load_contract, load_contracts
 
+EASY = {name: name for name in ("count_vowels", "find_max", "is_even", "reverse_string", "sum_list")}
 ENTRY_POINTS = {
     "fibonacci_basic": "fibonacci",
     "fibonacci_recursive": "fibonacci",
@@ -41,7 +42,7 @@ def _write(folder: Path, raw: dict[str, Any], name: str = "mine.yaml") -> Path:
 
 def test_the_twelve_contracts_have_their_entry_points_and_names_in_the_prompt() -> None:
     contracts = load_contracts()
-    assert {c.id: c.entry_point.name for c in contracts.values()} == ENTRY_POINTS
+    assert {c.id: c.entry_point.name for c in contracts.values()} == ENTRY_POINTS | EASY
     assert all(f"'{c.entry_point.name}'" in c.prompt for c in contracts.values())
 
 
@@ -75,7 +76,7 @@ def test_users_folder_adds_to_ours_and_wins_on_equal_ids(tmp_path: Path) -> None
     _write(tmp_path, {**_raw(), "id": "mine"})
     _write(tmp_path, {**_raw(), "prompt": "Changed: 'gcd'"}, "gcd.yaml")
     contracts = load_contracts(tmp_path)
-    assert set(contracts) == {*ENTRY_POINTS, "mine"}
+    assert set(contracts) == {*ENTRY_POINTS, *EASY, "mine"}
     assert contracts["gcd"].prompt == "Changed: 'gcd'"
 
 

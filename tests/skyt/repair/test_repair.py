@@ -13,8 +13,8 @@ from skyt.canon import Canon
 from skyt.contracts.contract import load_contracts
 from skyt.repair.repair import MAX_RULES, Approach, approach, repair
 from skyt.runs.assess import Assessor, prepare
+from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import new_canon
 from skyt.sandbox import capability
 from skyt.text.distance import LEVENSHTEIN
 from skyt.text.normalise import normalise

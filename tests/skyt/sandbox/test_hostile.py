@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.hostile_programs import CANARY, PROGRAMS, SECRET
+from tests.support.results import decoded
 
 from skyt.contracts.contract import Contract, load_contract
 from skyt.contracts.domain import Call
@@ -22,7 +23,7 @@ GOOD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
 
 @pytest.fixture(scope="module")
 def contract() -> Contract:
-    """gcd without its static constraints: the sandbox must hold without their help."""
+    """gcd with fewer calls."""
     gcd = load_contract("gcd")
     return gcd.model_copy(update={"oracle": gcd.oracle.model_copy(update={"generated": 40})})
 
@@ -40,7 +41,9 @@ def test_hostile_program_gets_a_verdict_in_time_and_leaves_nothing(
     name: str, contract: Contract, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Without constraints, in the text or at run time: the sandbox must hold without their help.
     monkeypatch.setattr("skyt.oracle.constraints.violations", lambda *_: [])
+    monkeypatch.setattr("skyt.oracle.oracle.rules_for", lambda *_: None)
     started = time.monotonic()
     verdict = oracle.check(PROGRAMS[name], contract)
     assert time.monotonic() - started < 20
@@ -65,7 +68,7 @@ def test_native_system_calls_are_refused_even_to_a_program_that_finds_the_c_libr
 ) -> None:
     program = PROGRAMS["system_calls_through_a_found_library"]
     (result,) = oracle.pool.run(program, contract.entry_point, [Call((4, 6))])
-    assert result.value == [-1] * 10
+    assert decoded(result) == [-1] * 10
 
 
 def test_closing_the_pool_ends_every_process() -> None:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.results import decoded
 
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import EntryPoint, load_contract
 from skyt.contracts.domain import Call, Operation, generate_inputs
 from skyt.sandbox import CallResult, Job, Limits, SandboxPool, capability, encode_calls, expected, same
-from skyt.sandbox.results import parse
+from skyt.sandbox.reader import Reader
 
 F = EntryPoint(kind="function", name="f")
 
@@ -60,12 +61,12 @@ def test_this_system_contains_and_says_how() -> None:
 )
 def test_values_go_in_and_come_back_exactly(pool: SandboxPool, value: object) -> None:
     result = _run(pool, "def f(x):\n    return x", value)
-    assert repr(result.value) == repr(value)
+    assert repr(decoded(result)) == repr(value)
     assert same(result, expected(value))
 
 
 def test_nan_comes_back_as_nan(pool: SandboxPool) -> None:
-    assert repr(_run(pool, "def f(x):\n    return x", float("nan")).value) == "nan"
+    assert repr(decoded(_run(pool, "def f(x):\n    return x", float("nan")))) == "nan"
 
 
 def test_look_alikes_are_not_the_same() -> None:
@@ -106,13 +107,15 @@ class LRUCache:
 
 
 def test_programs_share_nothing(pool: SandboxPool) -> None:
-    assert _run(pool, "import math\nmath.leak = 1\ndef f():\n    return 1").value == 1
+    assert decoded(_run(pool, "import math\nmath.leak = 1\ndef f():\n    return 1")) == 1
     for _ in range(4):
-        assert _run(pool, "import math\ndef f():\n    return hasattr(math, 'leak')").value is False
+        assert decoded(_run(pool, "import math\ndef f():\n    return hasattr(math, 'leak')")) is False
 
 
 def test_demo_blocks_are_not_run(pool: SandboxPool) -> None:
-    assert _run(pool, "def f():\n    return 1\nif __name__ == '__main__':\n    raise SystemExit").value == 1
+    assert (
+        decoded(_run(pool, "def f():\n    return 1\nif __name__ == '__main__':\n    raise SystemExit")) == 1
+    )
 
 
 def test_results_do_not_depend_on_chance(pool: SandboxPool) -> None:
@@ -146,13 +149,13 @@ def test_results_before_a_crash_are_kept(pool: SandboxPool) -> None:
 
 def test_request_larger_than_a_pipe_is_sent_whole(pool: SandboxPool) -> None:
     big = "x" * 3_000_000
-    assert _run(pool, "def f(x):\n    return len(x)", big).value == len(big)
+    assert decoded(_run(pool, "def f(x):\n    return len(x)", big)) == len(big)
 
 
 def test_pool_serves_many_threads(pool: SandboxPool) -> None:
     found: list[object] = []
     threads = [
-        threading.Thread(target=lambda k=k: found.append(_run(pool, f"def f():\n    return {k}").value))
+        threading.Thread(target=lambda k=k: found.append(decoded(_run(pool, f"def f():\n    return {k}"))))
         for k in range(12)
     ]
     for thread in threads:
@@ -164,9 +167,9 @@ def test_pool_serves_many_threads(pool: SandboxPool) -> None:
 
 def test_jail_that_is_killed_from_outside_is_replaced() -> None:
     with SandboxPool(workers=1) as pool:
-        assert _run(pool, "def f():\n    return 1").value == 1
+        assert decoded(_run(pool, "def f():\n    return 1")) == 1
         os.kill(pool._jails[0]._process.pid, signal.SIGKILL)
-        assert _run(pool, "def f():\n    return 1").value == 1
+        assert decoded(_run(pool, "def f():\n    return 1")) == 1
 
 
 def test_interrupted_exchange_leaves_nothing_for_the_next_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +181,7 @@ def test_interrupted_exchange_leaves_nothing_for_the_next_program(monkeypatch: p
             patch.setattr("skyt.sandbox.keeper.Jail._drain", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 _run(pool, "def f():\n    return 'old'")
-        assert _run(pool, "def f():\n    return 'new'").value == "new"
+        assert decoded(_run(pool, "def f():\n    return 'new'")) == "new"
 
 
 def test_jail_dies_with_its_owner(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_system_that_cannot_contain_is_refused_unless_told_otherwise(
     assert not capability().contained
     with SandboxPool(workers=1, allow_uncontained=True) as pool:
         assert not pool.contained
-        assert _run(pool, "def f():\n    return 1").value == 1
+        assert decoded(_run(pool, "def f():\n    return 1")) == 1
         slow = Limits(call_seconds=0.2, cpu_seconds=0.5, wall_seconds=1)
         (result,) = pool.run("def f():\n    while True:\n        pass", F, [Call()], slow)
         assert result.kind == "timeout"
@@ -218,9 +221,10 @@ def _jail_without_walls(folder: Path) -> Path:
 
     sandbox = Path(skyt.sandbox.__file__).parent
     (folder / "sandbox").mkdir()
-    for name in ("jail.py", "harness.py", "lockdown.py"):
+    for name in ("jail.py", "harness.py", "enforce.py", "lockdown.py"):
         (folder / "sandbox" / name).write_text((sandbox / name).read_text())
-    (folder / "codec.py").write_text((sandbox.parent / "codec.py").read_text())
+    (folder / "contracts").mkdir()
+    (folder / "contracts" / "codec.py").write_text((sandbox.parent / "contracts" / "codec.py").read_text())
     lockdown = folder / "sandbox" / "lockdown.py"
     lockdown.write_text(lockdown.read_text() + "\n\ndef available():\n    return False\n")
     return folder / "sandbox" / "jail.py"
@@ -248,4 +252,6 @@ def test_no_workers_is_a_mistake() -> None:
     ],
 )
 def test_output_that_is_short_or_malformed_is_read_as_such(output: bytes, kinds: list[str]) -> None:
-    assert [r.kind for r in parse(output, 2, CallResult("timeout"))] == kinds
+    reader = Reader(2, line_bytes=1 << 20, output_bytes=1 << 20)
+    reader.feed(output)
+    assert [r.kind for r in reader.results(CallResult("timeout"))] == kinds

@@ -1,54 +1,18 @@
-// Lines of two texts matched by Myers' algorithm, and three texts set side by side along the middle one.
+// Three texts side by side along the middle one. jsdiff matches lines and words; no component aligns three columns.
 
 const DIFF_LIMIT = 1500;  // edits; beyond this the rest counts as replaced
 
 // Matched index pairs [i, j], increasing in both.
 function matchLines(a, b) {
-  let start = 0;
-  while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
-  let endA = a.length;
-  let endB = b.length;
-  while (endA > start && endB > start && a[endA - 1] === b[endB - 1]) { endA -= 1; endB -= 1; }
   const pairs = [];
-  for (let i = 0; i < start; i += 1) pairs.push([i, i]);
-  for (const [i, j] of myers(a.slice(start, endA), b.slice(start, endB))) pairs.push([i + start, j + start]);
-  for (let i = endA; i < a.length; i += 1) pairs.push([i, endB + i - endA]);
+  let i = 0;
+  let j = 0;
+  for (const part of vendor.diffArrays(a, b, { maxEditLength: DIFF_LIMIT }) ?? []) {
+    if (!part.added && !part.removed) for (let k = 0; k < part.count; k += 1) pairs.push([i + k, j + k]);
+    if (!part.added) i += part.count;
+    if (!part.removed) j += part.count;
+  }
   return pairs;
-}
-
-function myers(a, b) {
-  if (!a.length || !b.length) return [];
-  const most = Math.min(a.length + b.length, DIFF_LIMIT);
-  let v = new Map([[1, 0]]);
-  const trace = [];
-  for (let d = 0; d <= most; d += 1) {
-    trace.push(new Map(v));
-    for (let k = -d; k <= d; k += 2) {
-      let x = k === -d || (k !== d && (v.get(k - 1) ?? -1) < (v.get(k + 1) ?? -1)) ? v.get(k + 1) ?? 0 : (v.get(k - 1) ?? 0) + 1;
-      let y = x - k;
-      while (x < a.length && y < b.length && a[x] === b[y]) { x += 1; y += 1; }
-      v.set(k, x);
-      if (x >= a.length && y >= b.length) return walkBack(trace, a, b, d);
-    }
-  }
-  return [];
-}
-
-function walkBack(trace, a, b, found) {
-  const pairs = [];
-  let x = a.length;
-  let y = b.length;
-  for (let d = found; d >= 0 && (x > 0 || y > 0); d -= 1) {
-    const v = trace[d];
-    const k = x - y;
-    const before = k === -d || (k !== d && (v.get(k - 1) ?? -1) < (v.get(k + 1) ?? -1)) ? k + 1 : k - 1;
-    const px = d === 0 ? 0 : v.get(before) ?? 0;
-    const py = d === 0 ? 0 : px - before;
-    while (x > px && y > py && x > 0 && y > 0 && a[x - 1] === b[y - 1]) { x -= 1; y -= 1; pairs.push([x, y]); }
-    x = px;
-    y = py;
-  }
-  return pairs.reverse();
 }
 
 // Rows [left, middle, right] of line numbers or null. Equal lines share a row; lines that were replaced stand
@@ -83,25 +47,17 @@ function nextMatches(matches, count, end) {
   return due;
 }
 
-// The part of a line that changed, between its common beginning and end.
-function changedPart(line, other) {
-  let start = 0;
-  const most = Math.min(line.length, other.length);
-  while (start < most && line[start] === other[start]) start += 1;
-  let end = 0;
-  while (end < most - start && line[line.length - 1 - end] === other[other.length - 1 - end]) end += 1;
-  return [start, line.length - end];
+// The words of a text, those that `other` does not have marked.
+function markedWords(text, other) {
+  const found = vendor.diffWordsWithSpace(other, text, { maxEditLength: DIFF_LIMIT }) ?? [{ value: text }];
+  return found.filter((part) => !part.removed).map((part) => (part.added ? h("mark", {}, part.value) : part.value));
 }
 
 function drawLine(text, other, mark) {
   if (text === null) return h("div", { class: "ln gap" }, " ");
   const sign = { same: " ", gone: "−", come: "+", off: "≠" }[mark];
-  let body = [text || " "];
-  if (mark !== "same" && other !== null && other !== undefined && text.length < 2000) {
-    const [from, to] = changedPart(text, other);
-    if (from > 0 || to < text.length) body = [text.slice(0, from), h("mark", {}, text.slice(from, to)), text.slice(to)];
-  }
-  return h("div", { class: `ln ${mark}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), h("span", {}, body));
+  const compared = mark !== "same" && other !== null && other !== undefined && text.length < 2000;
+  return h("div", { class: `ln ${mark}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), h("span", {}, compared ? markedWords(text, other) : text || " "));
 }
 
 function drawThree(titles, texts) {

@@ -38,31 +38,36 @@ function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }
 
-// Numbers: three or four significant digits; a missing figure is a dash.
-function format(value, digits) {
+// One format for numbers everywhere. Shares (`digits` "%") are percentages with one decimal; other numbers have the
+// decimals that are asked for, or three below 10 and four significant digits above; a missing figure is a dash. A number
+// that would be rounded to 0 is shown as less than the smallest, except in an interval (`plain`).
+function format(value, digits, plain = false) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
+  if (digits === "%") return `${(100 * value).toFixed(1)}%`;
+  const asked = typeof digits === "number";
+  if (!asked && Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
   const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e6 || size < 5e-4)) return value.toExponential(2).replace("e+", "e");
-  if (digits !== null && digits !== undefined) return value.toFixed(digits);
+  if (size >= 1e6) return value.toExponential(2).replace("e+", "e");
   if (size >= 1000) return value.toLocaleString("en", { maximumFractionDigits: 0 });
-  if (size >= 100) return value.toFixed(1);
-  if (size >= 10) return value.toFixed(2);
-  return value.toFixed(size >= 0.1 || size === 0 ? 3 : 4);
+  const decimals = asked ? digits : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+  const least = 10 ** -decimals;
+  if (size < least / 2) return value > 0 && !plain ? `<${least.toFixed(decimals)}` : (0).toFixed(decimals);
+  return value.toFixed(decimals).replace("-", "−");
 }
 
 function range(low, high, digits) {
-  return `[${format(low, digits)}, ${format(high, digits)}]`;
+  if (digits === "%") return `[${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}%]`;
+  return `[${format(low, digits, true)}, ${format(high, digits, true)}]`;
 }
 
-// Axis labels: as short as the number allows.
-function tick(value) {
+// Axis labels: as short as the number allows, with as many significant digits as tell neighbours apart.
+function tick(value, digits = 3) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace("e+", "e");
-  return String(Number(value.toPrecision(3)));
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(Math.max(0, digits - 3)).replace("e+", "e").replaceAll("-", "−");
+  return String(Number(value.toPrecision(digits))).replace("-", "−");
 }
 
 // A polite voice for screen readers, shared by every chart.

@@ -32,6 +32,7 @@ function drawReport(data) {
   return [
     h("header", { class: "top" },
       h("p", { class: "eyebrow" }, data.eyebrow), h("h1", {}, data.title),
+      data.error && h("div", { class: "problems", role: "alert" }, h("b", {}, "This run failed: "), data.error),
       data.verdicts.map((v) => h("p", { class: "verdict" }, v)),
       data.problems.length > 0 && h("div", { class: "problems", role: "alert" }, h("b", {}, "Files that could not be read:"), h("ul", {}, data.problems.map((p) => h("li", {}, p))))),
     data.sections.map(drawSection),

@@ -1,6 +1,6 @@
 // The sample browser: filter, page, and open one sample as raw → repaired → canon.
 
-const PAGE = 50;
+const PAGE = window.matchMedia("(max-width: 700px)").matches ? 12 : 50;
 
 async function unpack(id) {
   const packed = atob(document.getElementById(id).textContent.trim());
@@ -55,7 +55,7 @@ function browser(block, all, data) {
     draw();
   };
   const pick = (field, label, options) => options.length > 1 && h("label", {}, label, h("select", { name: field, "aria-label": label, onchange: (e) => { state.picks[field] = e.target.value; refilter(); } },
-    h("option", { value: "" }, "all"), options.map((o) => h("option", { value: o }, o))));
+    h("option", { value: "" }, "all"), options.map((o) => h("option", { value: o }, field === "model" ? named(o) : o))));
   const distinct = (field) => [...new Set(all.map((s) => String(s[field])))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   let timer = 0;
   const search = h("input", { type: "search", placeholder: "Search in texts", "aria-label": "Search in sample texts", oninput: (e) => {
@@ -69,8 +69,7 @@ function browser(block, all, data) {
     h("div", { class: "filters" }, pick("prompt", "Prompt", distinct("prompt")), pick("model", "Model", distinct("model")),
       pick("temperature", "Temperature", distinct("temperature")), pick("evidence", "Evidence", distinct("evidence")),
       pick("outcome", "Outcome", Object.keys(OUTCOMES)), h("label", {}, "Search", search)),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Samples" },
-      h("table", { class: "grid rows" }, h("thead", {}, h("tr", {}, ["sample", "prompt", "model", "temp.", "d before", "d after", "evidence", "oracle", "steps"].map((t) => h("th", { scope: "col" }, t)))), list)),
+    scroller(h("table", { class: "grid rows cards" }, h("thead", {}, h("tr", {}, SAMPLE_COLUMNS.map((t, i) => h("th", { scope: "col", class: [3, 4, 5, 8].includes(i) ? "n" : null }, t)))), list), "Samples"),
     h("div", { class: "pager" }, back, count, on),
     viewer.element,
   ];
@@ -84,16 +83,19 @@ const OUTCOMES = {
   "fails the oracle": (s) => s.ok_post === false,
 };
 
+const SAMPLE_COLUMNS = ["sample", "prompt", "model", "temperature", "distance before", "distance after", "evidence", "oracle", "repair steps"];
+
 function sampleRow(s, open) {
+  const cell = (i, attributes, ...content) => h("td", { ...attributes, "data-label": SAMPLE_COLUMNS[i] }, content);
   return h("tr", { onclick: open },
-    h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: (e) => { e.stopPropagation(); open(); } }, s.sample_id)),
-    h("td", {}, s.prompt), h("td", {}, s.model), h("td", { class: "n" }, format(s.temperature, 1)),
-    h("td", { class: "n" }, format(s.d_pre, 3)), h("td", { class: s.d_post === 0 ? "n good" : "n" }, format(s.d_post, 3)),
-    h("td", {}, badge(s.evidence)), h("td", {}, verdict(s.ok_pre, s.ok_post)), h("td", { class: "n" }, format(s.steps.length)));
+    h("th", { scope: "row", "data-label": "sample" }, h("button", { type: "button", class: "link", onclick: (e) => { e.stopPropagation(); open(); } }, s.sample_id)),
+    cell(1, {}, s.prompt), cell(2, {}, named(s.model)), cell(3, { class: "n" }, format(s.temperature, 1)),
+    cell(4, { class: "n" }, format(s.d_pre, 3)), cell(5, { class: s.d_post === 0 ? "n good" : "n" }, format(s.d_post, 3)),
+    cell(6, {}, badge(s.evidence)), cell(7, {}, verdict(s.ok_pre, s.ok_post)), cell(8, { class: "n" }, format(s.steps.length)));
 }
 
 function badge(evidence) {
-  return h("span", { class: `badge b-${["identical", "rewritten", "equivalent"].indexOf(evidence)}` }, evidence);
+  return h("span", { class: `badge b-${["identical", "rewritten", "equivalent"].indexOf(evidence)}`, title: TERMS[evidence]?.[1] ?? "Not brought to the canon." }, evidence);
 }
 
 function verdict(before, after) {
@@ -135,12 +137,12 @@ function sampleDetail(s, data, raw, changed) {
   return [
     h("h3", {}, `${s.prompt} · sample ${s.sample_id}`),
     h("dl", { class: "facts" },
-      fact("model", s.model), fact("temperature", String(s.temperature)),
+      fact("model", named(s.model)), fact("temperature", String(s.temperature)),
       fact("distance to the canon", `${format(s.d_pre, 3)} → ${format(s.d_post, 3)}${s.method === "exact" ? "" : ` (${s.method})`}`),
       fact("evidence", badge(s.evidence), s.reason !== null && data.texts[s.reason] && ` ${data.texts[s.reason]}`),
       fact("oracle", verdict(s.ok_pre, s.ok_post), s.fault !== null && h("span", { class: "note" }, ` ${data.texts[s.fault]}`))),
-    h("h4", {}, "Repair steps"),
-    steps.length ? h("ol", { class: "steps" }, steps.map((t) => h("li", {}, t))) : h("p", { class: "note" }, "none"),
+    h("h4", {}, "Repair steps", steps.some((t) => data.explanations?.[t]) && h("span", { class: "note" }, " · click one to read why it keeps behaviour")),
+    steps.length ? h("ol", { class: "steps" }, steps.map((t) => h("li", {}, term(t, t.replaceAll("-", " "), data.explanations?.[t])))) : h("p", { class: "note" }, "none"),
     h("div", { class: "controls" }, toggle("show raw output as generated", raw, changed)),
     drawThree([first, same, "Canon"], [s.text(raw ? "raw" : "pre"), s.text("post"), s.canonText()]),
     h("p", { class: "note" }, "− changed or removed by repair · + brought in by repair · ≠ still differs from the canon"),

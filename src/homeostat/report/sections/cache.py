@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, column, figure, missing, section
+from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import robustness, stability
 from homeostat.report.sections.entries import (
@@ -63,8 +64,8 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         heuristic = areas.get(HEURISTIC, [None])[0]
         against = f" and {worded(heuristic)} of the best heuristic" if heuristic else ""
         yield (
-            f"{best} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, against "
-            f"{worded(areas[NONE][0])} with no defence{against}."
+            f"{label(best)} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, "
+            f"against {worded(areas[NONE][0])} with no defence{against}."
         )
     useless = [
         str(row.get("defence"))
@@ -75,18 +76,18 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         and low <= 0
     ]
     if useless:
-        yield f"No better than no defence, within the interval: {', '.join(useless)}."
+        yield f"No better than no defence, within the interval: {', '.join(label(name) for name in useless)}."
 
 
 def key_figures(files: RunFiles) -> list[Block]:
     metrics = files.metrics(TASKS) or {}
     areas = [row for row in metrics.get("robustness.auc") or [] if is_shown(str(row.get("defence")))]
     found = [
-        figure_of(f"AUC {row.get('defence')}", row)
+        figure_of(f"AUC, {label(str(row.get('defence')))}", row)
         for row in sorted(areas, key=lambda r: -(r.get("value") or 0))
     ]
     if metrics.get("ppl_clean") is not None:
-        found.append(figure("ppl_clean", metrics["ppl_clean"]))
+        found.append(figure(label("ppl_clean"), metrics["ppl_clean"], name="ppl_clean", better="down"))
     return found + stability.key_figures(files)
 
 
@@ -124,15 +125,14 @@ def _headline(metrics: Record) -> Block:
     costs = {row.get("defence"): row for row in metrics.get("clean_regression") or []}
     shown = [row for row in areas if is_shown(str(row.get("defence")))]
     best = max(shown, key=lambda row: row.get("value") or 0, default=None)
-    items = []
-    for row in sorted(areas, key=lambda r: -(r.get("value") or 0)):
-        if is_shown(str(row.get("defence"))):
-            note = {NONE: "no defence", HEURISTIC: "the heuristic chosen by the fixed rule"}.get(
-                row["defence"], ""
-            )
-            items.append(figure_of(f"AUC, {row['defence']}", row, main=row is best, note=note))
+    items = [
+        figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is best)
+        for row in sorted(shown, key=lambda r: -(r.get("value") or 0))
+    ]
     if metrics.get("ppl_clean") is not None:
-        items.append(figure("clean perplexity", metrics["ppl_clean"], note="Wikitext-2, epsilon 0"))
+        items.append(
+            figure(label("ppl_clean"), metrics["ppl_clean"], note="Wikitext-2, epsilon 0", name="ppl_clean")
+        )
     rows = [
         [
             row.get("defence"),
@@ -148,7 +148,7 @@ def _headline(metrics: Record) -> Block:
         column("defence"),
         column("knows", help="what the defence is told besides the corrupted cache"),
         column("AUC", digits=4, help="area under the robustness curve"),
-        column("AUC − none", digits=4, help="paired difference"),
+        column("AUC − no defence", digits=4, help="paired difference"),
         column("AUC − best heuristic", digits=4, help="paired difference"),
         column("clean regression", digits=4, help="robustness score lost where nothing is wrong"),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from homeostat.core.records import Record
 from homeostat.report.blocks import Block, missing, section
+from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import repeatability
 from homeostat.report.sections.samples import ELEMENT, SAMPLES
@@ -16,7 +17,10 @@ CAPTIONS = {
     "pre_vs_post_overlay.png": "Distances before and after repair",
     "violin_pre.png": "Distances before repair",
     "violin_post.png": "Distances after repair",
+    "paired_r_anchor.png": "Repeatability to the canon, before and after repair",
+    "paired_p_tau.png": "Share close to the canon, before and after repair",
 }
+ARMS = "joint_metrics"  # of a run whose samples come from several arms
 
 
 def is_code(files: RunFiles) -> bool:
@@ -50,10 +54,10 @@ def verdicts(files: RunFiles) -> Iterator[str]:
 
 def key_figures(files: RunFiles) -> list[Block]:
     found = overall(files)
-    if found is None:
+    if found is None or ARMS in files.metric_names():
         return []
     names = ("R_anchor", "R_raw", "mu_post", "rescue_rate", "compliant_post", "N")
-    return [repeatability.figure_of(found, name, name) for name in names if name in found]
+    return [repeatability.figure_of(found, name, label(name)) for name in names if name in found]
 
 
 def sparkline(files: RunFiles) -> Block | None:
@@ -61,7 +65,7 @@ def sparkline(files: RunFiles) -> Block | None:
     values = [p.get("R_anchor") for p in prompts]
     if len(values) < 2:
         return None
-    return {"label": "R_anchor by prompt", "values": values, "bars": True, "top": 1.0}
+    return {"label": "repeatability to the canon, by prompt", "values": values, "bars": True, "top": 1.0}
 
 
 def sections(files: RunFiles) -> Iterator[Block]:
@@ -71,12 +75,15 @@ def sections(files: RunFiles) -> Iterator[Block]:
         absent = missing("the repeatability metrics. Compute them with", how)
         yield section("headline", "Repeatability", "", [absent])
     else:
-        yield repeatability.headline(found)
-        yield repeatability.prompts(found)
+        arms = ARMS in files.metric_names()
+        if not arms:  # a figure over clean, damaged and repaired arms together says nothing
+            yield repeatability.headline(found)
+            yield repeatability.prompts(found)
         cells = found.get("skyt.cells") or []
         if len(cells) > len(found.get("skyt.prompts") or []):
-            yield repeatability.cells(cells)
-    yield repeatability.distances(files)
+            yield repeatability.cells(cells, arms=arms)
+        if not arms:
+            yield repeatability.distances(files)
     if (files.path / SAMPLES).exists():
         lead = "Open a sample to see what repair changed: raw, repaired and canon side by side."
         yield section("samples", "Samples", lead, [{"kind": "samples", "id": "browser", "data": ELEMENT}])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, column, figure, section
+from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import joint
 from homeostat.report.sections.system import System
@@ -20,49 +21,74 @@ def is_demo(files: RunFiles) -> bool:
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
-    """What happened to each answer, then what the joint experiment shows."""
-    for rows in _cases(files):
-        costs = {str(row.get("cache")): row.get("perplexity") for row in rows}
-        if any(costs.get(name) is None for name in (CLEAN, DAMAGED)):
-            continue
-        repairs = [f"{costs[name]:.3g} with {name}" for name in costs if name not in (CLEAN, DAMAGED)]
+    """How many answers each cache gives back, then what the joint experiment shows."""
+    cases = _cases(files)
+    same: dict[str, int] = {}
+    for rows in cases:
+        for row in rows[1:]:
+            name = str(row.get("cache"))
+            kept = row.get("text") == rows[0].get("text")
+            if not row.get("heuristic"):
+                same[name] = same.get(name, 0) + kept
+    if DAMAGED in same:
+        told = [f"{label(name)} {count} of {len(cases)}" for name, count in same.items() if name != DAMAGED]
         yield (
-            f"{rows[0].get('type')} damage takes the perplexity of the clean answer from {costs[CLEAN]:.3g} "
-            f"to {costs[DAMAGED]:.3g}; repaired, it is {', '.join(repairs)}."
+            f"From damaged caches the model gives {same[DAMAGED]} of {len(cases)} answers as it does from "
+            f"clean ones. Answers that repair brings back word for word: {', '.join(told)}."
         )
     yield from joint.verdicts(files)
 
 
 def key_figures(files: RunFiles) -> list[Block]:
     return [
-        figure(f"perplexity, {row.get('type')}, {row.get('cache')}", row.get("perplexity"))
+        figure(
+            f"perplexity, {label(str(row.get('type')))}, {label(str(row.get('cache')))}",
+            row.get("perplexity"),
+            name="perplexity",
+            better="down",
+        )
         for rows in _cases(files)
         for row in rows
     ]
 
 
 def sections(files: RunFiles) -> Iterator[Block]:
+    """Clean → damaged → repaired, question by question; every cache in a table below."""
     columns = [
         column("cache"),
         column("perplexity", digits=3, help="of the clean answer, read from this cache: 1 is no surprise"),
-        column("same start", digits=2, help="share of the clean answer before the two part"),
-        column("answer"),
+        column("same start", digits="%", help="share of the clean answer before the two part"),
+        column("answer", names=False),
     ]
-    tables = [
-        blocks.table(
-            f"case-{number}",
-            str(rows[0].get("question")),
-            columns,
-            [[_name(row), row.get("perplexity"), row.get("agreement"), row.get("text")] for row in rows],
-            note=f"Damage: {rows[0].get('type')}, epsilon {rows[0].get('epsilon')}, in every layer and head.",
-        )
-        for number, rows in enumerate(_cases(files))
-    ]
+    parts: list[Block] = []
+    for number, rows in enumerate(_cases(files)):
+        parts.append(_answers(number, rows))
+        cells = [[_name(row), row.get("perplexity"), row.get("agreement"), row.get("text")] for row in rows]
+        parts.append(blocks.table(f"case-{number}", "Every cache", columns, cells, folded=True))
     lead = (
-        "A prompt is stored in the KV cache; the stored bits are damaged; the model answers from what it "
-        "finds. Greedy decoding, so that any change is the damage's."
+        "A question is stored in the KV cache, the stored numbers are damaged, and the model answers from "
+        "what it finds. It always takes the likeliest word, so any change comes from the damage."
     )
-    yield section("demo", "One question, five caches", lead, tables)
+    yield section("demo", "Clean, damaged, repaired", lead, parts)
+
+
+def _answers(number: int, rows: list[Record]) -> Block:
+    """The clean answer, the damaged one, and what each repair other than a heuristic makes of it."""
+    shown = [row for row in rows if not row.get("heuristic")]
+    roles: dict[str, blocks.Role] = {CLEAN: "clean", DAMAGED: "damaged"}
+    states = [
+        blocks.answer(
+            name := str(row.get("cache")),
+            label(name) if name in roles else f"repaired by {label(name)}",
+            roles.get(name, "repaired"),
+            row.get("text"),
+            row.get("perplexity"),
+        )
+        for row in shown
+    ]
+    damage = f"{label(str(rows[0].get('type')))}, severity {rows[0].get('epsilon')}"
+    note = f"Damage: {damage}, in every layer and head."
+    return blocks.answers(f"answers-{number}", str(rows[0].get("question")), states, note=note)
 
 
 def _cases(files: RunFiles) -> list[list[Record]]:
@@ -77,7 +103,7 @@ def _cases(files: RunFiles) -> list[list[Record]]:
 
 def _name(row: Record) -> str:
     name = str(row.get("cache"))
-    return f"best heuristic ({name})" if row.get("heuristic") else name
+    return f"best heuristic: {label(name)}" if row.get("heuristic") else name
 
 
 SYSTEM = System(

@@ -90,9 +90,20 @@ def cell(row: Record | None) -> Any:
     return None if row is None else interval(row.get("value"), *ends(row))
 
 
-def figure_of(label: str, row: Record, *, main: bool = False, note: str = "") -> Block:
+def figure_of(text: str, row: Record, *, main: bool = False, note: str = "") -> Block:
     low, high = ends(row)
-    return figure(label, row.get("value"), low=low, high=high, level=0.95, main=main, note=note)
+    return figure(
+        text,
+        row.get("value"),
+        low=low,
+        high=high,
+        level=0.95,
+        main=main,
+        note=note,
+        digits=4,
+        name=str(row.get("defence")),
+        better="up",
+    )
 
 
 def worded(row: Record | None) -> str:

@@ -11,6 +11,7 @@ from homeostat.report.blocks import Block, section
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.artifacts import slug
 
+LOGS = "logs"  # the section's name
 _POINTS = 400  # of one curve; beyond this every k-th step is shown
 _CURVES = 12
 _LAST_LINES = 12
@@ -22,16 +23,19 @@ def progress_section(files: RunFiles) -> Block | None:
     parts: list[Block] = []
     for path in files.files("logs", ".jsonl"):
         parts += _log(files, path.stem)
-    return section("logs", "What happened", "From the run's logs, step by step.", parts) if parts else None
+    return section(LOGS, "What happened", "From the run's logs, step by step.", parts) if parts else None
 
 
 def _log(files: RunFiles, name: str) -> list[Block]:
     curves: dict[str, list[tuple[int, float]]] = {}
+    labels: dict[str, set[str]] = {}
     last: deque[dict[str, Any]] = deque(maxlen=_LAST_LINES)
     for record in files.lines(f"logs/{name}.jsonl"):
         last.append(record)
         step = record.get("step")
         for key, value in record.items():
+            if key not in _ALWAYS and isinstance(value, str) and len(labels.setdefault(key, set())) < 2:
+                labels[key].add(value)
             if key not in _ALWAYS and isinstance(value, int | float) and not isinstance(value, bool):
                 curves.setdefault(key, []).append((step if isinstance(step, int) else 0, float(value)))
     if not last:
@@ -39,7 +43,8 @@ def _log(files: RunFiles, name: str) -> list[Block]:
     found: list[Block] = []
     moving = {key: points for key, points in curves.items() if len({y for _, y in points}) > 1}
     steps = max((len({x for x, _ in points}) for points in moving.values()), default=0)
-    if steps > 2:  # figures of a few events are no curve
+    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a prompt.
+    if steps > 2 and not any(len(values) > 1 for values in labels.values()):
         chosen = list(moving.items())[:_CURVES]
         panels = [
             blocks.panel(key, [blocks.series(key, _thinned(points))], y_label=key) for key, points in chosen

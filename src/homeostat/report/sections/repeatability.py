@@ -7,24 +7,52 @@ from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, column, figure, interval, missing, section
+from homeostat.report.blocks import Block, Digits, Direction, column, figure, interval, missing, section
+from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.samples import SAMPLES
 
 EVIDENCE = ("identical", "rewritten", "equivalent", "none")
+SHOWN = (*EVIDENCE[:-1], "no match")
+BEFORE, AFTER, RAW = "before repair", "after repair", "R_raw"
+LOOKS = {BEFORE: 1, AFTER: 0, RAW: 8}  # the colours of the run's own figures
 _BINS = 20
-_COLUMNS = (
-    ("N", None, "samples"),
-    ("R_raw", 3, "share of the commonest raw output"),
-    ("R_anchor_pre_measured", 3, "share equal to the canon before repair"),
-    ("R_anchor", 3, "share equal to the canon after repair"),
-    ("mu_pre", 3, "mean distance before repair"),
-    ("mu_post", 3, "mean distance after repair"),
-    ("P_tau_pre", 3, "share within tau before repair"),
-    ("P_tau_post", 3, "share within tau after repair"),
-    ("rescue_rate", 3, "share brought to the canon by repair"),
-    ("compliant_post", 3, "share that passes the oracle after repair"),
+_MEASURES: dict[str, tuple[Digits, Direction]] = {
+    "N": (None, None),
+    "R_raw": ("%", "up"),
+    "R_anchor_pre_measured": ("%", "up"),
+    "R_anchor": ("%", "up"),
+    "mu_pre": (3, "down"),
+    "mu_post": (3, "down"),
+    "P_tau_pre": ("%", "up"),
+    "P_tau_post": ("%", "up"),
+    "rescue_rate": ("%", "up"),
+    "compliant_post": ("%", "up"),
+}
+# Columns of tables: the figure after repair, and the one before it in the same cell.
+_PAIRS = {
+    "N": None,
+    "R_raw": None,
+    "R_anchor": "R_anchor_pre_measured",
+    "mu_post": "mu_pre",
+    "P_tau_post": "P_tau_pre",
+    "rescue_rate": None,
+    "compliant_post": None,
+}
+_HEADS = {
+    "mu_post": ("mean distance", "Mean distance to the canon, before → after repair. Lower is better."),
+    "P_tau_post": ("P_tau", "Share of samples within tau of the canon, before → after repair."),
+    "R_anchor": ("R_anchor", "Share of samples equal to the canon, before → after repair."),
+    "compliant_post": ("correct", "Share of samples that the oracle accepts after repair."),
+}
+_TABLE_NOTE = (
+    "Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
+    "share equal to the canon, before against after, adjusted across prompts."
 )
+_COLUMNS = [
+    column(_HEADS.get(name, (name, ""))[0], digits=_MEASURES[name][0], help=_HEADS.get(name, (name, ""))[1])
+    for name in _PAIRS
+]
 
 
 def headline(found: Record) -> Block:
@@ -34,42 +62,44 @@ def headline(found: Record) -> Block:
         figure_of(
             whole,
             "R_anchor",
-            "R_anchor, after repair",
+            "repeatability to the canon",
             before="R_anchor_pre_measured",
             main=True,
-            note="share of samples equal to their prompt's canon",
+            note="share of samples equal to their prompt's canon, before and after repair",
         ),
-        figure_of(whole, "R_raw", "R_raw", note="share of the commonest raw output"),
+        figure_of(whole, "R_raw", label("R_raw"), note="share of the commonest raw output"),
         figure_of(
             whole, "mu_post", "mean distance", before="mu_pre", note="normalised edit distance to the canon"
         ),
         figure_of(
-            whole, "P_tau_post", "P_tau", before="P_tau_pre", note=f"share within tau = {tau} of the canon"
+            whole, "P_tau_post", label("P_tau"), before="P_tau_pre", note=f"at a distance of at most {tau}"
         ),
         figure_of(whole, "rescue_rate", "rescue rate", note="share brought to the canon by repair"),
-        figure_of(whole, "compliant_post", "pass the oracle", before="compliant_pre", note="after repair"),
+        figure_of(
+            whole, "compliant_post", "correct", before="compliant_pre", note="share that the oracle accepts"
+        ),
         figure_of(whole, "N", "samples"),
     ]
     counts = whole.get("evidence_counts")
     by_level = whole.get("r_anchor") or {}
     parts: list[Block] = [blocks.figures([item for item in items if item["value"] is not None])]
     if counts:
-        levels = ", ".join(f"{name} {share:.3f}" for name, share in by_level.items())
+        levels = ", ".join(f"{name} {share:.1%}" for name, share in by_level.items())
         rows = [("all prompts", [counts.get(level, 0) for level in EVIDENCE])]
         rows += [
             (p["prompt_id"], [(p.get("evidence_counts") or {}).get(level, 0) for level in EVIDENCE])
             for p in found.get("skyt.prompts") or []
         ]
         note = (
-            "identical: equal to the canon as generated. rewritten: equal after rules that keep behaviour by "
-            "construction. equivalent: another program, replaced after differential testing. none: neither."
-            + (f" R_anchor counted up to each level: {levels}." if levels else "")
+            "Identical: equal to the canon as generated. Rewritten: equal after rules that keep behaviour. "
+            "Equivalent: replaced after testing found no difference. No match: not brought to the canon."
+            + (f" Repeatability counted up to each level: {levels}." if levels else "")
         )
-        parts.append(blocks.shares("evidence", "What each match rests on", EVIDENCE, rows, note=note))
+        parts.append(blocks.shares("evidence", "What each match rests on", SHOWN, rows, note=note))
     return section(
         "headline",
         "Repeatability",
-        "Every sample is measured against one fixed program a prompt, its canon.",
+        "Each prompt has one fixed program, its canon. Every sample is measured against it.",
         parts,
     )
 
@@ -80,24 +110,27 @@ def prompts(found: Record) -> Block:
         (
             str(p.get("prompt_id")),
             {
-                "before repair": _cell(p, "R_anchor_pre_measured"),
-                "after repair": _cell(p, "R_anchor"),
-                "R_raw": p.get("R_raw"),
+                BEFORE: _cell(p, "R_anchor_pre_measured"),
+                AFTER: _cell(p, "R_anchor"),
+                RAW: p.get("R_raw"),
             },
         )
         for p in prompts
     ]
     tests = {t.get("prompt_id"): t for t in found.get("skyt.tests") or []}
-    columns = [column("prompt"), *(column(n, digits=d, help=t) for n, d, t in _COLUMNS), column("p (Holm)")]
+    p_value = column("p (Holm)", digits=3, help="Fisher's exact test, adjusted across prompts.")
+    columns = [column("prompt", names=False), *_COLUMNS, p_value]
     cells = [
         [
             p.get("prompt_id"),
-            *(_cell(p, n) for n, _, _ in _COLUMNS),
+            *(_cell(p, name, before) for name, before in _PAIRS.items()),
             (tests.get(p.get("prompt_id")) or {}).get("p_holm"),
         ]
         for p in prompts
     ]
-    note = "Share equal to the canon, with 95 % Wilson intervals; R_raw: share of the commonest raw output."
+    note = (
+        "Share equal to the canon, with 95 % intervals; raw repeatability: share of the commonest raw output."
+    )
     return section(
         "prompts",
         "By prompt",
@@ -106,34 +139,36 @@ def prompts(found: Record) -> Block:
             blocks.dots(
                 "prompt-dots",
                 "Repeatability by prompt",
-                ("before repair", "after repair", "R_raw"),
+                (BEFORE, AFTER, RAW),
                 rows,
                 x="share of samples",
                 limits=(0.0, 1.0),
                 note=note,
-                compare="after repair",
+                compare=AFTER,
+                digits="%",
+                looks=LOOKS,
             ),
             blocks.table(
                 "prompt-table",
                 "All figures by prompt",
                 columns,
                 cells,
-                note="p: Fisher's exact test, canonical share before against after, adjusted across prompts.",
+                note=_TABLE_NOTE,
             ),
         ],
     )
 
 
-def cells(cells: list[Record]) -> Block:
+def cells(cells: list[Record], *, arms: bool) -> Block:
+    """By model and temperature, or by arm of an experiment, which takes the model's place in the records."""
+    source = "arm" if arms else "model"
     parts: list[Block] = []
     curves: dict[tuple[str, str], dict[str, list[blocks.Point]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         for metric in ("R_anchor", "R_anchor_pre_measured", "R_raw"):
             spread = (cell.get("intervals") or {}).get(metric) or {}
             point = (cell.get("temperature", 0.0), cell.get(metric), spread.get("low"), spread.get("high"))
-            name = {"R_anchor": "after repair", "R_anchor_pre_measured": "before repair", "R_raw": "R_raw"}[
-                metric
-            ]
+            name = {"R_anchor": AFTER, "R_anchor_pre_measured": BEFORE, "R_raw": RAW}[metric]
             curves[name, str(cell.get("prompt_id"))][str(cell.get("model"))].append(point)
     if len({cell.get("temperature") for cell in cells}) > 1:
         panels = [
@@ -142,7 +177,7 @@ def cells(cells: list[Record]) -> Block:
             )
             for (metric, prompt), models in curves.items()
         ]
-        note = "One panel a prompt, one line a model, with 95 % Wilson intervals."
+        note = "One panel for each prompt and one line for each model, with 95 % intervals."
         parts.append(
             blocks.chart(
                 "temperature",
@@ -151,34 +186,34 @@ def cells(cells: list[Record]) -> Block:
                 x="temperature",
                 y="share of samples",
                 y_limits=(0.0, 1.0),
+                y_digits="%",
                 note=note,
             )
         )
-    columns = [
-        column("prompt"),
-        column("model"),
-        column("temperature"),
-        *(column(n, digits=d, help=t) for n, d, t in _COLUMNS),
-    ]
+    columns = [column("prompt", names=False), column(source), column("temperature", digits=2), *_COLUMNS]
     rows = [
-        [c.get("prompt_id"), c.get("model"), c.get("temperature"), *(_cell(c, n) for n, _, _ in _COLUMNS)]
+        [
+            c.get("prompt_id"),
+            c.get("model"),
+            c.get("temperature"),
+            *(_cell(c, name, before) for name, before in _PAIRS.items()),
+        ]
         for c in cells
     ]
-    parts.append(
-        blocks.table("cell-table", "All figures by prompt, model and temperature", columns, rows, folded=True)
-    )
-    return section("cells", "By model and temperature", "", parts)
+    title = f"All figures by prompt, {source} and temperature"
+    parts.append(blocks.table("cell-table", title, columns, rows, folded=bool(parts)))
+    return section("cells", "By prompt and arm" if arms else "By model and temperature", "", parts)
 
 
 def distances(files: RunFiles) -> Block:
     """How far samples are from their canon, counted in equal bins, exact matches in a bin of their own."""
-    counts = {"before repair": [0] * (_BINS + 1), "after repair": [0] * (_BINS + 1)}
+    counts = {BEFORE: [0] * (_BINS + 1), AFTER: [0] * (_BINS + 1)}
     total = 0
     for row in files.lines(SAMPLES):
         before, after = row.get("d_pre"), row.get("d_post")
         if isinstance(before, int | float) and isinstance(after, int | float):
-            counts["before repair"][_bin(before)] += 1
-            counts["after repair"][_bin(after)] += 1
+            counts[BEFORE][_bin(before)] += 1
+            counts[AFTER][_bin(after)] += 1
             total += 1
     if not total:
         return section("distances", "Distances", "", [missing("distances of samples (samples.jsonl)")])
@@ -198,6 +233,7 @@ def distances(files: RunFiles) -> Block:
         y="samples",
         note=note,
         mode="steps",
+        looks=LOOKS,
     )
     return section("distances", "Distances", "", [chart])
 
@@ -207,11 +243,12 @@ def _bin(d: float) -> int:
 
 
 def figure_of(
-    found: Record, name: str, label: str, *, before: str = "", note: str = "", main: bool = False
+    found: Record, name: str, text: str, *, before: str = "", note: str = "", main: bool = False
 ) -> Block:
     spread: dict[str, Any] = (found.get("intervals") or {}).get(name) or {}
+    digits, better = _MEASURES[name]
     return figure(
-        label,
+        text,
         found.get(name),
         low=spread.get("low"),
         high=spread.get("high"),
@@ -219,13 +256,16 @@ def figure_of(
         note=note,
         before=found.get(before) if before else None,
         main=main,
-        digits=3,
+        digits=digits,
+        name=name,
+        better=better,
     )
 
 
-def _cell(found: Record, name: str) -> Any:
+def _cell(found: Record, name: str, before: str | None = None) -> Any:
     spread = (found.get("intervals") or {}).get(name) or {}
-    return interval(found.get(name), spread.get("low"), spread.get("high"))
+    earlier = found.get(before) if before else None
+    return interval(found.get(name), spread.get("low"), spread.get("high"), before=earlier)
 
 
 def span(found: Record, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
@@ -10,8 +11,8 @@ from homeostat.report.blocks import Block, missing, section
 from homeostat.report.sections.entries import LOOKS, ends, hidden, lines, panels
 
 _HIDDEN = (
-    "Bands are 95 % intervals. Heuristics that the rule did not choose, and those told the true mask "
-    "(:oracle), start hidden: the legend shows them."
+    "Bands and bars are 95 % intervals. Heuristics that the rule did not choose, and defences that are told "
+    "the true mask, start hidden: the legend shows them."
 )
 
 
@@ -57,18 +58,29 @@ def recovered(metrics: Record) -> Iterator[Block]:
     yield section("recovered", "What repair gives back", "On Wikitext-2, by corruption type.", [chart])
 
 
+_MEGABYTES = "peak memory (MB)"
+
+
+def _megabytes(name: str, value: Any) -> Any:
+    return value / 1e6 if name == "peak_memory_bytes" and isinstance(value, int | float) else value
+
+
 def overhead(metrics: Record) -> Block:
     rows = [row for row in metrics.get("overhead") or [] if isinstance(row, dict)]
     if not rows:
         how = "eval.measure_overhead: true"
         return section("overhead", "Overhead", "", [missing("overhead. It is measured with", how)])
+    rows = [
+        {_MEGABYTES if k == "peak_memory_bytes" else k: _megabytes(k, v) for k, v in row.items()}
+        for row in rows
+    ]
     constant = {
         name: rows[0][name]
         for name in rows[0]
         if name != "defence" and len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1
     }
     names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in constant]
-    note = ", ".join(f"{name} {value}" for name, value in constant.items())
+    note = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in constant.items())
     cells = [[row.get(name) for name in names] for row in rows]
     table = blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
     return section("overhead", "Overhead", "What each defence costs.", [*_pareto(metrics, rows), table])

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from homeostat.core.records import Record
+from homeostat.report.names import explanations
 from homeostat.report.page import packed
 from homeostat.report.reading import RunFiles
 
@@ -88,6 +89,7 @@ def sample_data(files: RunFiles, limit: int = TEXT_LIMITS[0], most: int = MOST_S
         "words": {name: list(index) for name, index in words.items()},
         "texts": texts.items,
         "steps": list(steps),
+        "explanations": explanations(list(steps)),
         "canons": list(canons.values()),
         "rows": rows,
         "notes": list(_notes(texts, limit, len(rows), left)),

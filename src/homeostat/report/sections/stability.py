@@ -9,6 +9,7 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, missing, section
+from homeostat.report.names import label
 from homeostat.report.reading import RunFiles, flatten
 from homeostat.report.sections.entries import LOOKS
 
@@ -19,7 +20,15 @@ def key_figures(files: RunFiles) -> list[Block]:
     """Drift at delta 1, the reference point of the literature."""
     curves = _points((files.metrics(METRICS) or {}).get("stability.logit_sensitivity"))
     return [
-        figure(f"sensitivity {name}", value, low=low, high=high, level=0.95)
+        figure(
+            f"sensitivity, {label(name)}",
+            value,
+            low=low,
+            high=high,
+            level=0.95,
+            name="sensitivity",
+            better="down",
+        )
         for name, points in curves.items()
         for delta, value, low, high in points
         if delta == 1.0
@@ -89,7 +98,7 @@ def _maps(entries: Any) -> Iterator[Block]:
     def grid(value: Any) -> list[list[float | None]]:
         return [[value(at[la, h]) if (la, h) in at else None for la in layers] for h in heads]
 
-    before = ("no defence", grid(lambda e: e.get("before")))
+    before = ("none", grid(lambda e: e.get("before")))
     after = [(name, grid(lambda e, n=name: (e.get("after_by_defence") or {}).get(n))) for name in names]
     change = [(name, grid(lambda e, n=name: _ratio(e, n))) for name in names]
     axes: Any = {"x": "layer", "x_ticks": layers, "y": "KV head", "y_ticks": heads}

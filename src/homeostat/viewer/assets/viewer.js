@@ -56,7 +56,7 @@ async function listPage(mine) {
   show(h("main", { id: "main", class: "wide" }, h("p", { class: "eyebrow" }, first.root), h("h1", {}, "Runs"),
     h("div", { class: "tools" },
       h("input", { type: "search", placeholder: "Search by name, command, model or figure", "aria-label": "Search runs", oninput: (e) => { state.query = e.target.value; draw(); } }),
-      choice("Status", ["all", "running", "complete", "interrupted"], "all", (s) => { state.status = s === "all" ? "" : s; draw(); }), go),
+      choice("Status", ["all", "running", "complete", "failed", "interrupted"], "all", (s) => { state.status = s === "all" ? "" : s; draw(); }), go),
     count,
     runs.length ? h("div", { class: "scroll open" }, h("table", { class: "grid runs" },
       h("thead", {}, h("tr", {}, ["", "run", "status", "started", "key figures", ""].map((t) => h("th", { scope: "col" }, t)))), body))
@@ -80,7 +80,7 @@ async function listPage(mine) {
 }
 
 function matches(run, query) {
-  const text = [run.path, run.command, run.model, run.status, run.systems.join(" "), ...run.figures.map((f) => `${f.label} ${format(f.value)}`)].join(" ").toLowerCase();
+  const text = [run.path, run.command, run.model, run.status, run.error, run.systems.join(" "), ...run.figures.map((f) => `${f.label} ${f.name} ${format(f.value, f.digits)}`)].join(" ").toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -92,17 +92,18 @@ function runRow(run, update) {
   box.checked = chosen.has(run.path);
   return h("tr", {}, h("td", {}, box),
     h("th", { scope: "row" }, h("a", { class: "run-name", href: link("run", run.path) }, run.path === "." ? run.title : run.path),
-      h("span", { class: "sub" }, [run.command, run.model].filter((t) => t).join(" · "))),
+      h("span", { class: "sub" }, [run.command, run.model].filter((t) => t).join(" · ")),
+      run.error && h("span", { class: "sub reason" }, run.error)),
     h("td", {}, h("span", { class: `state state-${run.status}` }, run.status), run.status === "running" && run.last && h("span", { class: "sub" }, run.last)),
     h("td", { class: "cell-started" }, run.started ? run.started.slice(0, 16).replace("T", " ") : "–", run.duration && h("span", { class: "sub" }, run.duration)),
-    h("td", { class: "cell-figures" }, run.figures.length ? h("div", { class: "few" }, run.figures.map((f) => h("span", {}, h("span", {}, `${f.label} `), h("b", {}, format(f.value, f.digits)))))
+    h("td", { class: "cell-figures" }, run.figures.length ? h("div", { class: "few" }, run.figures.map((f) => h("span", { title: TERMS[f.name] ? `${f.name}: ${TERMS[f.name][1]}` : null }, h("span", {}, `${f.label} `), h("b", {}, format(f.value, f.digits)))))
       : h("span", { class: "note" }, "no figures yet")),
     h("td", { class: "cell-spark" }, run.spark && spark(run.spark)));
 }
 
 function spark({ label, values, bars, top }) {
   const known = values.filter((v) => typeof v === "number");
-  if (known.length < 2) return null;
+  if (known.length < 3) return null;  // two conditions are no course
   const low = bars ? 0 : Math.min(...known);
   const high = top ?? (Math.max(...known) === low ? low + 1 : Math.max(...known));
   const x = (i) => (i * 100) / (bars ? values.length : values.length - 1);

@@ -15,6 +15,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import RecordError
 from skyt import records
 from skyt.records import DistanceRow, Ledger, RepairRow, RunRow, SampleRecord, read_rows
+from skyt.records import ledger as ledger_module
 
 DIGEST = "a" * 64
 STAMP = "2026-01-01T00:00:00.000Z"
@@ -40,20 +41,23 @@ def ids(path: Path) -> list[str]:
     return [row["sample_id"] for row in read_rows(path)]
 
 
-def test_the_columns_are_the_fixed_ones() -> None:
-    assert ",".join(records.COLUMNS["runs.csv"]) == (
+def test_the_columns_are_the_fixed_ones_with_the_versions_after_them() -> None:
+    fixed = {name: ",".join(columns[: -records.ADDED[name]]) for name, columns in records.COLUMNS.items()}
+    assert fixed["runs.csv"] == (
         "run_id,prompt_id,mode,timestamp,model,temperature,seed,oracle_version,normalization_version,contract_id"
     )
     distance = "run_id,sample_id,prompt_id,stage,signature,d,compliant,normalization_version,timestamp"
-    assert ",".join(records.COLUMNS["distances_pre.csv"]) == distance
-    assert ",".join(records.COLUMNS["distances_post.csv"]) == distance
-    assert ",".join(records.COLUMNS["repairs.csv"]) == (
+    assert fixed["distances_pre.csv"] == distance
+    assert fixed["distances_post.csv"] == distance
+    assert fixed["repairs.csv"] == (
         "run_id,sample_id,before_signature,after_signature,d_before,d_after,steps,success,reason,timestamp"
     )
-    assert ",".join(records.COLUMNS["metrics_summary.csv"]) == (
+    assert fixed["metrics_summary.csv"] == (
         "prompt_id,N,R_raw,R_anchor,mu_pre,mu_post,delta_R_anchor,delta_mu,P_tau_pre,P_tau_post,delta_P_tau,"
         "rescue_rate,tau"
     )
+    for name, columns in records.COLUMNS.items():
+        assert {"oracle_version", "normalization_version", "distance_version"} <= set(columns), name
 
 
 def test_a_sample_has_one_row_in_each_file_at_full_precision(tmp_path: Path) -> None:
@@ -101,16 +105,16 @@ def test_an_unfinished_transaction_is_undone_by_whoever_comes_next(tmp_path: Pat
 def test_a_full_disk_undoes_the_whole_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(tmp_path)
     ledger.append([sample(0)])
-    real, calls = records._append, []
+    real, calls = ledger_module._append, []
 
-    def failing(path: Path, data: bytes) -> None:
+    def failing(path: Path, data: bytes, synced: bool = False) -> None:
         calls.append(path.name)
         if path.name == records.REPAIRS:
             real(path, data[:10])
             raise OSError(28, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(records, "_append", failing)
+    monkeypatch.setattr(ledger_module, "_append", failing)
     with pytest.raises(UserError, match="No space left"):
         ledger.append([sample(1)])
     monkeypatch.undo()
@@ -140,7 +144,7 @@ def test_appends_from_many_processes_never_mix_or_repeat(tmp_path: Path) -> None
     expected = [f"{number:06d}" for number in range(200)]
     assert ids(tmp_path / records.PRE) == ids(tmp_path / records.POST) == expected
     with (tmp_path / records.REPAIRS).open(newline="") as file:
-        assert all(len(row) == 10 for row in csv.reader(file))
+        assert all(len(row) == len(records.COLUMNS[records.REPAIRS]) for row in csv.reader(file))
 
 
 def test_a_writer_killed_at_any_moment_leaves_all_rows_of_a_sample_or_none(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""The records of a run: fixed CSV columns, and `samples.jsonl` with everything known about each sample.
+"""Appending to the records of a run: all rows of a sample, or none.
 
 Any number of processes may append to one folder. An append is a transaction over all the files: it happens
-under a lock, and a rollback journal (the files' sizes before it) undoes it if the process dies half-way, so
-that a sample has all of its rows or none.
+under a lock, and a rollback journal (the files' sizes before it) undoes it if the process dies half-way. With
+`durability="full"` an append is on the disk when it returns.
 """
 
 from __future__ import annotations
@@ -14,106 +14,29 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import filelock
 
-from homeostat.core.atomic import utf8
+from homeostat.core.atomic import sync_directory, utf8
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, validate
+from skyt.records.columns import POST, PRE, REPAIRS, RUNS, SAMPLES, DistanceRow, RunRow, SampleRecord
+from skyt.records.reading import columns_of, read_rows, size_of
 
-RUNS = "runs.csv"
-PRE = "distances_pre.csv"
-POST = "distances_post.csv"
-REPAIRS = "repairs.csv"
-SUMMARY = "metrics_summary.csv"
-SAMPLES = "samples.jsonl"
 _LOCK = ".ledger.lock"
 _JOURNAL = ".ledger.journal"
 
-
-class RunRow(NamedTuple):
-    """One cell of a run: a prompt asked of one model at one temperature."""
-
-    run_id: str
-    prompt_id: str
-    mode: str
-    timestamp: str
-    model: str
-    temperature: float
-    seed: int | None
-    oracle_version: str
-    normalization_version: str
-    contract_id: str
-
-
-class DistanceRow(NamedTuple):
-    """A sample's distance to the canon at one stage: `pre` or `post` repair."""
-
-    run_id: str
-    sample_id: str
-    prompt_id: str
-    stage: str
-    signature: str
-    d: float
-    compliant: bool
-    normalization_version: str
-    timestamp: str
-
-
-class RepairRow(NamedTuple):
-    """One attempt to bring a sample to the canon. `reason` starts with the evidence it ended with."""
-
-    run_id: str
-    sample_id: str
-    before_signature: str
-    after_signature: str
-    d_before: float
-    d_after: float
-    steps: int
-    success: bool
-    reason: str
-    timestamp: str
-
-
-SUMMARY_COLUMNS = (
-    "prompt_id",
-    "N",
-    "R_raw",
-    "R_anchor",
-    "mu_pre",
-    "mu_post",
-    "delta_R_anchor",
-    "delta_mu",
-    "P_tau_pre",
-    "P_tau_post",
-    "delta_P_tau",
-    "rescue_rate",
-    "tau",
-)
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    RUNS: RunRow._fields,
-    PRE: DistanceRow._fields,
-    POST: DistanceRow._fields,
-    REPAIRS: RepairRow._fields,
-    SUMMARY: SUMMARY_COLUMNS,
-}
-
-
-class SampleRecord(NamedTuple):
-    """All the rows of one sample; `repair` is absent where no repair was attempted."""
-
-    pre: DistanceRow
-    post: DistanceRow
-    repair: RepairRow | None
-    sample: Record
+# What an append survives: `process` the death of this process, `full` also a power cut.
+Durability = Literal["process", "full"]
 
 
 class Ledger:
     """A folder of records, open for appending."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durability: Durability = "process") -> None:
         self.folder = Path(folder)
+        self._synced = durability == "full"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -164,22 +87,30 @@ class Ledger:
         return int(next(csv.reader([last]))[DistanceRow._fields.index("sample_id")]) + 1
 
     def _csv(self, name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
+        """Rows in the form of the file they go to, with its header if they are its first."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        path = self.folder / name
-        if not path.exists() or path.stat().st_size == 0:
-            writer.writerow(COLUMNS[name])
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        columns = columns_of(self.folder / name)
+        if size_of(self.folder / name) == 0:
+            writer.writerow(columns)
+        writer.writerows([_cell(value) for value in row[: len(columns)]] for row in rows)
         return text.getvalue().encode("utf-8", "replace")
 
     def _commit(self, additions: Mapping[str, bytes]) -> None:
-        sizes = {name: _size(self.folder / name) for name in additions}
+        """Append to all files or to none. Synced: the journal before the rows, the rows before its end."""
+        sizes = {name: size_of(self.folder / name) for name in additions}
         journal = self.folder / _JOURNAL
         try:
-            _append(journal, json.dumps(sizes).encode() + b"\n")
+            _append(journal, json.dumps(sizes).encode() + b"\n", self._synced)
+            if self._synced:
+                sync_directory(self.folder)
             for name, data in additions.items():
-                _append(self.folder / name, data)
+                _append(self.folder / name, data, self._synced)
+            if self._synced and 0 in sizes.values():
+                sync_directory(self.folder)
             journal.unlink()
+            if self._synced:
+                sync_directory(self.folder)
         except OSError as error:
             self._roll_back()
             raise UserError(f"cannot write records in {self.folder}: {error.strerror or error}") from error
@@ -193,31 +124,11 @@ class Ledger:
             return
         if text.endswith("\n"):
             for name, size in json.loads(text).items():
-                if _size(self.folder / name) > size:
+                if size_of(self.folder / name) > size:
                     os.truncate(self.folder / name, size)
+                    if self._synced:
+                        _sync(self.folder / name)
         journal.unlink()
-
-
-def read_rows(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV as dictionaries, after a check of its header; none if the file is not there."""
-    with open_csv(path) as rows:
-        for row in rows:
-            yield dict(zip(COLUMNS[path.name], row, strict=False))
-
-
-@contextmanager
-def open_csv(path: Path) -> Iterator[Iterator[list[str]]]:
-    """A reader of the rows below the header, which must be the fixed one for this file's name."""
-    if not path.exists():
-        yield iter(())
-        return
-    columns = COLUMNS[path.name]
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.reader(file)
-        header = next(reader, None)
-        if header is not None and tuple(header) != columns:
-            raise UserError(f"{path}: the columns are {', '.join(header)}; they must be {', '.join(columns)}")
-        yield reader
 
 
 def _json_line(record: Record) -> bytes:
@@ -232,7 +143,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _append(path: Path, data: bytes) -> None:
+def _append(path: Path, data: bytes, synced: bool = False) -> None:
     if not data:
         return
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -240,20 +151,23 @@ def _append(path: Path, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
+        if synced:
+            os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _size(path: Path) -> int:
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY)
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _last_line(path: Path) -> str | None:
     """The last row below the header, read from the end of the file."""
-    size = _size(path)
+    size = size_of(path)
     if size == 0:
         return None
     with path.open("rb") as file:

@@ -1,0 +1,294 @@
+"""A contract's constraints while the program runs: what it may not import, call or reach ends its process.
+
+Reading the text finds what is written; this finds what happens. The program gets
+
+- a dict of builtins of its own, in which `exec`, `eval`, `compile` and forbidden functions end the process
+  and `__import__` hands out only allowed modules, as copies that lead to no other module;
+- builtin types whose forbidden methods (`list.sort`) end the process unless the standard library calls them;
+- no way from an object at hand to the real builtins and modules: frames, `__globals__`, `__closure__`,
+  `__subclasses__` and the like work for the standard library only.
+
+This is a constraint, not a wall: a program that corrupts its interpreter can undo it. The walls are built by
+`lockdown`. Loaded by the jail, installed in the child, with nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+PROGRAM = "<program>"
+FREE_IMPORTS = frozenset({"typing", "__future__"})
+DYNAMIC = frozenset({"exec", "eval", "compile"})
+# Attributes that lead from an object to the namespaces around it, and the types that have them.
+LEADS_OUT: dict[type, tuple[str, ...]] = {
+    types.FunctionType: ("__globals__", "__builtins__", "__closure__", "__code__"),
+    types.BuiltinFunctionType: ("__self__",),
+    types.FrameType: ("f_back", "f_globals", "f_builtins", "f_locals"),
+    types.TracebackType: ("tb_frame",),
+    types.GeneratorType: ("gi_frame",),
+    types.CoroutineType: ("cr_frame",),
+    types.AsyncGeneratorType: ("ag_frame",),
+    type: ("__subclasses__",),
+}
+_EVENTS = frozenset({
+    "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
+    "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
+})  # fmt: skip
+_RUNS_TEXT = frozenset({"collections", "harness"})
+_KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", "__file__"})
+
+Forbid = Callable[[str], Any]
+
+
+def trusted_namespaces(modules: Iterable[types.ModuleType]) -> frozenset[int]:
+    """The namespaces of the standard library and of the harness, by identity. Taken before a program runs."""
+    return frozenset(id(vars(module)) for module in modules)
+
+
+def install(
+    namespace: dict[str, Any],
+    imports: Iterable[str],
+    forbidden: Iterable[str],
+    trusted: frozenset[int],
+    forbid: Forbid,
+) -> None:
+    """Put the rules in force for code that runs in `namespace`.
+
+    `forbid` is told what happened, and does not return.
+    """
+    rules = _Rules(namespace, frozenset(imports), frozenset(forbidden), trusted, forbid)
+    namespace["__builtins__"] = rules.builtins
+    for kind, names in LEADS_OUT.items():
+        for name in names:
+            rules.guard(kind, name)
+    for kind in vars(builtins).values():
+        if isinstance(kind, type) and not issubclass(kind, BaseException):
+            rules.guard_methods(kind)
+    sys._clear_type_cache()
+    sys.addaudithook(rules.audit)
+
+
+class _Rules:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        imports: frozenset[str],
+        forbidden: frozenset[str],
+        trusted: frozenset[int],
+        forbid: Forbid,
+    ) -> None:
+        self.namespace, self.forbidden, self.trusted, self.forbid = namespace, forbidden, trusted, forbid
+        self.imports = FREE_IMPORTS | {name.partition(".")[0] for name in imports}
+        self.copies: dict[int, types.ModuleType] = {}
+        self.busy = False
+        self.frame = sys._getframe
+        self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
+        self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
+        self.function_globals = vars(types.FunctionType)["__globals__"].__get__
+        self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
+        self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
+        self.builtins = self._builtins()
+
+    def _builtins(self) -> dict[str, Any]:
+        own = dict(vars(builtins))
+        for name in (DYNAMIC | self.forbidden) & own.keys():
+            own[name] = self._forbidden_type(own[name]) if isinstance(own[name], type) else self._stub(name)
+        own["__import__"] = self._importer()
+        own["getattr"] = self._getattr()
+        for name in _KEPT_BACK & own.keys():
+            del own[name]
+        return own
+
+    def _stub(self, name: str) -> Callable[..., Any]:
+        def stub(*_args: Any, **_kwargs: Any) -> Any:
+            self.forbid(f"calls {name}")
+
+        stub.__name__ = stub.__qualname__ = name
+        return stub
+
+    def _forbidden_type(self, kind: type) -> type:
+        """Stands for a type whose call is forbidden: good for annotations and `isinstance`, not for calls."""
+        forbid, name = self.forbid, kind.__name__
+
+        class Uncallable(type):
+            def __call__(cls, *_args: Any, **_kwargs: Any) -> Any:
+                forbid(f"calls {name}")
+
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return isinstance(instance, kind)
+
+            def __subclasscheck__(cls, subclass: type) -> bool:
+                return issubclass(subclass, kind)
+
+            def __getitem__(cls, item: Any) -> Any:
+                return cls
+
+            def __or__(cls, other: Any) -> Any:
+                return kind | other
+
+            __ror__ = __or__
+
+        return Uncallable(
+            name, (), {"__init_subclass__": classmethod(lambda cls, **_: forbid(f"calls {name}"))}
+        )
+
+    def _getattr(self) -> Callable[..., Any]:
+        def checked(target: Any, name: Any, *default: Any) -> Any:
+            plain = str.__str__(name) if isinstance(name, str) else name
+            if plain in self.unreachable:
+                self.forbid(f"reaches {plain}")
+            found = getattr(target, plain, *default)
+            if plain in self.forbidden and callable(found) and not self._is_own(found):
+                self.forbid(f"refers to {plain}")
+            return found
+
+        checked.__name__ = checked.__qualname__ = "getattr"
+        return checked
+
+    def _is_own(self, function: Any) -> bool:
+        """Whether this is a function or a method of the program's own."""
+        inner = function.__func__ if type(function) is types.MethodType else function
+        return type(inner) is types.FunctionType and self.function_globals(inner) is self.namespace
+
+    def _importer(self) -> Callable[..., Any]:
+        real = builtins.__import__
+
+        def importer(name: Any, _g: Any = None, _l: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+            plain = str.__str__(name)
+            if level:
+                self.forbid("imports a relative module")
+            top = plain.partition(".")[0]
+            if top not in self.imports:
+                self.forbid(f"imports {top}")
+            return self.copy(real(plain, {"__name__": "program"}, None, fromlist, 0))
+
+        importer.__name__ = importer.__qualname__ = "__import__"
+        return importer
+
+    def copy(self, module: types.ModuleType) -> types.ModuleType:
+        """A module without ways to others, with forbidden functions replaced."""
+        if module is builtins:
+            copy = types.ModuleType("builtins")
+            vars(copy).update(self.builtins)
+            return copy
+        if id(module) in self.copies:
+            return self.copies[id(module)]
+        copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
+        mine = vars(copy)
+        for name, value in vars(module).items():
+            if name in _KEPT_BACK or isinstance(value, types.ModuleType):
+                continue
+            if name in self.forbidden and callable(value):
+                value = self._stub(name)
+            elif isinstance(value, type):
+                self.guard_methods(value)
+            mine[name] = value
+        if module is sys:
+            mine["modules"] = self._modules()
+        mine["__getattr__"] = self._module_getattr(module)
+        if self.forbidden:
+            sys._clear_type_cache()
+        return copy
+
+    def _modules(self) -> dict[str, types.ModuleType]:
+        """What stands for `sys.modules`: modules that may not be imported are not to be found there."""
+        forbid = self.forbid
+
+        class Modules(dict[str, types.ModuleType]):
+            def __missing__(self, name: str) -> Any:
+                forbid(f"reaches the module {name}")
+
+        return Modules((name, self.copy(sys.modules[name])) for name in self.imports & sys.modules.keys())
+
+    def _module_getattr(self, module: types.ModuleType) -> Callable[[str], Any]:
+        """Submodules are handed out when they are asked for; other modules never."""
+
+        def module_getattr(name: str) -> Any:
+            value = vars(module).get(name)
+            if not isinstance(value, types.ModuleType):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            inside = sys.modules.get(f"{module.__name__}.{name}") is value
+            if not inside and value.__name__.partition(".")[0] not in self.imports:
+                self.forbid(f"reaches the module {name}")
+            return self.copy(value)
+
+        return module_getattr
+
+    def guard_methods(self, kind: type) -> None:
+        for name in self.forbidden & vars(kind).keys():
+            if callable(vars(kind)[name]):
+                self.guard(kind, name, method=True)
+
+    def guard(self, kind: type, name: str, *, method: bool = False) -> None:
+        """Let only the standard library use an attribute of a type."""
+        space = gc.get_referents(vars(kind))[0]
+        original = space.get(name)
+        if original is None or __name__ in (type(original).__module__, getattr(original, "__module__", "")):
+            return  # not there, or guarded already
+
+        def check() -> None:
+            if not self._from_library(name):
+                self.forbid(f"calls {name}" if method else f"reaches {name}")
+
+        if method or name == "__subclasses__":
+
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                check()
+                return original(*args, **kwargs)
+
+            guarded.__name__ = guarded.__qualname__ = name
+            space[name] = guarded
+        else:
+
+            class Guarded:
+                __slots__ = ()
+
+                def __get__(self, instance: Any, owner: Any = None) -> Any:
+                    check()
+                    return original.__get__(instance, owner)
+
+            space[name] = Guarded()
+
+    def _from_library(self, name: str) -> bool:
+        """Whether the code that asks belongs to the standard library and speaks of this name itself."""
+        self.busy = True
+        frame = self.frame(3)
+        self.busy = False
+        code, trusted = self.code_of(frame), self._trusts(frame)
+        if name == "sort" and "sorted" in code.co_names and (trusted or "sorted" not in self.forbidden):
+            return True  # `sorted` asks the new list for its method
+        if name == "__subclasses__":  # asked for by C code on behalf of `isinstance` with an abstract class
+            return trusted and self.globals_of(frame).get("__name__") == "abc"
+        return trusted and (name in code.co_names or name in code.co_consts)
+
+    def _trusts(self, frame: types.FrameType) -> bool:
+        return id(self.globals_of(frame)) in self.trusted and self.code_of(frame).co_filename != PROGRAM
+
+    def _may_run_text(self, frame: types.FrameType) -> bool:
+        """Whether this part of the library makes functions from texts that a program cannot choose freely."""
+        name = self.globals_of(frame).get("__name__")
+        if (
+            name == "dataclasses"
+        ):  # field names go into its texts, which must run under the program's own rules
+            known = self.locals_of(frame)
+            space = known.get("globals") or vars(known.get("self")).get("globals")
+            return space is self.namespace
+        return name in _RUNS_TEXT
+
+    def audit(self, event: str, _arguments: tuple[Any, ...]) -> None:
+        """Called by the interpreter; what it does not care about passes."""
+        if self.busy or (event != "exec" and event not in _EVENTS):
+            return
+        self.busy = True
+        frame = self.frame(1)
+        self.busy = False
+        if event == "exec":
+            if not self._trusts(frame) or not self._may_run_text(frame):
+                self.forbid("runs text as code")
+        elif not self._trusts(frame):
+            self.forbid(f"calls {event}")

@@ -1,0 +1,40 @@
+"""A damaged chunk in LMCache's store is a miss with the guard's serde, and a wrong answer without it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cachemedicpp.engines.real.test_vllm import scenario
+
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("HOMEOSTAT_TEST_ENGINES"), reason="runs by `make test-engines`"),
+    pytest.mark.timeout(900),
+]
+SCRIPT = "lmcache_scenarios.py"
+
+
+def damage(folder: Path, share: float = 0.02) -> None:
+    """Overwrite a stretch in the middle of every chunk of the folder."""
+    for path in folder.rglob("*.data"):
+        data = bytearray(path.read_bytes())
+        middle, length = len(data) // 2, int(len(data) * share)
+        data[middle : middle + length] = bytes(255 - byte for byte in data[middle : middle + length])
+        path.write_bytes(data)
+
+
+def test_a_damaged_chunk_is_a_miss_with_the_serde_and_a_wrong_answer_without(tmp_path: Path) -> None:
+    first = scenario("fill", tmp_path, SCRIPT)
+    assert first["cached"] == [0, 0] and first["guarded"] > 4 and first["plain"] > 4
+    whole = scenario("guarded", tmp_path, SCRIPT)
+    assert min(whole["cached"]) >= 128, "nothing was loaded"
+    assert whole["answers"] == first["answers"] and not whole["log"]
+    damage(tmp_path / "guarded")
+    damage(tmp_path / "plain")
+    with_serde = scenario("guarded", tmp_path, SCRIPT)
+    assert with_serde["answers"] == first["answers"] and with_serde["log"]
+    assert max(with_serde["cached"]) == 0
+    without = scenario("plain", tmp_path, SCRIPT)
+    assert min(without["cached"]) >= 128, "nothing was loaded"
+    assert without["answers"] != first["answers"]

@@ -1,0 +1,159 @@
+"""Constraints hold against evasion, in the text or at run time, and honest programs stay accepted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skyt.contracts.contract import Constraints, Contract, EntryPoint
+from skyt.contracts.domain import Call
+from skyt.contracts.equality import Equality
+from skyt.oracle.constraints import rules_for, violations
+from skyt.oracle.oracle import Oracle, Verdict
+from skyt.sandbox import CallResult, SandboxPool
+
+OWN = """
+def own(a):
+    a = list(a)
+    for i in range(len(a)):
+        for j in range(i + 1, len(a)):
+            if a[j] < a[i]:
+                a[i], a[j] = a[j], a[i]
+    return a
+"""
+H = """
+def h(*parts):
+    return ''.join(parts)
+"""
+
+
+def _programs(kind: str) -> dict[str, str]:
+    listed = yaml.safe_load((Path(__file__).parents[2] / "data" / "evasions.yaml").read_text())[kind]
+    return {
+        name: (OWN if "own" in code else "") + (H if "h(" in code else "") + code
+        for name, code in listed.items()
+    }
+
+
+KNOWN, WRITTEN, HIDDEN, HONEST = map(_programs, ("known", "written", "hidden", "honest"))
+EVASIONS = KNOWN | WRITTEN | HIDDEN
+IMPORTS = ("functools", "heapq", "operator", "string", "collections", "dataclasses")
+
+
+def _contract(program: str) -> Contract:
+    """Sort a list. A few programs may import `sys`, too."""
+    imports = [*IMPORTS, *(["sys"] if "import sys\n" in program and "typing" not in program else [])]
+    return Contract.model_validate({
+        "id": "sort_it",
+        "prompt": "Sort a list.",
+        "entry_point": {"kind": "function", "name": "f", "parameters": [{"name": "a", "type": "list[int]"}]},
+        "constraints": {"imports": imports, "forbidden_calls": ["sorted", "sort"]},
+        "domain": {"parameters": {"a": {"type": "list", "elements": {"type": "int"}}}},
+        "oracle": {
+            "cases": [{"args": [[3, 1, 2]], "returns": [1, 2, 3]}, {"args": [[]], "returns": []}],
+            "properties": [{"name": "sorted", "reference": "def f(a):\n    return sorted(a)"}],
+            "generated": 20,
+        },
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with SandboxPool(workers=1) as pool:
+        yield Oracle(pool)
+
+
+def test_there_are_forty_evasions_beyond_the_known_ones() -> None:
+    assert len(WRITTEN | HIDDEN) >= 40
+
+
+@pytest.mark.parametrize("name", EVASIONS)
+def test_evasion_is_refused(name: str, oracle: Oracle) -> None:
+    verdict = oracle.check(EVASIONS[name], _contract(EVASIONS[name]))
+    assert not verdict.compliant
+    assert _caught_by(verdict) == ("run time" if name in HIDDEN else "text"), verdict.failures
+    assert "which the contract does not allow" in verdict.failures[0]
+    assert verdict.failures[0].startswith("at run time: ") == (name in HIDDEN)
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *WRITTEN])
+def test_evasion_in_the_text_is_caught_at_run_time_too_if_it_happens(
+    name: str, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyt.oracle.constraints.violations", lambda *_: [])
+    verdict = Oracle(oracle.pool).check(EVASIONS[name], _contract(EVASIONS[name]))
+    harmless = {  # references that are never used, or lead nowhere at run time
+        "import behind a condition", "loader", "string of a way out",
+    }  # fmt: skip
+    assert verdict.compliant == (name in harmless), verdict.failures
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_program_is_accepted(name: str, oracle: Oracle) -> None:
+    verdict = oracle.check(HONEST[name], _contract(HONEST[name]))
+    assert verdict.failures == []
+    assert verdict.compliant
+
+
+F = EntryPoint(kind="function", name="f", parameters=())
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "code", "value"),
+    [
+        ("sort", "def f(a):\n    return sorted(a)", "[1,2,3]"),
+        ("sort", "def f(a):\n    return set(a)", '{"s":[1,2,3]}'),
+        ("sort", "def f(a):\n    return {3: 1, 1: 2}", '{"d":[[1,2],[3,1]]}'),
+        ("set", "def f(a: set):\n    return isinstance(a, (set, list)) and isinstance({1}, set)", "true"),
+        ("set", "def f(a) -> set[int]:\n    return {*a}", '{"s":[1,2,3]}'),
+        (
+            "index",
+            "def f(a):\n    index = 0\n    for index in range(2):\n        pass\n    return index",
+            "1",
+        ),
+        ("max", "import heapq\ndef f(a):\n    return heapq.nlargest(1, a)[0]", "3"),
+    ],
+)
+def test_neither_the_harness_nor_the_library_is_held_to_the_rules(
+    forbidden: str, code: str, value: str, oracle: Oracle
+) -> None:
+    constraints = Constraints(imports=("heapq",), forbidden_calls=(forbidden,))
+    assert violations(ast.parse(code), F, constraints) == []
+    loose = Equality(ordered=False, signed_zero=False)
+    (result,) = oracle.pool.run(code, F, [Call(([3, 1, 2],))], equality=loose, rules=rules_for(constraints))
+    assert result == CallResult("value", value)
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "code"),
+    [
+        ("set", "def f(a):\n    return set(a)"),
+        ("set", "def f(a):\n    return (lambda kind: kind(a))(set)"),
+        ("set", "class S(set):\n    pass\ndef f(a):\n    return S(a)"),
+        ("index", "def f(a):\n    return a.index(1)"),
+        ("index", "import heapq, operator\ndef f(a):\n    return operator.index(1)"),
+        ("gcd", "import math\ndef f(a):\n    return math.gcd(4, 6)"),
+        ("gcd", "from math import gcd as g\ndef f(a):\n    return g(4, 6)"),
+        ("gcd", "from math import *\ndef f(a):\n    return gcd(4, 6)"),
+        ("split", "def f(a):\n    return 'a b'.split()"),
+        ("split", "def f(a):\n    return str.split('a b')"),
+    ],
+)
+def test_types_methods_and_library_functions_can_be_forbidden(
+    forbidden: str, code: str, oracle: Oracle
+) -> None:
+    constraints = Constraints(imports=("heapq", "operator", "math"), forbidden_calls=(forbidden,))
+    assert len(violations(ast.parse(code), F, constraints)) == 1
+    (result,) = oracle.pool.run(code, F, [Call(([3, 1, 2],))], rules=rules_for(constraints))
+    assert result.kind == "forbidden"
+    assert forbidden in result.text
+
+
+def _caught_by(verdict: Verdict) -> str:
+    if verdict.checks["constraints"] is False:
+        return "text"
+    return "run time" if verdict.checks["run_time_constraints"] is False else "neither"
