@@ -14,7 +14,7 @@ import argparse
 import ast
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,8 @@ class Values:
             return {"list": list, "tuple": tuple, "set": set}[str(t[0])](items)
         if isinstance(t, tuple) and t[0] == "dict":
             return {self.of(t[1]): self.of(t[2]) for _ in range(rng.randint(0, 4))}  # type: ignore[arg-type]
-        return self.of(rng.choice(["int", "str", "bool", "float", ("list", "int")]))
+        kinds: list[Type] = ["int", "str", "bool", "float", ("list", "int")]
+        return self.of(rng.choice(kinds))
 
 
 def calls_of(program: Program, count: int, seed: int) -> list[Call]:
@@ -123,12 +124,16 @@ def calls_of(program: Program, count: int, seed: int) -> list[Call]:
 
 
 def differences(
-    programs: Iterable[Program], pool: SandboxPool, calls: int = 80, seed: int = 1
+    programs: Iterable[Program],
+    pool: SandboxPool,
+    calls: int = 80,
+    seed: int = 1,
+    form_of: Callable[[Program], NormalForm] = lambda p: normal_form(p.code, facts_of(p.facts)),
 ) -> Iterator[tuple[Program, NormalForm, Difference | None]]:
     """Each program with its normal form and the first call that tells them apart."""
     entry = EntryPoint(kind="function", name=ENTRY)
     programs = list(programs)
-    forms = [normal_form(p.code, facts_of(p.facts)) for p in programs]
+    forms = [form_of(p) for p in programs]
     made = [calls_of(p, calls, seed) for p in programs]
     jobs = [
         Job(text + OBSERVER, entry, encode_calls(given))
