@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cachemedicpp.engines.blocks.paged import PagedCache
+from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.paged import PagedCache
-from cachemedicpp.engines.watch import Watch
 from homeostat.core.errors import UserError
 
 LIMIT = 1.2  # see docs/engines.md for what this finds and misses
