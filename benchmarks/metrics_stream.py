@@ -1,4 +1,4 @@
-"""Metrics over a generated run of two million distance rows: rows a second, and memory against a tenth of it.
+"""Metrics over a generated run of two million distance rows: rows per second, and memory.
 
 Run as `python -m benchmarks.metrics_stream [SAMPLES]`. Each size is aggregated in a fresh process, whose peak
 resident memory is reported; the worst case (every output different, so that signatures spill) comes last.
@@ -57,7 +57,7 @@ def generate(folder: Path, samples: int, distinct: int) -> tuple[dict[str, str],
             writers[file].writerow(records.COLUMNS[name])
         for at, (prompt, model) in enumerate(cells):
             writers[runs].writerow(
-                records.RunRow(f"r{at}", prompt, "bench", _STAMP, model, 0.7, 0, "o", _VERSION, prompt)
+                records.RunRow(f"r{at}", prompt, "bench", _STAMP, model, 0.7, 0, "o", _VERSION, prompt, "d")
             )
         for number in range(samples):
             at = number * len(cells) // samples
@@ -65,15 +65,17 @@ def generate(folder: Path, samples: int, distinct: int) -> tuple[dict[str, str],
             digest, d = digests[which], which / distinct
             rescued = 0 < which < distinct // 3
             run, prompt, sample = f"r{at}", cells[at][0], f"{number:06d}"
-            writers[pre].writerow((run, sample, prompt, "pre", digest, d, "true", _VERSION, _STAMP))
+            writers[pre].writerow((run, sample, prompt, "pre", digest, d, "true", _VERSION, _STAMP, "o", "d"))
             after, d_after = (digests[0], 0.0) if rescued else (digest, d)
-            writers[post].writerow((run, sample, prompt, "post", after, d_after, "true", _VERSION, _STAMP))
+            writers[post].writerow(
+                (run, sample, prompt, "post", after, d_after, "true", _VERSION, _STAMP, "o", "d")
+            )
             rows += 2
             if d > 0:
                 reason = "rewritten: same normal form" if rescued else "none: other normal form"
                 success = "true" if rescued else "false"
                 writers[repairs].writerow(
-                    (run, sample, digest, after, d, d_after, 3, success, reason, _STAMP)
+                    (run, sample, digest, after, d, d_after, 3, success, reason, _STAMP, "o", _VERSION, "d")
                 )
                 rows += 1
     return canons, rows

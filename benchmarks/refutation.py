@@ -1,8 +1,8 @@
 """How many calls it takes to tell a program from a mutant of it, and how many mutants 1,000 calls miss.
 
 Mutants of our own programs are compared with the program they were made from. The table says after how many
-calls the differing ones are found out; those that 1,000 calls cannot tell apart get further calls from other
-seeds. What is found only then is what better chosen inputs (coverage guidance) could win at most.
+calls the differing ones are found. Those that 1,000 calls do not distinguish get further calls from other
+seeds. What is found only then is the most that better chosen inputs (coverage guidance) could gain.
 
     python -m benchmarks.refutation [--mutants 300] [--further 10000] [--workers 2]
 """

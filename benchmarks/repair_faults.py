@@ -1,4 +1,4 @@
-"""Faults that nobody modelled: what operator G and the guard make of them.
+"""Faults that nobody modelled: what operator G and the guard do about them.
 
     python -m benchmarks.repair_faults --operator OP [--windows 12]
 

@@ -49,7 +49,7 @@ def windows(tokenizer: Any, path: Path, count: int, period: int | None = None) -
     """The first `count` of 60 (or `count`) windows spread over a text: `[count, PREFIX + SCORED + 1]`.
 
     Their order is spread too, so that a short run sees the whole text and a longer one continues it. With a
-    `period` each is a passage of so many tokens over and over.
+    `period` each window repeats a passage of that many tokens.
     """
     ids = tokenizer(path.read_text(encoding="utf-8"), return_tensors="pt").input_ids[0]
     full = PREFIX + SCORED + 1
@@ -116,7 +116,7 @@ def prepare(model: Any, ids: torch.Tensor) -> Chunk:
 
 
 def origin(args: argparse.Namespace) -> dict[str, Any]:
-    """What results are of: windows measured with something else are not added to them."""
+    """What was measured: windows measured with something else are not added to the results."""
 
     def digest(path: Path) -> str:
         with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Replay against the obvious way, in one run: the command on recorded rows, and a process a sample.
+"""Replay against the obvious way, in one run: the command on recorded rows, and one process per sample.
 
 Run as `python -m benchmarks.replay_speed [FILE.jsonl[.gz] [CANONS.json]]`; without arguments it takes the
 development data. Two obvious ways are timed on rows drawn evenly from the file and scaled to all of them: one
-process a sample that does the same work (judge in a jail, repair), and one that only makes the calls,
+process per sample that does the same work (judge in a jail, repair), and one that only makes the calls,
 without a jail, a rule or a record.
 """
 
@@ -26,7 +26,7 @@ _SAME_WORK = """
 import json, sys
 from skyt.runs.config import MeasureConfig
 from skyt.contracts.contract import load_contract
-from skyt.runs.pipeline import new_canon
+from skyt.runs.canons import new_canon
 from skyt.runs.assess import Assessor
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])
@@ -69,7 +69,7 @@ def replay_seconds(file: Path, canons: Path | None) -> float:
 
 
 def process_a_sample_seconds(rows: list[Generation], program: str, canons: dict[str, str]) -> float:
-    """Seconds a row, over rows drawn evenly."""
+    """Seconds per row, over rows drawn evenly."""
     drawn = rows[:: max(1, len(rows) // _DRAWN)]
     begun = time.perf_counter()
     for row in drawn:

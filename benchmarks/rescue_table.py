@@ -1,5 +1,4 @@
-"""What normal forms and differential testing give back, side by side with the published tool, on its own
-recordings.
+"""How many samples repair brings to the canon, beside the published tool, on its own recordings.
 
 For every (contract, model): the share of rows that equal the peer's canon before repair, after the peer's
 repair, after ours with evidence `rewritten`, and with `equivalent` too, with Wilson intervals; rows that the

@@ -1,7 +1,7 @@
-"""What each rule is worth: the contracts in which programs lose each other without it.
+"""What each rule is worth: the contracts in which programs no longer agree without it.
 
 For every contract, over the recordings, our programs in other styles, the held-out tasks, and variations of
-these that were written for the rules' sake: pairs of programs that have the same normal form with all rules
+these that were written to test the rules: pairs of programs that have the same normal form with all rules
 and not without the one. A rule helps a contract if there is such a pair. Prints the table of docs/rules.md.
 
     python -m benchmarks.rule_value [--data ../shared/data/skyt_generations] [--workers 2]
@@ -54,7 +54,7 @@ def agreeing(forms: list[str]) -> int:
 def helped(
     programs: dict[str, list[str]], whole: dict[Program, Form], without: dict[tuple[Program, str], str]
 ) -> dict[str, set[str]]:
-    """By rule, the contracts in which pairs of these programs lose each other without it."""
+    """By rule, the contracts in which pairs of these programs no longer agree without it."""
     found: dict[str, set[str]] = defaultdict(set)
     for contract, texts in programs.items():
         forms = [whole[contract, t][0] for t in texts]

@@ -1,7 +1,7 @@
 """A verdict from the pre-forked sandbox against starting an interpreter for each sample.
 
 Both ways make as many calls to each program as the contract's oracle does. The naive way starts one Python
-process a sample, uncontained; beside it stands what a new jail for each sample costs. With the development
+process per sample, uncontained. The cost of a new jail for each sample is shown too. With the development
 data (`../shared/data`) the samples are its 1,600 rows, of which many repeat, as models do; without it they
 are the reference solutions, again and again. Naive times are measured on a subset.
 
@@ -81,7 +81,7 @@ def _samples(contracts: dict[str, Contract]) -> list[tuple[str, Contract]]:
         with gzip.open(DATA, "rt", encoding="utf-8") as lines:
             rows = [json.loads(line) for line in lines]
         return [(row["raw_output"], contracts[row["contract_id"]]) for row in rows]
-    references = ROOT / "tests" / "skyt" / "references"
+    references = ROOT / "tests" / "data" / "references"
     one_each = [((references / f"{c.id}.py").read_text(encoding="utf-8"), c) for c in contracts.values()]
     return one_each * 100
 
@@ -95,13 +95,13 @@ def _in_a_process_of_its_own(job: Job) -> None:
     import skyt.sandbox
 
     sandbox = Path(skyt.sandbox.__file__).parent
-    command = [sys.executable, "-c", DRIVER, str(sandbox), str(sandbox.parent)]
+    command = [sys.executable, "-c", DRIVER, str(sandbox), str(sandbox.parent / "contracts")]
     done = subprocess.run(command, input=job.body(), capture_output=True, check=False)
     assert done.stdout.startswith(b"R\nL\t"), done.stderr
 
 
 def _calls_in_one_process(pool: SandboxPool, contract: Contract) -> None:
-    code = (ROOT / "tests" / "skyt" / "references" / "gcd.py").read_text(encoding="utf-8")
+    code = (ROOT / "tests" / "data" / "references" / "gcd.py").read_text(encoding="utf-8")
     for count in (1, 1000):
         calls = encode_calls(generate_inputs(contract, count, seed=0))
         started = time.perf_counter()

@@ -3,7 +3,7 @@
 This client, the service with its sandboxes and the scripted upstream share the machine. Shown for each load:
 requests per second and latency straight to the upstream and through the service, in the same run. Anchored
 requests are answered after their samples are committed to SQLite; their programs' verdicts are known by then.
-The service's processor time a request is what a busy machine changes least.
+A busy machine changes the service's processor time per request least.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def _client(port: int, request: bytes, until: float, took: list[float]) ->
 
 
 async def load(port: int, model: str, clients: int, seconds: float) -> tuple[float, list[float]]:
-    """Requests a second, and the sorted latencies in milliseconds."""
+    """Requests per second, and the sorted latencies in milliseconds."""
     took: list[float] = []
     began = time.perf_counter()
     request = _request(port, model)

@@ -44,7 +44,7 @@ def form_of(item: tuple[Contract, str]) -> str:
 
 
 def mutated(programs: list[Program], seed: int) -> Iterator[Program]:
-    """Mutants without end of programs chosen at random, none twice."""
+    """An endless stream of mutants of randomly chosen programs, without repeats."""
     rng = random.Random(seed)
     seen: set[Program] = set(programs)
     for round_number in range(1000):
@@ -57,7 +57,7 @@ def mutated(programs: list[Program], seed: int) -> Iterator[Program]:
 
 
 def differing(study: Study, programs: list[Program], inputs: int, seed: int) -> list[str]:
-    """Programs that behave otherwise than their normal forms, with the call that shows it."""
+    """Programs that behave differently from their normal forms, with a call that shows it."""
     contracts = study.contracts
     calls = {c: generate_inputs(contracts[c], inputs, seed) for c in {c for c, _ in programs}}
     encoded = {c: encode_calls(found) for c, found in calls.items()}

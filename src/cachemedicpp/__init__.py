@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from cachemedicpp.repair.base import Repair, load_repair
     from cachemedicpp.repair.heuristics import heuristic
     from cachemedicpp.runs.config import MedicConfig
+    from cachemedicpp.runs.results import CacheRun, read_run
 
 __all__ = [
+    "CacheRun",
     "CorruptionFamily",
     "Guard",
     "KVState",
@@ -30,12 +32,14 @@ __all__ = [
     "heuristic",
     "load_repair",
     "medic",
+    "read_run",
     "sequence_keys",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
+        "CacheRun": "cachemedicpp.runs.results",
         "CorruptionFamily": "cachemedicpp.corruption",
         "Guard": "cachemedicpp.guard.guard",
         "KVState": "cachemedicpp.cache.state",
@@ -45,6 +49,7 @@ __getattr__ = lazily(
         "heuristic": "cachemedicpp.repair.heuristics",
         "load_repair": "cachemedicpp.repair.base",
         "medic": "cachemedicpp.repair.attach",
+        "read_run": "cachemedicpp.runs.results",
         "sequence_keys": "cachemedicpp.corruption",
     },
 )

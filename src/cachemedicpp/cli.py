@@ -8,9 +8,27 @@ from typing import Annotated
 
 import typer
 
-from homeostat.core.entry import Overrides, run
+from homeostat.core.entry import Overrides, named_configs, run
 
 app = typer.Typer(help="State: corrupt, repair, guard and measure a model's KV cache.", no_args_is_help=True)
+
+
+Config = Annotated[
+    Path,
+    typer.Argument(
+        help="A YAML file, or the name of one that comes with the program: `homeostat list configs`.",
+        autocompletion=named_configs,
+    ),
+]
+RunDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/cache-CONFIG."
+    ),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", min=1, help="Processes that evaluate examples at the same time.")
+]
 
 
 @app.callback()
@@ -20,10 +38,8 @@ def _group() -> None:
 
 @app.command()
 def train(
-    config: Annotated[
-        Path, typer.Argument(help="A YAML file, or one that comes with the program: smoke, mve.")
-    ],
-    out: Annotated[Path, typer.Option(help="The run directory; an unfinished run there is resumed.")],
+    config: Config,
+    out: RunDirectory = None,
     overrides: Overrides = None,
     stop_at: Annotated[
         int | None, typer.Option(min=1, help="Stop after this step. The same command continues from there.")
@@ -35,15 +51,8 @@ def train(
     train_command(config, out, overrides or [], stop_at)
 
 
-Config = Annotated[
-    Path, typer.Argument(help="A YAML file, or one that comes with the program: smoke, cpu, mve.")
-]
-RunDirectory = Annotated[Path, typer.Option("--out", help="The run directory; a run there is resumed.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that evaluate examples at the same time.")]
-
-
 @app.command("run")
-def run_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
+def run_(config: Config, out: RunDirectory = None, overrides: Overrides = None, workers: Workers = 1) -> None:
     """Train, evaluate, measure stability, draw figures and tables; resumable stage by stage."""
     from cachemedicpp.runs.commands import run_command
 
@@ -51,7 +60,9 @@ def run_(config: Config, out: RunDirectory, overrides: Overrides = None, workers
 
 
 @app.command("eval")
-def eval_(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
+def eval_(
+    config: Config, out: RunDirectory = None, overrides: Overrides = None, workers: Workers = 1
+) -> None:
     """Evaluate every task, corruption type, epsilon and defence of a trained run."""
     from cachemedicpp.runs.commands import stage_command
 
@@ -59,7 +70,9 @@ def eval_(config: Config, out: RunDirectory, overrides: Overrides = None, worker
 
 
 @app.command()
-def stability(config: Config, out: RunDirectory, overrides: Overrides = None, workers: Workers = 1) -> None:
+def stability(
+    config: Config, out: RunDirectory = None, overrides: Overrides = None, workers: Workers = 1
+) -> None:
     """Measure logit sensitivity and amplification of an evaluated run."""
     from cachemedicpp.runs.commands import stage_command
 
@@ -77,7 +90,10 @@ def plots(run_dir: Annotated[Path, typer.Argument(help="A run directory with met
 @app.command()
 def sweep(
     config: Annotated[Path, typer.Argument(help="A sweep: YAML with a base configuration and variants.")],
-    out: Annotated[Path, typer.Option(help="The folder of the sweep. Finished runs are not repeated.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the sweep; default: runs/cache-CONFIG."),
+    ] = None,
     engine: Annotated[str, typer.Option(help="local (processes) or ray.")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
 ) -> None:
@@ -90,7 +106,12 @@ def sweep(
 @app.command()
 def calibrate(
     model: Annotated[str, typer.Argument(help="Alias, hub id, local directory or GGUF file.")],
-    out: Annotated[Path, typer.Option(help="The folder of the operator.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the operator; default: runs/cache-calibrate-MODEL."
+        ),
+    ] = None,
     text: Annotated[
         str, typer.Option(help="A text file, or wikitext2 (its train split), or offline.")
     ] = "wikitext2",

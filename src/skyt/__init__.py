@@ -12,15 +12,28 @@ from homeostat.core.lazy import lazily
 if TYPE_CHECKING:
     from skyt.canon import CanonImmutabilityError
     from skyt.middleware import Anchored, Wrapped, wrap
+    from skyt.runs.results import CodeRun, read_run, run
     from skyt.text.distance import Distance, Measured, register
 
-__all__ = ["Anchored", "CanonImmutabilityError", "Distance", "Measured", "Wrapped", "register", "wrap"]
+__all__ = [
+    "Anchored",
+    "CanonImmutabilityError",
+    "CodeRun",
+    "Distance",
+    "Measured",
+    "Wrapped",
+    "read_run",
+    "register",
+    "run",
+    "wrap",
+]
 
 __getattr__ = lazily(
     __name__,
     {
         "CanonImmutabilityError": "skyt.canon",
         **dict.fromkeys(("Anchored", "Wrapped", "wrap"), "skyt.middleware"),
+        **dict.fromkeys(("CodeRun", "read_run", "run"), "skyt.runs.results"),
         **dict.fromkeys(("Distance", "Measured", "register"), "skyt.text.distance"),
     },
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from homeostat.core.entry import Overrides
+from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
 from skyt.serve.commands import register
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help=(
         "Output: anchor a prompt to one canon, measure how far generated code strays from it, repair it.\n\n"
-        "Start with `homeostat code run gcd -n 12`: it samples the default model, offline, and ends with a "
+        "Start with `homeostat code run is_even -n 12`: it samples the default model and ends with a "
         "table."
     ),
     no_args_is_help=True,
@@ -47,13 +47,12 @@ EvidenceOption = Annotated[
     Evidence,
     typer.Option(
         "--evidence",
-        help="Weakest evidence on which a sample becomes the canon. `rewritten`: same normal form under "
-        "sound rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
+        help="Weakest evidence on which a sample becomes the canon. `rewritten`: the same normal form, the "
+        "same verdict, and no difference when both are run. `equivalent`: the last two alone.",
     ),
 ]
-Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
-Contracts = Annotated[
-    Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
+Inputs = Annotated[
+    int, typer.Option("--inputs", help="Generated inputs on which a sample is compared with the canon.")
 ]
 CanonDir = Annotated[
     Path | None,
@@ -74,13 +73,49 @@ Uncontained = Annotated[
         help="Run generated code even where this machine cannot contain it. By default it is refused.",
     ),
 ]
+
+
+class CanonPolicy(StrEnum):
+    first = "first"
+    modal = "modal"
+
+
+class DurabilityChoice(StrEnum):
+    process = "process"
+    full = "full"
+
+
+CanonOption = Annotated[
+    CanonPolicy,
+    typer.Option(
+        "--canon",
+        help="What becomes the canon: the `first` compliant output, or the most frequent normal form "
+        "(`modal`) of the compliant ones.",
+    ),
+]
+TrustCanons = Annotated[
+    bool,
+    typer.Option(
+        "--trust-canons",
+        help="Use canons that the oracle rejects or whose contract has changed; what was found is recorded.",
+    ),
+]
+DurabilityOption = Annotated[
+    DurabilityChoice,
+    typer.Option(
+        "--durability", help="`full`: records are synced to the disk at each append, against a power cut."
+    ),
+]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
 
 
 @app.command()
 def run(
-    contract: Annotated[str, typer.Argument(help="A contract's id, e.g. gcd or merge_sort.")],
+    contract: Annotated[
+        str,
+        typer.Argument(help="A contract's id: `homeostat list contracts`.", autocompletion=named_contracts),
+    ],
     n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
     tau: Tau = 0.10,
@@ -96,11 +131,17 @@ def run(
     evidence: EvidenceOption = Evidence.rewritten,
     inputs: Inputs = 1000,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-CONTRACT.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/code-CONTRACT."
+        ),
     ] = None,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     uncontained: Uncontained = False,
@@ -108,9 +149,10 @@ def run(
 ) -> None:
     """Sample one prompt, anchor it, measure and repair every output.
 
-    The first compliant output becomes the canon. The same command again continues where it stopped.
+    The first compliant output becomes the canon (or `--canon modal`). The same command again continues where
+    it stopped.
 
-    Example: homeostat code run gcd -n 20 --temperature 0.7 --tau 0.1
+    Example: homeostat code run is_even -n 12 --temperature 0.7
     """
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
@@ -135,8 +177,9 @@ def run(
         settings += [f"generator.base_url={base_url}", f"generator.name={json.dumps(model)}"]
     elif model:
         settings += [f"generator.model.name={json.dumps(model)}"]
+    settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     _report(run_one(config, out, around, contracts))
 
 
@@ -145,11 +188,17 @@ def suite(
     matrix: Annotated[Path, typer.Argument(metavar="MATRIX.yaml", help="Prompts × models × temperatures.")],
     engine: Annotated[Engine, typer.Option("--engine", help="Where cells are generated.")] = Engine.local,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-MATRIX.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/code-MATRIX."
+        ),
     ] = None,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     overrides: Overrides = None,
@@ -165,8 +214,9 @@ def suite(
     from skyt.runs.config import SuiteConfig
     from skyt.runs.suite import run_suite
 
-    config = load_config(SuiteConfig, matrix, overrides or [])
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    settings = _about_canons(canon, trust_canons)
+    config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
@@ -174,7 +224,12 @@ def suite(
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl[.gz]", help="Recorded generations.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Run directory; default runs/code-replay-FILE.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Run directory, resumed if it exists; default: runs/code-replay-….",
+        ),
     ] = None,
     canons: Annotated[
         Path | None,
@@ -189,6 +244,9 @@ def replay(
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
+    canon: CanonOption = CanonPolicy.first,
+    trust_canons: TrustCanons = False,
+    durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
     uncontained: Uncontained = False,
@@ -198,11 +256,11 @@ def replay(
     A row is {"contract_id", "model", "temperature", "sample", "raw_output"}; other keys are ignored. A broken
     line is reported with its number, the rest is processed, and the exit code is 1.
 
-    Example: homeostat code replay generations.jsonl.gz --out runs/replay
+    Example: homeostat code replay runs/code-gcd/samples.jsonl --out runs/replay
     """
     from skyt.metrics.formulas import check_tau
     from skyt.metrics.table import show_metrics
-    from skyt.runs.config import MeasureConfig
+    from skyt.runs.config import BatchConfig
     from skyt.runs.replay import replay as replay_file
 
     check_tau(tau)
@@ -214,9 +272,11 @@ def replay(
         "evidence": evidence.value,
         "inputs": inputs,
         "allow_uncontained": uncontained,
+        "canon": canon.value,
+        "trust_canons": trust_canons,
     }
-    settings = parse_config(MeasureConfig, raw, "the options")
-    around = _around(canon_dir, re_anchor, workers, no_figures)
+    settings = parse_config(BatchConfig, raw, "the options")
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
     done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder)
@@ -283,13 +343,25 @@ def explain(
     show_explanation(run_dir, sample)
 
 
-register(app)  # serve, status, export, import, keys
+register(app)  # serve, status, export, import, keys, canon
 
 
-def _around(canon_dir: Path | None, re_anchor: bool, workers: int | None, no_figures: bool) -> Surroundings:
+def _around(
+    canon_dir: Path | None,
+    re_anchor: bool,
+    workers: int | None,
+    no_figures: bool,
+    durability: DurabilityChoice,
+) -> Surroundings:
     from skyt.runs.measure import Surroundings
 
-    return Surroundings(canon_dir, re_anchor, workers, not no_figures)
+    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value)
+
+
+def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:
+    """The options on canons as settings; left out at their defaults, so that a file's own settings hold."""
+    chosen = [f"canon={canon.value}"] * (canon is not CanonPolicy.first)
+    return chosen + ["trust_canons=true"] * trust_canons
 
 
 def _report(done: Generated) -> None:

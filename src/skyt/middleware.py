@@ -30,11 +30,13 @@ from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
 from skyt.metrics.table import RunMetrics
-from skyt.records import Ledger, RunRow
+from skyt.records import Durability, Ledger, RunRow
 from skyt.runs.assess import Assessor, versions
+from skyt.runs.canons import faults, new_canon, put_on_record, refuse, trusted_canons
 from skyt.runs.config import WrapConfig
 from skyt.runs.measure import measured_with, stamped
-from skyt.runs.pipeline import new_canon, sample_record
+from skyt.runs.pipeline import sample_record
+from skyt.text.distance import get_distance
 
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
@@ -60,7 +62,12 @@ class Wrapped:
     """The callable that `wrap` returns. Safe to call from several threads; close it when done."""
 
     def __init__(
-        self, generate: Callable[[str], Any], contract: Contract, config: WrapConfig, store: Path
+        self,
+        generate: Callable[[str], Any],
+        contract: Contract,
+        config: WrapConfig,
+        store: Path,
+        durability: Durability = "process",
     ) -> None:
         if not callable(generate):
             raise UserError(f"wrap: {generate!r} is not callable; it takes a prompt and returns text")
@@ -68,8 +75,9 @@ class Wrapped:
         self._lock = threading.RLock()
         self._benches: dict[int, Assessor] = {}
         self._run = _open(store, config)
-        self._ledger = Ledger(store)
+        self._ledger = Ledger(store, durability)
         self._canons = CanonStore(store / "canon", versions())
+        self._examined: list[Canon] = []
         self._run_id = f"{self._run.run_id}.0000"
         current = versions()
         row = RunRow(
@@ -83,6 +91,7 @@ class Wrapped:
             oracle_version=current.oracle_version,
             normalization_version=current.normalization_version,
             contract_id=contract.id,
+            distance_version=get_distance(config.distance).id,
         )
         self._ledger.append_runs([row])
 
@@ -126,7 +135,9 @@ class Wrapped:
 
     def metrics(self) -> RunMetrics:
         """Every metric over what is on record so far; also written into the store."""
-        settings = measured_with(self._config, self._config.distance, "middleware")
+        distance = get_distance(self._config.distance).id
+        trusted = trusted_canons(self._canons, [self._contract.id])
+        settings = measured_with(self._config, distance, "middleware", trusted)
         with hold(self._run.path):
             return summarise(self._run, self._config.tau, settings)
 
@@ -150,9 +161,22 @@ class Wrapped:
             self._benches[here] = Assessor(self._config)
         return self._benches[here]
 
+    def _examine(self, bench: Assessor, canon: Canon) -> None:
+        """Look once at a canon that was on record before: it is compliant today, or trusted, or refused."""
+        if canon in self._examined:
+            return
+        found = faults(canon, self._contract, bench)
+        if found and not self._config.trust_canons:
+            where = f"in {self._canons.path(canon.prompt_id)}"
+            raise refuse(canon, found, where, "replace it with `homeostat code canon set`")
+        if found:
+            put_on_record(self._canons, canon, found)
+        self._examined.append(canon)
+
     def _canon(self, bench: Assessor, raw: str) -> Canon | None:
         fixed = self._canons.get(self._contract.id)
         if fixed is not None:
+            self._examine(bench, fixed)
             return fixed
         text = bench.prepare(raw).text
         if not bench.verdict(self._contract, text).compliant:
@@ -173,18 +197,20 @@ def wrap(
     contract: str | Contract,
     store: str | Path | None = None,
     contracts_dir: str | Path | None = None,
+    durability: Durability = "process",
     **settings: Any,
 ) -> Wrapped:
     """Anchor and repair what `generate(prompt)` returns, against one contract.
 
     `store` is the folder for canon and records (default `runs/wrap-<contract>`). `settings` are those of
-    `skyt.runs.config.WrapConfig`: model, temperature, tau, evidence, …
+    `skyt.runs.config.WrapConfig`: model, temperature, tau, evidence, … With `durability="full"` a sample is
+    synced to the disk before it is returned.
     """
     if not isinstance(contract, Contract):
         contract = load_contract(contract, None if contracts_dir is None else Path(contracts_dir))
     config = parse_config(WrapConfig, {**settings, "contract": contract.id}, "wrap")
     folder = Path(store) if store is not None else Path("runs") / f"wrap-{contract.id}"
-    return Wrapped(generate, contract, stamped(config, {contract.id: contract}), folder)
+    return Wrapped(generate, contract, stamped(config, {contract.id: contract}), folder, durability)
 
 
 def _open(store: Path, config: WrapConfig) -> RunDir:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -31,6 +32,10 @@ def problem(command: str) -> str | None:
         )
     if words[:2] == ["pip", "install"]:
         return _extras(words[2:], command)
+    if words[:2] == ["npm", "--prefix"]:
+        scripts = json.loads((ROOT / words[2] / "package.json").read_text())["scripts"]
+        known = words[3:] == ["ci"] or (words[3] == "run" and words[4] in scripts)
+        return None if known else f"{command}: no such script in {words[2]}/package.json"
     if words[:2] == ["docker", "compose"]:
         import yaml
 

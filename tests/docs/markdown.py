@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHELL = frozenset({"bash", "sh", "console"})
-RULES = frozenset({"append", "exit", "given", "help", "needs", "starts", "with"})
+RULES = frozenset({"append", "endpoint", "exit", "given", "help", "needs", "starts", "with"})
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _COMMENT = re.compile(r"^<!--\s*(test|file):\s*(.*?)\s*-->\s*$")
 _COMMAND = re.compile(r"^\s*(?:\$ )?(homeostat|python|pip|make|git|docker|curl)\s")

@@ -24,7 +24,8 @@ import yaml
 from tests.docs import exists
 from tests.docs.givens import Givens
 from tests.docs.markdown import ROOT, SHELL, Block, blocks, inline_commands, loose_commands, pages
-from tests.docs.names import NAMES
+from tests.docs.names import NAMES, generate
+from tests.support.scripted import ScriptedUpstream
 
 pytestmark = [pytest.mark.model, pytest.mark.xdist_group("docs")]
 
@@ -59,7 +60,7 @@ class Reader:
     def close(self) -> None:
         assert self._warm.stdin is not None
         self._warm.stdin.close()
-        self._warm.wait(10)
+        self._warm.wait(60)
 
     def begin(self, words: list[str], folder: Path) -> tuple[int, Path]:
         """Start a command; its process id, and the file its output goes to."""
@@ -109,11 +110,14 @@ class Page:
     def __init__(self, reader: Reader, givens: Givens, folder: Path) -> None:
         self._reader, self._givens, self._folder = reader, givens, folder
         self._servers: list[tuple[int, str, str]] = []  # process, where the page says it is, where it is
+        self._endpoints: list[tuple[ScriptedUpstream, str]] = []  # a fake model, where the page says it is
 
     def follow(self, block: Block) -> None:
         if "needs" in block.rules and not (ROOT / block.rules["needs"]).exists():
             warnings.warn(f"{block.where}: left out, {block.rules['needs']} is not here", stacklevel=1)
             return
+        if "endpoint" in block.rules:
+            self._endpoints.append((ScriptedUpstream(generate("")), block.rules["endpoint"]))
         given = [name for name in re.split(r",\s*", block.rules.get("given", "")) if name]
         for name in ["tiny", *given]:
             if name not in NAMES:
@@ -132,10 +136,17 @@ class Page:
             assert not block.names_commands, f"{block.where}: a block with commands is ```bash"
 
     def stop(self) -> None:
+        for upstream, _ in self._endpoints:
+            upstream.close()
         for pid, _, _ in self._servers:
             os.kill(pid, signal.SIGTERM)
             code = self._reader.wait(pid)
             assert code in (0, -signal.SIGTERM), f"a server ended with {code}"
+
+    def _elsewhere(self) -> list[tuple[str, str]]:
+        """Addresses as the page has them, and where what it means is."""
+        fake = [(said, f"127.0.0.1:{upstream.port}") for upstream, said in self._endpoints]
+        return [(said, real) for _, said, real in self._servers] + fake
 
     def _write(self, block: Block) -> None:
         assert block.file is not None
@@ -147,7 +158,7 @@ class Page:
         if "help" in block.rules:
             assert (problem := exists.problem(command)) is None, f"{block.where}: {problem}"
             return
-        for _, said, real in self._servers:
+        for said, real in self._elsewhere():
             command = command.replace(said, real)
         replaced = dict(pair.split("=", 1) for pair in block.rules.get("with", "").split())
         words = [replaced.get(word, word) for word in shlex.split(command)]
@@ -190,7 +201,7 @@ class Page:
         text = block.text
         for said, real in (pair.split("=", 1) for pair in block.rules.get("with", "").split()):
             text = text.replace(said, real)
-        for _, said, real in self._servers:
+        for said, real in self._elsewhere():
             text = text.replace(said, real)
         lines = [f"from tests.docs.names import {', '.join(names)}\n"] if names else []
         script = self._folder / f"example_{block.line}.py"

@@ -32,7 +32,11 @@ async def ask_all(service: Service, number: int, requests: int) -> list[dict[str
 
         async def ask(turn: int) -> dict[str, Any]:
             async with together:
-                body = {"model": "skyt/gcd", "messages": [], "user": f"p{number}_{turn}"}
+                body = {
+                    "model": "skyt/gcd",
+                    "messages": [{"role": "user", "content": "?"}],
+                    "user": f"p{number}_{turn}",
+                }
                 response = await client.post("/v1/chat/completions", json=body)
                 answer = response.json()
                 return {

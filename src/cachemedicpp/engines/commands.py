@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from homeostat.core.entry import Overrides, default_run_dir
+from homeostat.core.entry import Overrides, named_configs
+from homeostat.core.rundir import check_out, default_out
 
 app = typer.Typer(
     help="Serving engines: damage and guard the KV cache of a running vLLM.", no_args_is_help=True
@@ -22,9 +23,18 @@ def _group() -> None:
 @app.command()
 def campaign(
     config: Annotated[
-        str, typer.Argument(help="A YAML file, or one that comes with the program: engine, engine-small.")
+        str,
+        typer.Argument(
+            help="A YAML file, or one that comes with the program: engine, engine-small.",
+            autocompletion=named_configs,
+        ),
     ] = "engine-small",
-    out: Annotated[Path | None, typer.Option(help="The run directory; an unfinished run is resumed.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/CONFIG."
+        ),
+    ] = None,
     overrides: Overrides = None,
 ) -> None:
     """Start vLLM, damage its paged cache, and count answers that change, with and without the guard.
@@ -39,8 +49,10 @@ def campaign(
     from cachemedicpp.engines.campaign.table import terminal_table
     from homeostat.core.config import load_config
 
-    folder = out or default_run_dir("engine")
-    metrics = run_campaign(load_config(CampaignConfig, config, overrides or ()), folder, config)
+    settings = load_config(CampaignConfig, config, overrides or ())
+    folder = out or default_out(Path(config).stem, settings)
+    check_out(folder, settings)
+    metrics = run_campaign(settings, folder, config)
     console = Console()
     console.print(terminal_table(metrics))
     console.print(f"Run directory: [bold]{escape(str(folder))}[/bold]", soft_wrap=True)

@@ -259,13 +259,22 @@ def amplification_map(metrics: Record) -> Any:
 def _curve(
     axes: Any, points: Sequence[Record], x: str, name: str, size: float | None = None, text: str | None = None
 ) -> None:
-    """A line with its confidence band; values that are not numbers leave a gap."""
+    """A line with its confidence band, or dots with intervals; values that are not numbers leave a gap."""
     kept = sorted((p for p in points if p["value"] is not None), key=lambda p: p[x])
     if not kept:
         return
     xs = [p[x] for p in kept]
     extra: dict[str, Any] = {} if size is None else {"markersize": size, "linewidth": 1.2}
     style_ = look(name)
+    if len(xs) <= 2:  # conditions, not a course: dots with intervals, and no line between them
+        values = [p["value"] for p in kept]
+        ends = [p["ci"] if None not in p["ci"] else (p["value"], p["value"]) for p in kept]
+        down = [max(0.0, value - low) for value, (low, _) in zip(values, ends, strict=True)]
+        up = [max(0.0, high - value) for value, (_, high) in zip(values, ends, strict=True)]
+        axes.errorbar(
+            xs, values, [down, up], linestyle="none", capsize=2, label=text or label(name), **style_
+        )
+        return
     if name in ("none", "baseline"):  # the reference stays visible under curves that lie on it
         extra |= {"linestyle": "--", "zorder": 3}
     axes.plot(xs, [p["value"] for p in kept], label=text or label(name), **style_, **extra)

@@ -17,14 +17,20 @@ from cachemedicpp.tasks.data import load_text, read_paragraphs
 from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError
 from homeostat.core.models import load_model
+from homeostat.core.progress import progress, say
+from homeostat.core.rundir import check_writable
 
 
 def calibrate_command(
-    model_name: str, text: str, out: Path, windows: int, length: int, reach: int | None
+    model_name: str, text: str, out: Path | None, windows: int, length: int, reach: int | None
 ) -> None:
     """Calibrate on `text` (a file, `wikitext2` or `offline`) and write the operator to `out`."""
+    out = out or Path("runs") / f"cache-calibrate-{Path(model_name).stem}"
+    check_writable(out)
     words, told = _text(text)
-    model, tokenizer = load_model(model_name)
+    say(f"cache calibrate {model_name} → {out}")
+    with progress(f"loading {model_name}"):
+        model, tokenizer = load_model(model_name)
     ids = tokenizer(words, return_tensors="pt").input_ids[0]
     whole = ids[: len(ids) // length * length].view(-1, length)
     chosen = (

@@ -9,19 +9,20 @@ from rich.console import Console
 
 from cachemedicpp.plots.figures import read_metrics
 from cachemedicpp.runs.config import MedicConfig
-from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from cachemedicpp.runs.pipeline import STAGES, load, prepared, render, run_stages
 from homeostat.core.errors import UserError
+from homeostat.core.progress import say
 from homeostat.core.records import read_record
-from homeostat.core.rundir import open_run
+from homeostat.core.rundir import check_out, default_out, open_run
 
 
-def run_command(path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
+def run_command(path: Path, out: Path | None, overrides: Sequence[str], workers: int) -> None:
     """Every stage, resumed where an earlier call stopped."""
     config = load(path, overrides)
     _stages(config, path, out, STAGES, "cache run", workers)
 
 
-def stage_command(stage: str, path: Path, out: Path, overrides: Sequence[str], workers: int) -> None:
+def stage_command(stage: str, path: Path, out: Path | None, overrides: Sequence[str], workers: int) -> None:
     """One stage alone, in a run directory that has what the stage needs."""
     _stages(load(path, overrides), path, out, (stage,), f"cache {stage}", workers)
 
@@ -35,18 +36,20 @@ def plots_command(run_dir: Path) -> None:
         Console().print(str(path), soft_wrap=True)
 
 
-def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int | None) -> None:
+def train_command(path: Path, out: Path | None, overrides: Sequence[str], stop_at: int | None) -> None:
     config = load(path, overrides)  # a leave-one-type-out split is carried out here
     from cachemedicpp.train.stage import OPERATOR, train_run  # after the configuration is known to be good
 
-    metrics = train_run(config, out, path, stop_at)
+    folder = _folder(config, path, out)
+    say(f"cache train {path} → {folder}")
+    metrics = train_run(config, folder, path, stop_at)
     console = Console()
     if metrics is None:
         console.print(f"stopped before step {config.train.steps}: run the same command again to continue")
         return
     console.print(
         f"{metrics['train.steps']} steps, {metrics['train.steps_per_second']:.2f} steps/s, "
-        f"{metrics['train.parameters']} parameters: {out / OPERATOR}"
+        f"{metrics['train.parameters']} parameters: {folder / OPERATOR}"
     )
     if kl := metrics.get("train.heldout_kl"):
         console.print(
@@ -56,13 +59,24 @@ def train_command(path: Path, out: Path, overrides: Sequence[str], stop_at: int 
 
 
 def _stages(
-    config: MedicConfig, path: Path, out: Path, stages: Sequence[str], command: str, workers: int
+    config: MedicConfig, path: Path, out: Path | None, stages: Sequence[str], command: str, workers: int
 ) -> None:
-    with open_run(out, command=command, config=config, config_path=path) as run:
-        run_stages(config, run, stages, workers)
+    """Check everything, then open the run directory and run the stages."""
+    folder = _folder(config, path, out)
+    say(f"{command} {path} → {folder}")
+    setup = prepared(config)
+    with open_run(folder, command=command, config=config, config_path=path) as run:
+        run_stages(config, run, stages, workers, setup)
         if tuple(stages) == STAGES:
             run.finish()
-    summary(out)
+    summary(folder)
+
+
+def _folder(config: MedicConfig, path: Path, out: Path | None) -> Path:
+    """The run directory, found to be usable: `out`, or `runs/cache-<configuration>`."""
+    folder = out or default_out(f"cache-{path.stem}", config)
+    check_out(folder, config)
+    return folder
 
 
 def summary(run_dir: Path) -> None:

@@ -13,6 +13,7 @@ from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.ood import apply_split
 from homeostat.core.config import load_config
 from homeostat.core.errors import UserError, nearest
+from homeostat.core.progress import progress
 from homeostat.core.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -26,13 +27,22 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> MedicConfig:
     return apply_split(load_config(MedicConfig, path, overrides))
 
 
-def run_stages(config: MedicConfig, run: RunDir, stages: Sequence[str] = STAGES, workers: int = 1) -> None:
-    """Run the named stages in order. Every setting is checked before the first stage starts."""
+def run_stages(
+    config: MedicConfig,
+    run: RunDir,
+    stages: Sequence[str] = STAGES,
+    workers: int = 1,
+    setup: Setup[MedicConfig] | None = None,
+) -> None:
+    """Run the named stages in order. Every setting is checked before the first stage starts.
+
+    `setup` is what `prepared(config)` gave, if that was called before the run directory was made.
+    """
     for stage in stages:
         if stage not in STAGES:
             raise UserError(f"unknown stage {stage!r}; {nearest(stage, STAGES)}")
     if set(stages) != {"plots"}:
-        setup = prepared(config)
+        setup = setup or prepared(config)
         if "train" in stages:
             train_operators(setup, run)
         if {"eval", "stability"} & set(stages):
@@ -48,7 +58,8 @@ def prepared(config: MedicConfig) -> Setup[MedicConfig]:
     from cachemedicpp.stability.stage import check_stability
 
     check_defence_names(config)
-    setup = prepare(config)
+    with progress(f"loading {config.model.name} and the data"):
+        setup = prepare(config)
     check_stability(config, setup.model)
     return setup
 

@@ -17,12 +17,13 @@ from typing import Any
 import yaml
 from pydantic import Field, model_validator
 
-from cachemedicpp.runs.pipeline import STAGES, load, run_stages
+from cachemedicpp.runs.pipeline import STAGES, load, prepared, run_stages
 from homeostat.core.config import ConfigModel, load_config
 from homeostat.core.engine import EngineName, run_tasks
 from homeostat.core.errors import UserError, nearest
+from homeostat.core.progress import say
 from homeostat.core.records import Record, write_record
-from homeostat.core.rundir import hold, open_run
+from homeostat.core.rundir import check_out, check_writable, hold, open_run
 
 Settings = dict[str, Any]
 
@@ -98,8 +99,10 @@ def run_one(item: Mapping[str, Any]) -> str:
 
         torch.set_num_threads(int(item["threads"]))
     config = load(item["config"], item["overrides"])
+    check_out(item["out"], config)
+    setup = prepared(config)
     with open_run(item["out"], command="cache sweep", config=config, config_path=item["config"]) as run:
-        run_stages(config, run, STAGES)
+        run_stages(config, run, STAGES, setup=setup)
         run.finish()
     return str(item["out"])
 
@@ -110,11 +113,15 @@ def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> 
 
     sweep = load_config(SweepConfig, path)
     runs = plan(sweep, out)
-    for item in runs:
-        load(item["config"], item["overrides"])  # a bad setting is refused before the first run starts
+    # A bad setting or model is refused before the first run starts.
+    models = [load(item["config"], item["overrides"]).model for item in runs]
+    check_writable(out)
+    say(f"{sweep.name}: {len(runs)} runs → {out}")
+    for model in dict.fromkeys(models):
+        model.check()
     with hold(out):
         items = [{**item, "threads": _threads(workers)} for item in runs]
-        outcomes = run_tasks(run_one, items, engine=engine, workers=workers, label=sweep.name)
+        outcomes = run_tasks(run_one, items, engine=engine, workers=workers, label=sweep.name, unit="runs")
         record: Record = {
             "name": sweep.name,
             "config": sweep.config,
@@ -138,10 +145,11 @@ def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> 
     return len(failed)
 
 
-def sweep_command(path: Path, out: Path, engine: str, workers: int) -> int:
+def sweep_command(path: Path, out: Path | None, engine: str, workers: int) -> int:
     """0 when every run finished, else 1."""
     if engine not in ("local", "ray"):
         raise UserError(f"--engine {engine!r} is unknown; {nearest(engine, ('local', 'ray'))}")
+    out = out or Path("runs") / f"cache-{path.stem}"
     failed = run_sweep(path, out, engine, workers)  # type: ignore[arg-type]
     print(f"{failed} run(s) failed; the others are in {out}" if failed else f"all runs finished: {out}")
     return 1 if failed else 0

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from cachemedicpp.tasks.config import DataConfig
-from homeostat.core.errors import UserError
+from homeostat.core.errors import UserError, unreadable
 from homeostat.core.resources import find, resource
 
 Part = Literal["train", "eval"]
@@ -254,7 +254,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as UTF-8 text: {error}") from None
+        raise UserError(unreadable(path, error)) from None
 
 
 def _json_sentence(path: Path, number: int, line: str) -> Sentence:

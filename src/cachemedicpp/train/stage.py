@@ -18,8 +18,9 @@ from cachemedicpp.train.config import TrainingConfig
 from cachemedicpp.train.heldout import heldout_kl
 from cachemedicpp.train.loop import Trainer
 from cachemedicpp.train.passes import frozen
+from homeostat.core.progress import progress
 from homeostat.core.records import Record
-from homeostat.core.rundir import RunDir, open_run
+from homeostat.core.rundir import RunDir, check_out, open_run
 
 OPERATOR = "operator"
 
@@ -35,19 +36,26 @@ def train_run(
 
     `loaded` is a model and tokenizer to use instead of loading the configured ones.
     """
+    check_out(out, config)
+    model, tokenizer = loaded or _load(config)
+    check_decoder(model)
     with open_run(out, command="cache train", config=config, config_path=config_path) as run:
-        model, tokenizer = loaded or config.model.load()
         metrics = train_into(run, config, model, tokenizer, stop_at)
         if metrics is not None:
             run.finish()
         return metrics
 
 
+def _load(config: TrainingConfig) -> tuple[Any, Any]:
+    with progress(f"loading {config.model.name} and the data"):
+        load_text(config.data, "train")  # what is not there is refused before anything is made
+        return config.model.load()
+
+
 def train_into(
     run: RunDir, config: TrainingConfig, model: Any, tokenizer: Any, stop_at: int | None = None
 ) -> Record | None:
     """The same inside a run directory that is already open."""
-    check_decoder(model)
     geometry = Geometry.of(model)
     operator = build_operator(config.repair, geometry, config.seed)
     family = CorruptionFamily.build(config.corruption, model, tokenizer, operator.layers, config.seed)

@@ -11,19 +11,20 @@ from rich.markup import escape
 from cachemedicpp.cli import app as cache_app
 from cachemedicpp.engines.commands import app as engine_app
 from homeostat import __version__
-from homeostat.cli import pages
-from homeostat.core.entry import Overrides, default_run_dir, run
+from homeostat.cli import listing, pages
+from homeostat.core.entry import Overrides, named_configs, run
+from homeostat.core.rundir import default_out
 from skyt.cli import app as code_app
 
 app = typer.Typer(
     help="Measure how far an LLM's inference drifts from its reference, and bring it back.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")
 app.add_typer(engine_app, name="engine")
+app.add_typer(listing.app, name="list", no_args_is_help=True)
 pages.register(app, cache_app, code_app)
 
 
@@ -65,28 +66,44 @@ def doctor() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Run directory (default: runs/demo-<time>).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/demo."),
+    ] = None,
     overrides: Overrides = None,
 ) -> None:
     """Show both systems at work on the default model: a few minutes, no network, a run directory to look at.
 
-    An interrupted demo continues when you start it again with the same --out.
+    The same command continues an interrupted demo, and shows a finished one again.
     """
     from homeostat.core.config import load_config
     from homeostat.demo.command import run_demo
     from homeostat.demo.config import DemoConfig
 
     config = load_config(DemoConfig, None, overrides or ())
-    run_demo(config, out or default_run_dir("demo"))
+    run_demo(config, out or default_out("demo", config))
 
 
 @app.command()
 def joint(
     config: Annotated[
-        str, typer.Argument(help="A YAML file, or the name of one that comes with the program.")
+        str,
+        typer.Argument(
+            help="A YAML file, or the name of one that comes with the program.", autocompletion=named_configs
+        ),
     ] = "joint",
-    out: Annotated[Path | None, typer.Option(help="Run directory (default: runs/joint-<time>).")] = None,
-    workers: Annotated[int, typer.Option(help="Sandbox workers. They do not change the records.")] = 2,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/CONFIG."
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=1, help="Processes that judge programs. They do not change the records."
+        ),
+    ] = 2,
     overrides: Overrides = None,
 ) -> None:
     """Write code from clean, damaged and repaired KV caches, and measure what damage and repair do to it.
@@ -101,8 +118,9 @@ def joint(
     from homeostat.joint.experiment import run_joint
     from homeostat.joint.table import terminal_table
 
-    folder = out or default_run_dir("joint")
-    metrics = run_joint(load_config(JointConfig, config, overrides or ()), folder, config, workers)
+    settings = load_config(JointConfig, config, overrides or ())
+    folder = out or default_out(Path(config).stem, settings)
+    metrics = run_joint(settings, folder, config, workers)
     console = Console()
     console.print(terminal_table(metrics))
     console.print(f"Run directory: [bold]{escape(str(folder))}[/bold]", soft_wrap=True)

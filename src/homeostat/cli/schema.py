@@ -1,6 +1,9 @@
 """`schemas/config.schema.json`: what `config_resolved.yaml` of any run may hold, written from the code.
 
-python -m homeostat.cli.schema      # write it again after a change to a configuration model
+`schemas/files/*.schema.json` say what the YAML files may hold that people write; editors check and complete
+them by the first line of each file in `configs/` (`# yaml-language-server: $schema=…`).
+
+python -m homeostat.cli.schema      # write them again after a change to a configuration model
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from pydantic import TypeAdapter
 
 from cachemedicpp.engines.campaign.config import CampaignConfig
 from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.runs.ood import Split
+from cachemedicpp.sweep.run import SweepConfig
 from homeostat.core import atomic
 from homeostat.core.resources import resource
 from homeostat.demo.config import DemoConfig
@@ -30,6 +35,16 @@ AnyConfig = (
     | DemoConfig
 )
 
+# Kinds of YAML files that people write, as their first line names them for editors.
+FILES: dict[str, Any] = {
+    "cache": MedicConfig,
+    "cache_sweep": SweepConfig,
+    "engine": CampaignConfig,
+    "joint": JointConfig,
+    "splits": dict[str, Split],
+    "suite": SuiteConfig,
+}
+
 
 def config_schema() -> dict[str, Any]:
     """One of the configurations that a run directory can be made with."""
@@ -42,8 +57,21 @@ def config_schema() -> dict[str, Any]:
     }
 
 
+def file_schema(kind: str) -> dict[str, Any]:
+    """What a YAML file of a kind may hold, for editors: every key may come from the file's `base:`."""
+    found = TypeAdapter[Any](FILES[kind]).json_schema()
+    if "properties" in found:
+        base = {"type": "string", "description": "a file whose settings this one overrides"}
+        found["properties"] = {"base": base, **found["properties"]}
+        found.pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": kind}
+
+
 def main() -> None:
-    atomic.write_json(resource("schemas") / "config.schema.json", config_schema())
+    folder = resource("schemas")
+    atomic.write_json(folder / "config.schema.json", config_schema())
+    for kind in FILES:
+        atomic.write_json(folder / "files" / f"{kind}.schema.json", file_schema(kind))
 
 
 if __name__ == "__main__":

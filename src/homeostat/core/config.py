@@ -13,7 +13,7 @@ import yaml
 
 from homeostat.core import resources
 from homeostat.core.atomic import utf8
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
 
 
 class ConfigModel(pydantic.BaseModel):
@@ -37,10 +37,19 @@ def load_config(
 
     A file may name another as its `base:`; the base is read first and the file's own keys are laid over it.
     """
-    raw = _read(resources.find(path, kind), kind) if path is not None else {}
+    raw = _read(resources.find(path, kind, lambda file: fits(model, file)), kind) if path is not None else {}
     for override in overrides:
         _apply(raw, override)
     return parse_config(model, raw, source=str(path) if path is not None else "the defaults")
+
+
+def fits(model: type[C], path: Path, kind: str = "configs") -> bool:
+    """Whether a file that comes with the program is a whole configuration of this model."""
+    try:
+        raw = _read(path, kind)
+        return len(raw) > 1 and bool(model.model_validate(raw))  # one section alone is a part of others
+    except (UserError, pydantic.ValidationError):
+        return False
 
 
 def parse_config(model: type[C], raw: Mapping[str, Any], source: str) -> C:
@@ -72,7 +81,7 @@ def _read(path: Path, kind: str, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
         problem = str(error).replace("\n", " ")
         raise UserError(f"{path} is not valid YAML: {problem}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(unreadable(path, error)) from None
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from homeostat.core import resources
 from homeostat.core.errors import UserError
 from homeostat.core.progress import lines_on_stdout
 
@@ -22,9 +22,20 @@ Overrides = Annotated[
 ]
 
 
-def default_run_dir(what: str) -> Path:
-    """`runs/<what>-<time>` in the current directory, for commands started without --out."""
-    return Path("runs") / f"{what}-{time.strftime('%Y%m%d-%H%M%S')}"
+Contracts = Annotated[
+    Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
+]
+
+
+def named_configs(incomplete: str) -> list[str]:
+    """For shell completion: configurations that come with the program."""
+    return [name for name in resources.shipped("configs") if name.startswith(incomplete)]
+
+
+def named_contracts(incomplete: str) -> list[str]:
+    """For shell completion: contracts that come with the program."""
+    names = (name.rpartition("/")[2] for name in resources.shipped("contracts"))
+    return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:

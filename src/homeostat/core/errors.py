@@ -15,6 +15,16 @@ class UserError(Exception):
     exit_code = 2
 
 
+def unreadable(path: object, error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file cannot be read, in plain words."""
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return (
+            f"{path} is not UTF-8 text (byte 0x{byte:02x} at position {error.start}): save it again as UTF-8"
+        )
+    return f"cannot read {path}: {error.strerror or error}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown name: the closest known ones, or all of them when none is close."""
     names = sorted(known)

@@ -6,6 +6,7 @@ given by the user always wins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -34,11 +35,17 @@ def resource(relative: str) -> Path:
     return path
 
 
-def find(path: str | Path, kind: str = "") -> Path:
+def shipped(kind: str) -> list[str]:
+    """The names of the YAML files of a kind that come with the program: `configs`, `contracts`."""
+    folder = resource_root() / kind
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+
+
+def find(path: str | Path, kind: str = "", fits: Callable[[Path], bool] = lambda path: True) -> Path:
     """The user's file (or, without a `kind`, folder) if it exists, else the one that comes with the program.
 
     `configs/smoke.yaml` therefore works from any directory, and so does `smoke` or `smoke.yaml` with
-    `kind="configs"`.
+    `kind="configs"`. Only names that `fits` are suggested for one that is not found.
     """
     given = Path(path)
     if given.exists():
@@ -50,9 +57,6 @@ def find(path: str | Path, kind: str = "") -> Path:
     for candidate in candidates:
         if not given.is_absolute() and (candidate.is_file() or (not kind and candidate.is_dir())):
             return candidate
-    folder = root / kind if kind else root
-    shipped = (
-        [p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.yaml")] if kind else []
-    )
-    hint = f"; {nearest(str(given.with_suffix('')), shipped)}" if shipped else ""
+    names = [name for name in shipped(kind) if fits(root / kind / f"{name}.yaml")] if kind else []
+    hint = f"; {nearest(str(given.with_suffix('')), names)}" if names else ""
     raise UserError(f"no such file: {path}{hint}")

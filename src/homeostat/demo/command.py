@@ -9,13 +9,13 @@ from rich.markup import escape
 
 from cachemedicpp.eval.defences import from_repair
 from cachemedicpp.runs.calibrate import prepare_once
-from homeostat.core.progress import progress
-from homeostat.core.rundir import open_run
+from homeostat.core.progress import progress, say
+from homeostat.core.rundir import check_out, open_run
 from homeostat.demo.cache import CacheDemonstration
 from homeostat.demo.config import DemoConfig
 from homeostat.demo.tables import cache_table, code_table
 from homeostat.joint.config import CLEAN
-from homeostat.joint.experiment import OPERATOR, build_defences, joint_into
+from homeostat.joint.experiment import OPERATOR, build_defences, check_joint, joint_into
 from homeostat.joint.table import terminal_table
 from homeostat.report import write_report
 
@@ -26,15 +26,17 @@ def run_demo(config: DemoConfig, out: Path) -> None:
     The model is loaded first: a name that cannot be loaded leaves no run directory behind.
     """
     console = Console()
-    config.joint.load_contracts()
-    console.print(f"Loading [bold]{escape(config.model.name)}[/bold] …")
-    model, tokenizer = config.model.load()
+    say(f"homeostat demo → {out}: a question answered and code written from clean, damaged, repaired caches")
+    check_joint(config.joint)
+    check_out(out, config)
+    with progress(f"loading {config.model.name}"):
+        model, tokenizer = config.model.load()
     with open_run(out, command="homeostat demo", config=config) as run:
         windows, length = config.cache.calibration_windows, config.cache.calibration_len
         operator = prepare_once(run.path / OPERATOR, model, tokenizer, config.joint.data, windows, length)
         gaussian = from_repair("G", operator)
         demonstration = CacheDemonstration(config, model, tokenizer, gaussian)
-        with progress("answering from damaged KV caches", len(config.cache.cases)) as bar:
+        with progress("answering from damaged KV caches", len(config.cache.cases), unit="questions") as bar:
             rows = demonstration.run(run, bar)
         told = [{key: value for key, value in row.items() if key != "tokens"} for row in rows]
         run.write_metrics("demo_metrics", {"demo.cache": told}, _settings(config))

@@ -16,9 +16,9 @@ from cachemedicpp.repair.heuristics import HEURISTICS
 from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.progress import progress
+from homeostat.core.progress import Bar, progress, say
 from homeostat.core.records import Record
-from homeostat.core.rundir import RunDir, open_run
+from homeostat.core.rundir import RunDir, check_out, open_run
 from homeostat.joint.config import Arm, JointConfig
 from homeostat.joint.figure import draw
 from homeostat.joint.measures import compare
@@ -26,8 +26,10 @@ from homeostat.joint.sampling import Writer
 from homeostat.joint.table import markdown_table
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
+from skyt.generators.kept import Kept
 from skyt.metrics.summary import summarise
 from skyt.runs.assess import Assessor
+from skyt.runs.measure import Surroundings, check_surroundings
 from skyt.runs.pipeline import measure
 
 METRICS = "joint_metrics"
@@ -36,9 +38,11 @@ OPERATOR = "operators/G"
 
 def run_joint(config: JointConfig, out: Path, config_path: str | None, workers: int) -> Record:
     """Run the experiment into `out`, or continue the one that is there. Returns the metrics."""
-    config.load_contracts()
-    check_defences(config)
-    model, tokenizer = config.model.load()
+    check_joint(config, workers)
+    check_out(out, config)
+    say(f"homeostat joint: {len(config.contracts)} contracts in {len(config.arms)} arms → {out}")
+    with progress(f"loading {config.model.name}"):
+        model, tokenizer = config.model.load()
     with open_run(out, command="homeostat joint", config=config, config_path=config_path) as run:
         windows, length = config.calibration_windows, config.calibration_len
         calibrated = partial(
@@ -70,6 +74,13 @@ def joint_into(
     draw(metrics, run.figures)
     atomic.write_text(run.tables / "joint.md", markdown_table(metrics))
     return metrics
+
+
+def check_joint(config: JointConfig, workers: int = 2) -> None:
+    """Refuse what would be refused later, before anything is loaded."""
+    config.load_contracts()
+    check_defences(config)
+    check_surroundings(config.measure, Surroundings(workers=workers))
 
 
 def check_defences(config: JointConfig) -> None:
@@ -111,13 +122,18 @@ def _write(
         config.corruption, model, tokenizer, tuple(range(geometry.layers)), config.seed
     )
     texts: dict[tuple[str, Arm], list[str]] = {}
-    with progress("writing code", total=len(contracts) * len(config.arms)) as bar:
+    total = len(contracts) * len(config.arms) * config.samples
+    with progress("writing code", total, unit="samples") as bar:
         for name, contract in contracts.items():
             writer = cached(partial(Writer, config, model, tokenizer, family, _prompt(contract, config)))
             for number, arm in enumerate(config.arms):
+                bar.advance(0, note=f"{name}, {arm.label}")
+                stage, before = f"{name}-{number:03d}", bar.done
+                kept = Kept(run.path / "generations" / f"{stage}.jsonl")
                 defence = defences.get(arm.defence, Defence())
-                texts[name, arm] = run.once(f"{name}-{number:03d}", partial(_write_arm, writer, arm, defence))
-                bar.advance(note=f"{name}, {arm.label}")
+                texts[name, arm] = run.once(stage, partial(_write_arm, writer, arm, defence, kept, bar))
+                kept.path.unlink(missing_ok=True)  # the stage has all of it now
+                bar.advance(config.samples - (bar.done - before))
     return [
         Generation(name, arm.label, config.temperature, sample, text)
         for arm in config.arms
@@ -126,8 +142,18 @@ def _write(
     ]
 
 
-def _write_arm(writer: Callable[[], Writer], arm: Arm, defence: Defence) -> list[str]:
-    return writer().write(arm, defence)
+def _write_arm(writer: Callable[[], Writer], arm: Arm, defence: Defence, kept: Kept, bar: Bar) -> list[str]:
+    """All samples of an arm; each is kept as soon as it ends, and is not written a second time."""
+    known = kept.read()
+    bar.advance(len(known))
+
+    def ended(sample: int, text: str) -> None:
+        kept.append(sample, text)
+        known[sample] = text
+        bar.advance()
+
+    writer().write(arm, defence, known, ended, bar.ahead)
+    return [known[sample] for sample in sorted(known)]
 
 
 def _prompt(contract: Contract, config: JointConfig) -> str:

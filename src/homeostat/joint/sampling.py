@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.eval.defences import Defence, Forks
 from homeostat.joint.config import Arm, JointConfig
 from skyt.generators.local import GumbelSampling
+from skyt.generators.watch import Watch, ends_of
 
 _CLOSED = re.compile(r"^```[^\n]*\n.*^```$", re.MULTILINE | re.DOTALL)
 
@@ -47,16 +49,32 @@ class Writer:
             cache = model(input_ids=self._ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
         self._clean = KVState(cache)
 
-    def write(self, arm: Arm, defence: Defence) -> list[str]:
-        """All samples of an arm, as texts."""
-        texts: list[str] = []
-        while len(texts) < self._config.samples:
-            last = min(len(texts) + self._config.batch_size, self._config.samples)
-            texts += self._batch(arm, defence, range(len(texts), last))
-        return texts
+    def write(
+        self,
+        arm: Arm,
+        defence: Defence,
+        known: Container[int],
+        ended: Callable[[int, str], None],
+        far: Callable[[float], None] | None = None,
+    ) -> None:
+        """Write the samples of an arm that are not `known`.
+
+        `ended` gets each one when its last token is there; `far` is told how many samples' worth of work is
+        under way.
+        """
+        todo = [sample for sample in range(self._config.samples) if sample not in known]
+        for at in range(0, len(todo), self._config.batch_size):
+            self._batch(arm, defence, todo[at : at + self._config.batch_size], ended, far)
 
     @torch.no_grad()
-    def _batch(self, arm: Arm, defence: Defence, samples: range) -> list[str]:
+    def _batch(
+        self,
+        arm: Arm,
+        defence: Defence,
+        samples: Sequence[int],
+        ended: Callable[[int, str], None],
+        far: Callable[[float], None] | None,
+    ) -> None:
         states, plans = [], list[Plan | None]()
         for sample in samples:
             cache = self._clean.cache()
@@ -71,6 +89,19 @@ class Writer:
         defence.mend(self._model, cache, Forks(stored, self._clean, plans))
         ids = self._ids.expand(len(samples), -1)  # [B, T]
         noise = GumbelSampling([self._seed(s) for s in samples], self._config.temperature, top_p=1.0)
+        length = ids.shape[1]
+
+        def decoded(row: int, tokens: Tensor) -> None:
+            ended(samples[row], self._tokenizer.batch_decode(tokens[None], skip_special_tokens=True)[0])
+
+        watch = Watch(
+            length,
+            self._config.max_new_tokens,
+            ends_of(self._model),
+            decoded,
+            far,
+            also=FenceClosed(self._tokenizer, length) if self._config.stop_after_code else None,
+        )
         with defence.attached(self._model):
             out = self._model.generate(
                 input_ids=ids,
@@ -80,14 +111,11 @@ class Writer:
                 max_new_tokens=self._config.max_new_tokens,
                 pad_token_id=self._tokenizer.pad_token_id,
                 logits_processor=LogitsProcessorList([noise]),
-                stopping_criteria=self._stopping(ids.shape[1]),
+                stopping_criteria=StoppingCriteriaList([watch]),
             )
-        texts: list[str] = self._tokenizer.batch_decode(out[:, ids.shape[1] :], skip_special_tokens=True)
-        return texts
-
-    def _stopping(self, start: int) -> StoppingCriteriaList:
-        wanted = self._config.stop_after_code
-        return StoppingCriteriaList([FenceClosed(self._tokenizer, start)] if wanted else [])
+        watch.finish(out[:, length:])
+        if far is not None:
+            far(0.0)
 
     def _seed(self, sample: int) -> int:
         digest = hashlib.sha256(f"{self._config.seed}:{self._key}:{sample}".encode()).digest()

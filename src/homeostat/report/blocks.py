@@ -13,6 +13,7 @@ from typing import Any, Literal
 Block = dict[str, Any]
 Digits = int | Literal["%"] | None  # decimals, or a share as a percentage; None: by the number's size
 Direction = Literal["up", "down"] | None  # which way is better
+Role = Literal["clean", "damaged", "repaired"]
 Point = tuple[float, float | None, float | None, float | None]  # x, y, low, high
 
 
@@ -116,9 +117,15 @@ def series(name: str, points: Iterable[Point], *, variant: str | None = None) ->
 
 
 def panel(
-    title: str, lines: Sequence[Block], *, group: str | None = None, y_label: str | None = None
+    title: str,
+    lines: Sequence[Block],
+    *,
+    group: str | None = None,
+    y_label: str | None = None,
+    digits: Digits = None,
 ) -> Block:
-    return {"title": title, "group": group, "series": list(lines), "y": y_label}
+    """One drawing of a chart; label and number format are the chart's unless given."""
+    return {"title": title, "group": group, "series": list(lines), "y": y_label, "digits": digits}
 
 
 def chart(
@@ -238,9 +245,7 @@ def answers(ident: str, question: str, states: Sequence[Block], *, note: str = "
     return {"kind": "answers", "id": ident, "question": question, "note": note, "states": list(states)}
 
 
-def answer(
-    name: str, label: str, role: Literal["clean", "damaged", "repaired"], text: Any, perplexity: Any
-) -> Block:
+def answer(name: str, label: str, role: Role, text: Any, perplexity: Any) -> Block:
     return {
         "name": name,
         "label": label,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from homeostat import __version__
-from homeostat.report.blocks import Block
+from homeostat.report.blocks import Block, prose, section
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import artifacts, cache, code, demo, engine, joint
-from homeostat.report.sections.progress import progress_section
+from homeostat.report.sections.progress import LOGS, progress_section
 from homeostat.report.sections.run import model_name, moment, run_section
 from homeostat.report.sections.samples import ELEMENT, SAMPLES, pack_samples
 from homeostat.report.sections.system import System
@@ -38,8 +38,10 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     files = RunFiles(run_dir, inside)
     status = run_status(files)
     present = systems(files)
-    sections = [section for system in present for section in _read(files, system, system.sections)]
+    sections = [part for system in present for part in _read(files, system, system.sections)]
     sections += _common(files, present, status)
+    if status == "running":
+        sections = _so_far(sections)
     verdicts = _read(files, present[0], present[0].verdicts) if present else []
     if status not in ("complete", "failed"):
         verdicts.append(f"This run is {status}: what follows is what is on record so far.")
@@ -57,6 +59,16 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
         "No model was run again for this page, and it loads nothing from anywhere.",
     }
     return Report(files.name, data, parts)
+
+
+def _so_far(sections: list[Block]) -> list[Block]:
+    """A run that is going on: what happened first, then what there is; what is still to come in one line."""
+    empty = [s for s in sections if all(block["kind"] == "missing" for block in s["blocks"])]
+    there = sorted((s for s in sections if s not in empty), key=lambda s: s["id"] != LOGS)
+    names = ", ".join(part["title"] for part in empty)
+    if names:
+        there.append(section("to-come", "Still to come", "", [prose(f"{names}.")]))
+    return there
 
 
 def systems(files: RunFiles) -> list[System]:
@@ -104,7 +116,7 @@ def _common(files: RunFiles, present: list[System], status: str) -> list[Block]:
         progress_section(files),
         run_section(files, status),
     ]
-    return [section for section in found if section is not None]
+    return [part for part in found if part is not None]
 
 
 def _eyebrow(files: RunFiles, present: list[System]) -> str:

@@ -46,7 +46,7 @@ def _figures(names: Sequence[str], figures: Sequence[Sequence[Block]]) -> Block:
         rows.append([label, *cells, *([_change(found[0], found[-1])] if len(names) > 1 else [])])
     columns = [blocks.column("figure", names=False), *(blocks.column(name) for name in names)]
     columns += [blocks.column(f"{names[-1]} − {names[0]}")] if len(names) > 1 else []
-    note = "The last column says what changed from the first run to the last. Whether more or less is better depends on the figure."
+    note = "The last column is the change from the first run to the last, and whether it is for the better."
     return blocks.table("compare-figures", "", columns, rows, note=note)
 
 
@@ -61,10 +61,11 @@ def _shown(figure: Block) -> Any:
 
 def _change(first: Block | None, last: Block | None) -> Any:
     """The difference, marked as better or worse; intervals that overlap are said to."""
-    values = [f["value"] if f else None for f in (first, last)]
-    if first is None or last is None or not all(isinstance(v, int | float) for v in values):
+    if first is None or last is None:
         return None
-    difference = float(values[1]) - float(values[0])
+    if not all(isinstance(figure["value"], int | float) for figure in (first, last)):
+        return None
+    difference = float(last["value"]) - float(first["value"])
     tone, words = _judged(difference, first, last)
     digits = 1 if first["digits"] == "%" else first["digits"]
     scale = 100 if first["digits"] == "%" else 1

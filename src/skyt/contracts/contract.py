@@ -16,7 +16,7 @@ import pydantic
 import yaml
 
 from homeostat.core.config import ConfigModel, config_hash, parse_config
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
 from skyt.contracts.equality import Equality
 from skyt.contracts.expectations import Case, OperationCase, OracleSpec, OutOfDomain, Property
@@ -171,9 +171,9 @@ class Contract(ConfigModel):
 
 
 def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
-    """All contracts by id: those that come with the program and the user's, which win on equal ids."""
+    """All contracts by id: those that come with the program (the easy ones too) and the user's, which win."""
     contracts: dict[str, Contract] = {}
-    folders = [resource_root() / "contracts"]
+    folders = [resource_root() / "contracts", resource_root() / "contracts" / "easy"]
     if extra is not None:
         if not Path(extra).is_dir():
             raise UserError(f"no such folder of contracts: {extra}")
@@ -206,7 +206,7 @@ def read_contract(path: Path) -> Contract:
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(unreadable(path, error)) from None
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a contract is a mapping of keys to values")
     return parse_config(Contract, raw, source=str(path))

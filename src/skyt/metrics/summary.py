@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_record, validate
 from homeostat.core.rundir import RunDir, hold
 from skyt import records
+from skyt.canon import read_canon
 from skyt.metrics.aggregation import Cell, Tallies, aggregate
 from skyt.metrics.formulas import Tally, check_tau, details, metrics
 from skyt.metrics.table import RunMetrics
 
 METRICS = "repeatability_metrics"
+_OUTDATED = [records.SUMMARY_COLUMNS.index(name) for name in ("N", "tau")]
 
 
 def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
@@ -33,10 +36,7 @@ def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
     atomic.write_text(run.path / records.SUMMARY, summary_csv(tallies, tau))
     found = metrics_record(tallies, tau)
     validate(found, METRICS)
-    versions = {
-        prompt: {"normalization_version": normalisation, "oracle_version": oracle}
-        for prompt, (normalisation, oracle) in tallies.versions.items()
-    }
+    versions = {prompt: recorded._asdict() for prompt, recorded in tallies.versions.items()}
     run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
     return RunMetrics(found)
 
@@ -49,7 +49,34 @@ def summarise_again(run_dir: Path, tau: float | None = None) -> RunMetrics:
     chosen = settings["tau"] if tau is None else tau
     with hold(run_dir):
         run = RunDir(run_dir, read_record(run_dir / "run_record.json", "run_record"))
+        check_records(run_dir, chosen)
         return summarise(run, chosen, _earlier_settings(run_dir, settings))
+
+
+def check_records(run_dir: Path, tau: float) -> None:
+    """Refuse records that contradict each other, by file and line: rows, samples, and the summary of them."""
+    if not (run_dir / records.PRE).exists():
+        return
+    with records.Ledger(run_dir).locked():
+        tallies = aggregate(run_dir, tau, canon_signatures(run_dir / "canon"))
+        if (run_dir / records.SAMPLES).exists():
+            for _ in records.read_samples(run_dir):
+                pass
+    path = run_dir / records.SUMMARY
+    width = len(records.columns_of(path))
+    wanted = list(csv.reader(io.StringIO(summary_csv(tallies, tau))))[1:]
+    with records.open_csv(path) as rows:
+        for line, (row, right) in enumerate(zip_longest(rows, wanted), start=2):
+            if row is None or (right is not None and any(row[at] != right[at] for at in _OUTDATED)):
+                return  # not there, of fewer samples or of another tau: it will be written anew
+            for name, given, found in zip(records.SUMMARY_COLUMNS[:width], row, right or (), strict=False):
+                if given != found:
+                    raise UserError(
+                        f"{path}, line {line}: {name} = {given}, where the rows give {found}; delete the "
+                        f"file if it is to be written anew"
+                    )
+            if right is None:
+                raise UserError(f"{path}, line {line}: {row[0]!r} has no rows; delete the line")
 
 
 def _earlier_settings(run_dir: Path, config: Record) -> Record:
@@ -64,8 +91,8 @@ def canon_signatures(folder: Path) -> dict[str, str | None]:
     """The recorded signature of each prompt's canon, of any version: rows are checked against it."""
     found: dict[str, str | None] = {}
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        canon = read_record(path, "canon")
-        found[str(canon["prompt_id"])] = str(canon["canon_signature"])
+        canon = read_canon(path)
+        found[canon.prompt_id] = canon.canon_signature
     return found
 
 
@@ -74,7 +101,8 @@ def summary_csv(tallies: Tallies, tau: float) -> str:
     writer = csv.DictWriter(text, records.SUMMARY_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for prompt, tally in tallies.prompts.items():
-        writer.writerow({"prompt_id": prompt, **asdict(metrics(tally, tau))})
+        versions = tallies.versions[prompt]._asdict()
+        writer.writerow({"prompt_id": prompt, **asdict(metrics(tally, tau)), **versions})
     return text.getvalue()
 
 

@@ -8,9 +8,25 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from homeostat.core.results import Shown
+from homeostat.core.results import Table as Results
 
-class RunMetrics(dict[str, Any]):
-    """The metrics of a run: a plain dict for records, a table for people."""
+_FIGURES = ("N", "R_raw", "R_anchor", "mu_pre", "mu_post", "P_tau_pre", "P_tau_post", "rescue_rate")
+
+
+class RunMetrics(Shown, dict[str, Any]):
+    """The metrics of a run: a plain dict for records, a table for people and notebooks."""
+
+    def table(self) -> Results:
+        """One row per prompt, with what the formulas give and the interval of R_anchor."""
+        rows = []
+        for row in self["skyt.prompts"]:
+            low_high = row["intervals"].get("R_anchor", {"low": None, "high": None})
+            figures = {name: row[name] for name in _FIGURES if name in row}
+            rows.append(
+                {"prompt": row["prompt_id"], **figures, "low": low_high["low"], "high": low_high["high"]}
+            )
+        return Results.of(rows)
 
     def __repr__(self) -> str:
         console = Console(width=100, file=io.StringIO())

@@ -10,6 +10,8 @@ from skyt.oracle.recursion import is_recursive
 from skyt.oracle.references import references
 from skyt.sandbox import Rules
 
+_MOST = 20  # references that are named
+
 
 def rules_for(constraints: Constraints) -> Rules:
     """What the sandbox enforces of the constraints while the program runs."""
@@ -20,7 +22,10 @@ def violations(tree: ast.Module, entry: EntryPoint, constraints: Constraints) ->
     """What in the program's text breaks the contract's constraints, in words."""
     imports = {name.partition(".")[0] for name in constraints.imports}
     forbidden = {*constraints.forbidden_calls}
-    found = [f"{what}, which the contract does not allow" for what in references(tree, imports, forbidden)]
+    used = references(tree, imports, forbidden)
+    found = [f"{what}, which the contract does not allow" for what in used[:_MOST]]
+    if len(used) > _MOST:
+        found.append(f"and {len(used) - _MOST} more that it does not allow")
     if constraints.naming == "strict":
         found += _misnamed(tree, entry)
     if constraints.recursion != "any":

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from skyt.oracle.scopes import Classes, builtin_names
 from skyt.sandbox.enforce import DYNAMIC, FREE_IMPORTS, LEADS_OUT
+from skyt.sandbox.pool import MODULES
 
 _HIDDEN = {"__import__", "__builtins__", "__loader__", "__spec__"}
 _WAYS_OUT = {*(name for names in LEADS_OUT.values() for name in names), "__getattribute__", *_HIDDEN}
@@ -83,13 +84,14 @@ def _imported(tree: ast.Module, allowed: Set[str]) -> Iterator[Reference]:
 
 @lru_cache(maxsize=1024)
 def _leads_to(module: str, name: str) -> str | None:
-    """The other module that an attribute of a module of the standard library is, if it is one."""
-    if module.partition(".")[0] not in sys.stdlib_module_names or module in ("this", "antigravity"):
+    """The other module that an attribute of a module is, if it is one.
+
+    Only modules that the sandbox imports for itself are looked into: a program must not choose what is
+    imported here.
+    """
+    if module not in MODULES:
         return None
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ImportError:
-        return None
+    found = getattr(importlib.import_module(module), name, None)
     if not isinstance(found, types.ModuleType) or sys.modules.get(f"{module}.{name}") is found:
         return None
     return found.__name__.partition(".")[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from homeostat.core.config import ConfigModel
 from skyt.generators.config import GeneratorConfig, LocalGenerator
@@ -32,17 +32,38 @@ class MeasureConfig(ConfigModel):
     evidence: Literal["rewritten", "equivalent"] = Field(
         "rewritten", description="the weakest evidence on which a sample is replaced by the canon"
     )
-    inputs: int = Field(1000, ge=1, description="generated inputs for `equivalent`")
+    inputs: int = Field(
+        1000, ge=1, description="generated inputs on which a sample is compared with the canon"
+    )
     seed: int = Field(0, ge=0, description="seeds sampling and generated inputs")
     distance: str = Field("levenshtein", description="a registered distance")
     allow_uncontained: bool = Field(
         False, description="run generated code uncontained where the platform cannot contain it"
     )
+    trust_canons: bool = Field(
+        False, description="use canons that the oracle rejects or whose contract changed; recorded"
+    )
     contract_hashes: dict[str, str] = Field(default_factory=dict)
     rules_version: str = ""
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Settings that came later are left out at their defaults: runs from before keep their hash."""
+        plain: dict[str, Any] = handler(self)
+        later = {"trust_canons": False, "canon": "first"}
+        return {name: value for name, value in plain.items() if later.get(name, ...) != value}
 
-class RunConfig(MeasureConfig):
+
+class BatchConfig(MeasureConfig):
+    """What a batch of outputs can choose besides: which of them becomes the canon."""
+
+    canon: Literal["first", "modal"] = Field(
+        "first",
+        description="what becomes the canon: the first compliant output, or the most frequent normal form",
+    )
+
+
+class RunConfig(BatchConfig):
     """`homeostat code run`: one prompt, one model, one temperature."""
 
     grows: ClassVar[tuple[str, ...]] = ("n",)
@@ -53,7 +74,7 @@ class RunConfig(MeasureConfig):
     generator: GeneratorConfig = LocalGenerator()
 
 
-class SuiteConfig(MeasureConfig):
+class SuiteConfig(BatchConfig):
     """`homeostat code suite`: every prompt with every model at every temperature."""
 
     grows: ClassVar[tuple[str, ...]] = ("n",)
@@ -64,7 +85,7 @@ class SuiteConfig(MeasureConfig):
     n: int = Field(20, ge=1)
 
 
-class ReplayConfig(MeasureConfig):
+class ReplayConfig(BatchConfig):
     """`homeostat code replay`: recorded generations; files are known by their content."""
 
     file_sha256: str

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from homeostat.core.errors import UserError
-from homeostat.core.records import Record, read_jsonl, utc_now
+from homeostat.core.records import Record, read_jsonl, read_record, utc_now
 from homeostat.core.rundir import RunDir
 from skyt import records
-from skyt.canon import CanonStore
+from skyt.canon import CanonStore, Event
+from skyt.canon.history import whoever
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
+from skyt.records import Durability
 from skyt.repair.rules import RULES_VERSION
 from skyt.runs.assess import Assessor, versions
-from skyt.runs.config import MeasureConfig
+from skyt.runs.canons import trusted_canons
+from skyt.runs.config import BatchConfig, MeasureConfig
 from skyt.runs.pipeline import measure
 
 S = TypeVar("S", bound=MeasureConfig)
@@ -33,6 +36,7 @@ class Surroundings:
     re_anchor: bool = False
     workers: int | None = None
     figures: bool = True
+    durability: Durability = "process"
 
     @property
     def processes(self) -> int:
@@ -74,9 +78,20 @@ def measure_and_report(
     if not rows_hold(run.path, generations):
         archive_rows(run.path)
     with Assessor(settings, around.processes) as bench:
-        measure(run, generations, contracts, bench, mode=mode, given=given, shared=shared)
+        measure(
+            run,
+            generations,
+            contracts,
+            bench,
+            mode=mode,
+            given=given,
+            shared=shared,
+            policy=settings.canon if isinstance(settings, BatchConfig) else "first",
+            durability=around.durability,
+        )
         distance = bench.distance.id
-    found = summarise(run, settings.tau, measured_with(settings, distance, mode))
+    trusted = trusted_canons(CanonStore(run.path / "canon", versions()), sorted(contracts))
+    found = summarise(run, settings.tau, measured_with(settings, distance, mode, trusted))
     if around.figures:
         from skyt.metrics.figures import draw_all
 
@@ -85,8 +100,10 @@ def measure_and_report(
     return found
 
 
-def measured_with(settings: MeasureConfig, distance: str, mode: str) -> Record:
-    """The `settings` part of the metrics record."""
+def measured_with(
+    settings: MeasureConfig, distance: str, mode: str, trusted: Mapping[str, list[str]] | None = None
+) -> Record:
+    """The `settings` part of the metrics record; `trusted` are canons used in spite of what was found."""
     return {
         "mode": mode,
         "evidence": settings.evidence,
@@ -94,6 +111,8 @@ def measured_with(settings: MeasureConfig, distance: str, mode: str) -> Record:
         "seed": settings.seed,
         "distance": distance,
         "rules_version": RULES_VERSION,
+        "canon": settings.canon if isinstance(settings, BatchConfig) else "first",
+        "trusted_canons": dict(trusted or {}),
     }
 
 
@@ -101,8 +120,18 @@ def re_anchor(folder: Path, shared: Sequence[CanonStore], prompts: Sequence[str]
     """Archive canons and the rows measured against them; generations stay, so nothing is paid for again."""
     for store in (CanonStore(folder / "canon", versions()), *shared):
         for prompt in prompts:
-            store.archive(prompt)
+            old = _signature_of(store, prompt)
+            if store.archive(prompt) is not None:
+                store.note(Event(prompt, "archived", None, old, whoever(), "--re-anchor"))
     archive_rows(folder)
+
+
+def _signature_of(store: CanonStore, prompt: str) -> str | None:
+    """What a canon says its signature is, even if the canon is damaged: it is about to be archived."""
+    try:
+        return str(read_record(store.path(prompt), "canon")["canon_signature"])
+    except UserError:
+        return None
 
 
 def archive_rows(folder: Path) -> Path | None:

@@ -1,13 +1,13 @@
 """The batch pipeline: generations in, canons and records out, the same whatever was interrupted and resumed.
 
-All canons are fixed before the first row is written, each by the first compliant output of its prompt in
-input order. Rows are then appended in input order, a block at a time; a resumed run goes on after the last.
+All canons are fixed before the first row is written, each by a compliant output of its prompt. Rows are
+then appended in input order, a block at a time; a resumed run goes on after the last.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from homeostat.core.progress import progress
 from homeostat.core.records import Record, utc_now
@@ -15,9 +15,10 @@ from homeostat.core.rundir import RunDir
 from skyt.canon import Canon, CanonStore
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.records import DistanceRow, Ledger, RepairRow, RunRow, SampleRecord
+from skyt.records import DistanceRow, Durability, Ledger, RepairRow, RunRow, SampleRecord
 from skyt.repair.repair import Repair
 from skyt.runs.assess import Assessor, Prepared, versions
+from skyt.runs.canons import Policy, fix_canons
 from skyt.text.signature import signature
 
 _BLOCK, _BLOCK_S = 200, 5.0  # samples or seconds in one transaction
@@ -32,13 +33,16 @@ def measure(
     mode: str,
     given: Mapping[str, str] | None = None,
     shared: CanonStore | None = None,
+    policy: Policy = "first",
+    durability: Durability = "process",
 ) -> None:
     """Measure every generation against its prompt's canon and append what is not on record yet.
 
-    `given` are canons brought along (source text by contract id); prompts without one are anchored by their
-    first compliant output. `shared` is a store of canons that outlives the run; the run keeps a copy.
+    `given` are canons brought along (source text by contract id); other prompts are anchored by an output of
+    their own, which `policy` chooses. `shared` is a store of canons that outlives the run; the run keeps a
+    copy.
     """
-    ledger = Ledger(run.path)
+    ledger = Ledger(run.path, durability)
     stores = [CanonStore(run.path / "canon", versions())]
     if shared is not None:
         stores.insert(0, shared)
@@ -47,7 +51,7 @@ def measure(
     if done >= len(generations):
         return
     _prepare(generations, contracts, bench)
-    canons = _fix_canons(generations, contracts, bench, stores, given or {})
+    canons = fix_canons(generations, contracts, bench, stores, given or {}, policy)
     _prepare_repairs(generations[done:], contracts, bench, canons)
     with progress("repairing", total=len(generations), done=done, unit="samples") as bar:
         block: list[SampleRecord] = []
@@ -76,7 +80,7 @@ def sample_record(
     done = _without_canon(prepared) if canon is None else bench.repair(contract, prepared.text, canon)
     after = verdict if done.text == prepared.text else bench.verdict(contract, done.text)
     post_signature = signature(done.text)
-    now = utc_now()
+    now, current = utc_now(), versions()
     sample_id = f"{number:06d}"
     row = DistanceRow(
         run_id=run_id,
@@ -86,8 +90,10 @@ def sample_record(
         signature=prepared.signature,
         d=done.d_before,
         compliant=verdict.compliant,
-        normalization_version=versions().normalization_version,
+        normalization_version=current.normalization_version,
         timestamp=now,
+        oracle_version=current.oracle_version,
+        distance_version=bench.distance.id,
     )
     attempted = canon is not None and done.d_before > 0.0
     repair_row = RepairRow(
@@ -101,6 +107,9 @@ def sample_record(
         success=done.success,
         reason=f"{done.evidence}: {done.reason}",
         timestamp=now,
+        oracle_version=row.oracle_version,
+        normalization_version=row.normalization_version,
+        distance_version=row.distance_version,
     )
     sample: Record = {
         "run_id": run_id,
@@ -125,43 +134,15 @@ def sample_record(
         "oracle_pre": verdict.to_json(),
         "oracle_post": after.to_json(),
         "canon_signature": None if canon is None else canon.canon_signature,
-        "equivalence": done.equivalence,
+        "same_normal_form": done.same_normal_form,
+        "same_verdict": done.same_verdict,
+        "equivalence": done.comparison,
+        "oracle_version": row.oracle_version,
+        "normalization_version": row.normalization_version,
+        "distance_version": row.distance_version,
     }
     post = row._replace(stage="post", signature=post_signature, d=done.d_after, compliant=after.compliant)
     return SampleRecord(row, post, repair_row if attempted else None, sample)
-
-
-def new_canon(
-    contract: Contract, text: str, *, origin: str, model: str | None, temperature: float | None
-) -> Canon:
-    entry = contract.entry_point
-    current = versions()
-    return Canon(
-        contract_id=contract.id,
-        canon_signature=signature(text),
-        oracle_version=current.oracle_version,
-        normalization_version=current.normalization_version,
-        fixed_at_timestamp=utc_now(),
-        prompt_id=contract.id,
-        model=model,
-        temperature=temperature,
-        function_signatures=function_signatures(contract) or [entry.name],
-        constraints_snapshot=contract.snapshot(),
-        normalized_code=text,
-        origin=origin,
-    )
-
-
-def function_signatures(contract: Contract) -> list[str]:
-    """The public callables a canon stands for, as the contract declares them."""
-
-    def line(name: str, parameters: Iterable[object], returns: str | None) -> str:
-        inside = ", ".join(f"{getattr(p, 'name', '')}: {getattr(p, 'type', '')}" for p in parameters)
-        return f"{name}({inside})" + (f" -> {returns}" if returns else "")
-
-    entry = contract.entry_point
-    methods = [line(f"{entry.name}.{m.name}", m.parameters, m.returns) for m in entry.methods]
-    return [line(entry.name, entry.parameters, entry.returns), *methods]
 
 
 def _register_cells(
@@ -183,6 +164,7 @@ def _register_cells(
                 oracle_version=current.oracle_version,
                 normalization_version=current.normalization_version,
                 contract_id=cell[0],
+                distance_version=bench.distance.id,
             )
             for cell in cells
         ]
@@ -193,48 +175,6 @@ def _register_cells(
 def _prepare(generations: Sequence[Generation], contracts: Mapping[str, Contract], bench: Assessor) -> None:
     bench.warm_prepared(generation.raw_output for generation in generations)
     bench.warm_verdicts([(contracts[g.contract_id], bench.prepare(g.raw_output).text) for g in generations])
-
-
-def _fix_canons(
-    generations: Sequence[Generation],
-    contracts: Mapping[str, Contract],
-    bench: Assessor,
-    stores: Sequence[CanonStore],
-    given: Mapping[str, str],
-) -> dict[str, Canon]:
-    canons: dict[str, Canon] = {}
-    for contract_id in dict.fromkeys(generation.contract_id for generation in generations):
-        contract = contracts[contract_id]
-        if contract_id in given:
-            text = bench.prepare(given[contract_id]).text
-            canon = new_canon(contract, text, origin="given", model=None, temperature=None)
-            stores[0].set(canon)
-        fixed = stores[0].get(contract_id) or _first_compliant(contract, generations, bench, stores[0])
-        if fixed is not None:
-            for store in stores[1:]:
-                store.set(fixed)
-            canons[contract_id] = fixed
-    return canons
-
-
-def _first_compliant(
-    contract: Contract, generations: Sequence[Generation], bench: Assessor, store: CanonStore
-) -> Canon | None:
-    for generation in generations:
-        if generation.contract_id != contract.id:
-            continue
-        text = bench.prepare(generation.raw_output).text
-        if bench.verdict(contract, text).compliant:
-            return store.fix(
-                new_canon(
-                    contract,
-                    text,
-                    origin="first_compliant",
-                    model=generation.model,
-                    temperature=generation.temperature,
-                )
-            )
-    return None
 
 
 def _prepare_repairs(
@@ -251,7 +191,7 @@ def _prepare_repairs(
     bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
     away = [job for job in programs if job[1] != job[2]]
     bench.warm_repairs(away)
-    bench.warm_equivalences(away)
+    bench.warm_comparisons(away)
 
 
 def _without_canon(prepared: Prepared) -> Repair:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.progress import say
 from homeostat.core.records import Record
 from homeostat.core.rundir import check_out, default_out, open_run
@@ -65,7 +65,9 @@ def read_canons(path: Path) -> dict[str, str]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"no such file: {path}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(unreadable(path, error)) from None
+    except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(rows, list):
         raise UserError(f"{path}: canons are a list of {{contract_id, canonical_code}}")

@@ -39,75 +39,66 @@ _EVENTS = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
 })  # fmt: skip
-_RUNS_TEXT = frozenset({"collections", "dataclasses", "harness", "importlib._bootstrap_external"})
+_RUNS_TEXT = frozenset({"collections", "harness"})
 _KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", "__file__"})
 
 Forbid = Callable[[str], Any]
 
 
-def trusted_namespaces(modules: Iterable[types.ModuleType]) -> frozenset[int]:
-    """The namespaces of the standard library and of the harness, by identity. Taken before a program runs."""
-    return frozenset(id(vars(module)) for module in modules)
+class Enforcer:
+    """The rules of one jail: made once, before the first fork, and put in force in a child for its program.
 
-
-def install(
-    namespace: dict[str, Any],
-    imports: Iterable[str],
-    forbidden: Iterable[str],
-    trusted: frozenset[int],
-    forbid: Forbid,
-) -> None:
-    """Put the rules in force for code that runs in `namespace`.
-
-    `forbid` is told what happened, and does not return.
+    Until `start` everything made here lets everything pass. What is made beforehand costs a child nothing.
     """
-    rules = _Rules(namespace, frozenset(imports), frozenset(forbidden), trusted, forbid)
-    namespace["__builtins__"] = rules.builtins
-    for kind, names in LEADS_OUT.items():
-        for name in names:
-            rules.guard(kind, name)
-    for kind in vars(builtins).values():
-        if isinstance(kind, type) and not issubclass(kind, BaseException):
-            rules.guard_methods(kind)
-    sys._clear_type_cache()
-    sys.addaudithook(rules.audit)
 
-
-class _Rules:
-    def __init__(
-        self,
-        namespace: dict[str, Any],
-        imports: frozenset[str],
-        forbidden: frozenset[str],
-        trusted: frozenset[int],
-        forbid: Forbid,
-    ) -> None:
-        self.namespace, self.forbidden, self.trusted, self.forbid = namespace, forbidden, trusted, forbid
-        self.imports = FREE_IMPORTS | {name.partition(".")[0] for name in imports}
+    def __init__(self, modules: Iterable[types.ModuleType], offered: Iterable[str] = ()) -> None:
+        self.active = self.busy = False
+        self.namespace: dict[str, Any] = {}
+        self.imports = self.forbidden = frozenset[str]()
+        self.forbid: Forbid = print
+        # The namespaces of the standard library and of the harness, by identity.
+        self.trusted = frozenset(id(vars(module)) for module in modules)
         self.copies: dict[int, types.ModuleType] = {}
-        self.busy = False
         self.frame = sys._getframe
         self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
+        self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
         self.function_globals = vars(types.FunctionType)["__globals__"].__get__
         self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
         self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
-        self.builtins = self._builtins()
+        self.builtins = {name: value for name, value in vars(builtins).items() if name not in _KEPT_BACK}
+        self.builtins |= {name: self._stub(name) for name in DYNAMIC}
+        self.builtins |= {"__import__": self._importer(), "getattr": self._getattr()}
+        for name in offered:
+            self.copy(sys.modules[name])
+        for kind, names in LEADS_OUT.items():
+            for name in names:
+                self.guard(kind, name)
+        sys._clear_type_cache()
 
-    def _builtins(self) -> dict[str, Any]:
-        own = dict(vars(builtins))
-        for name in (DYNAMIC | self.forbidden) & own.keys():
-            own[name] = self._forbidden_type(own[name]) if isinstance(own[name], type) else self._stub(name)
-        own["__import__"] = self._importer()
-        own["getattr"] = self._getattr()
-        for name in _KEPT_BACK & own.keys():
-            del own[name]
-        return own
+    def start(
+        self, namespace: dict[str, Any], imports: Iterable[str], forbidden: Iterable[str], forbid: Forbid
+    ) -> None:
+        """Put the rules in force for code that runs in `namespace`.
+
+        `forbid` is told what happened, and does not return.
+        """
+        self.namespace, self.forbidden, self.forbid = namespace, frozenset(forbidden), forbid
+        self.imports = FREE_IMPORTS | {name.partition(".")[0] for name in imports}
+        namespace["__builtins__"] = self.builtins
+        for name in self.forbidden & self.builtins.keys():
+            known = self.builtins[name]
+            self.builtins[name] = self._forbidden_type(known) if isinstance(known, type) else self._stub(name)
+        if self.forbidden:
+            for kind in vars(builtins).values():
+                if isinstance(kind, type):
+                    self.guard_methods(kind)
+            sys._clear_type_cache()
+        self.active = True
+        sys.addaudithook(self.audit)
 
     def _stub(self, name: str) -> Callable[..., Any]:
-        forbid = self.forbid
-
         def stub(*_args: Any, **_kwargs: Any) -> Any:
-            forbid(f"calls {name}")
+            self.forbid(f"calls {name}")
 
         stub.__name__ = stub.__qualname__ = name
         return stub
@@ -139,21 +130,13 @@ class _Rules:
         )
 
     def _getattr(self) -> Callable[..., Any]:
-        unreachable, forbidden, forbid, real, own = (
-            self.unreachable,
-            self.forbidden,
-            self.forbid,
-            getattr,
-            self._is_own,
-        )
-
         def checked(target: Any, name: Any, *default: Any) -> Any:
             plain = str.__str__(name) if isinstance(name, str) else name
-            if plain in unreachable:
-                forbid(f"reaches {plain}")
-            found = real(target, plain, *default)
-            if plain in forbidden and callable(found) and not own(found):
-                forbid(f"refers to {plain}")
+            if plain in self.unreachable:
+                self.forbid(f"reaches {plain}")
+            found = getattr(target, plain, *default)
+            if plain in self.forbidden and callable(found) and not self._is_own(found):
+                self.forbid(f"refers to {plain}")
             return found
 
         checked.__name__ = checked.__qualname__ = "getattr"
@@ -165,44 +148,48 @@ class _Rules:
         return type(inner) is types.FunctionType and self.function_globals(inner) is self.namespace
 
     def _importer(self) -> Callable[..., Any]:
-        imports, forbid, real, copy = self.imports, self.forbid, builtins.__import__, self.copy
+        real = builtins.__import__
 
         def importer(name: Any, _g: Any = None, _l: Any = None, fromlist: Any = (), level: int = 0) -> Any:
             plain = str.__str__(name)
             if level:
-                forbid("imports a relative module")
+                self.forbid("imports a relative module")
             top = plain.partition(".")[0]
-            if top not in imports:
-                forbid(f"imports {top}")
-            return copy(real(plain, {"__name__": "program"}, None, fromlist, 0))
+            if top not in self.imports:
+                self.forbid(f"imports {top}")
+            return self.hand_out(real(plain, {"__name__": "program"}, None, fromlist, 0))
 
         importer.__name__ = importer.__qualname__ = "__import__"
         return importer
 
-    def copy(self, module: types.ModuleType) -> types.ModuleType:
-        """A module without ways to others, with forbidden functions replaced."""
-        if module is builtins:
-            copy = types.ModuleType("builtins")
-            vars(copy).update(self.builtins)
-            return copy
-        if id(module) in self.copies:
-            return self.copies[id(module)]
-        copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
+    def hand_out(self, module: types.ModuleType) -> types.ModuleType:
+        """The copy of a module, with forbidden functions and methods replaced."""
+        copy = self.copy(module)
         mine = vars(copy)
-        for name, value in vars(module).items():
-            if name in _KEPT_BACK or isinstance(value, types.ModuleType):
-                continue
-            if name in self.forbidden and callable(value):
-                value = self._stub(name)
-            elif isinstance(value, type):
-                self.guard_methods(value)
-            mine[name] = value
         if module is sys:
             mine["modules"] = self._modules()
-        mine["__getattr__"] = self._module_getattr(module)
         if self.forbidden:
+            mine.update(
+                {name: self._stub(name) for name in self.forbidden & mine.keys() if callable(mine[name])}
+            )
+            for kind in mine.values():
+                if isinstance(kind, type):
+                    self.guard_methods(kind)
             sys._clear_type_cache()
         return copy
+
+    def copy(self, module: types.ModuleType) -> types.ModuleType:
+        """A module without ways to others."""
+        if id(module) not in self.copies:
+            copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
+            source = self.builtins if module is builtins else vars(module)
+            vars(copy).update(
+                (name, value)
+                for name, value in source.items()
+                if name not in _KEPT_BACK and not isinstance(value, types.ModuleType)
+            )
+            vars(copy)["__getattr__"] = self._module_getattr(module)
+        return self.copies[id(module)]
 
     def _modules(self) -> dict[str, types.ModuleType]:
         """What stands for `sys.modules`: modules that may not be imported are not to be found there."""
@@ -216,16 +203,15 @@ class _Rules:
 
     def _module_getattr(self, module: types.ModuleType) -> Callable[[str], Any]:
         """Submodules are handed out when they are asked for; other modules never."""
-        forbid, imports, copy = self.forbid, self.imports, self.copy
 
         def module_getattr(name: str) -> Any:
             value = vars(module).get(name)
             if not isinstance(value, types.ModuleType):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             inside = sys.modules.get(f"{module.__name__}.{name}") is value
-            if not inside and value.__name__.partition(".")[0] not in imports:
-                forbid(f"reaches the module {name}")
-            return copy(value)
+            if not inside and value.__name__.partition(".")[0] not in self.imports:
+                self.forbid(f"reaches the module {name}")
+            return self.hand_out(value)
 
         return module_getattr
 
@@ -240,11 +226,10 @@ class _Rules:
         original = space.get(name)
         if original is None or __name__ in (type(original).__module__, getattr(original, "__module__", "")):
             return  # not there, or guarded already
-        allowed, forbid = self._from_library, self.forbid
 
         def check() -> None:
-            if not allowed(name):
-                forbid(f"calls {name}" if method else f"reaches {name}")
+            if self.active and not self._from_library(name):
+                self.forbid(f"calls {name}" if method else f"reaches {name}")
 
         if method or name == "__subclasses__":
 
@@ -263,6 +248,10 @@ class _Rules:
                     check()
                     return original.__get__(instance, owner)
 
+                def __set__(self, instance: Any, value: Any) -> None:
+                    check()
+                    original.__set__(instance, value)
+
             space[name] = Guarded()
 
     def _from_library(self, name: str) -> bool:
@@ -280,6 +269,17 @@ class _Rules:
     def _trusts(self, frame: types.FrameType) -> bool:
         return id(self.globals_of(frame)) in self.trusted and self.code_of(frame).co_filename != PROGRAM
 
+    def _may_run_text(self, frame: types.FrameType) -> bool:
+        """Whether this part of the library makes functions from texts that a program cannot choose freely."""
+        name = self.globals_of(frame).get("__name__")
+        if (
+            name == "dataclasses"
+        ):  # field names go into its texts, which must run under the program's own rules
+            known = self.locals_of(frame)
+            space = known.get("globals") or vars(known.get("self")).get("globals")
+            return space is self.namespace
+        return name in _RUNS_TEXT
+
     def audit(self, event: str, _arguments: tuple[Any, ...]) -> None:
         """Called by the interpreter; what it does not care about passes."""
         if self.busy or (event != "exec" and event not in _EVENTS):
@@ -288,7 +288,7 @@ class _Rules:
         frame = self.frame(1)
         self.busy = False
         if event == "exec":
-            if not self._trusts(frame) or self.globals_of(frame).get("__name__") not in _RUNS_TEXT:
+            if not self._trusts(frame) or not self._may_run_text(frame):
                 self.forbid("runs text as code")
         elif not self._trusts(frame):
             self.forbid(f"calls {event}")

@@ -42,9 +42,13 @@ class Reader:
 
     def feed(self, data: bytes) -> None:
         """Take in the next bytes. What follows the last expected line is counted and dropped."""
-        self._total += len(data)
-        if self._total > self.output_bytes:
+        allowed = data[: self.output_bytes - self._total]
+        self._total += len(allowed)
+        self._split(allowed)
+        if len(allowed) < len(data):
             self._stop("too much output")
+
+    def _split(self, data: bytes) -> None:
         at = 0
         while not self.complete:
             end = data.find(b"\n", at)

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from skyt.serve import pages
+from skyt.serve.anchoring.asking import ask
 from skyt.serve.anchoring.matching import ALIAS
-from skyt.serve.auth import host_of, require, require_unrestricted
+from skyt.serve.auth import require, require_unrestricted
+from skyt.serve.canon_pages import CanonPages
+from skyt.serve.edge import Holding, Observed, answering, json_response
 from skyt.serve.protocol import answers
-from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
+from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
 from skyt.serve.upstream.endpoint import Answer, Call
 from skyt.serve.upstream.relay import relay
 
+_HEALTH_S = 3.0  # a database that takes longer is unavailable
 _NOT_FORWARDED = frozenset({"authorization", "cookie"})
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(service: Service) -> ASGIApp:
-    endpoints = Endpoints(service)
+    endpoints, canons = Endpoints(service), CanonPages(service)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -43,7 +45,7 @@ def create_app(service: Service) -> ASGIApp:
             await service.stop()
 
     def route(path: str, handler: Handler, *methods: str) -> Route:
-        return Route(path, _answering(service, handler), methods=list(methods) or ["GET"])
+        return Route(path, answering(service, handler), methods=list(methods) or ["GET"])
 
     passed_on = ("GET", "POST", "PUT", "PATCH", "DELETE")
     app = Starlette(
@@ -56,6 +58,8 @@ def create_app(service: Service) -> ASGIApp:
             route("/healthz", endpoints.health),
             route("/metrics", endpoints.metrics),
             *(route(path, handler) for path, handler in pages.routes(service).items()),
+            *(route(path, handler) for path, handler in canons.routes().items()),
+            *(route(path, handler, "POST") for path, handler in canons.actions().items()),
         ],
         lifespan=lifespan,
     )
@@ -76,7 +80,7 @@ class Endpoints:
         return await self._complete(request, "/completions")
 
     async def _complete(self, request: Request, path: str) -> Response:
-        key = await self._service.guard.check(request.headers)
+        key = await self._service.guard.admit(request.headers)
         raw = await _body(request, self._service)
         body = _parsed(raw)
         if self._config.log_prompts:
@@ -88,7 +92,9 @@ class Endpoints:
         require(key, match.contract.id)
         headers = self._headers(request, anchored=True)
         began = request.state.began
-        asked = self._service.anchor.ask(match, path, body, headers, key, request.state.request_id, began)
+        default = self._service.upstream.default_model
+        request_id = request.state.request_id
+        asked = ask(self._config, default, match, path, body, headers, key, request_id, began)
         async with self._service.gate.entered():
             status, answer, more = await self._service.anchor.answer(asked)
         self._timed(request, "anchored", asked.call, contract=match.contract.id)
@@ -104,7 +110,7 @@ class Endpoints:
 
     async def models(self, request: Request) -> Response:
         """The upstream's models, and an alias for each contract the key is for."""
-        key = await self._service.guard.check(request.headers)
+        key = await self._service.guard.admit(request.headers)
         call = self._call()
         found: list[dict[str, Any]] = []
         if key.unrestricted:
@@ -116,14 +122,14 @@ class Endpoints:
 
     async def model(self, request: Request) -> Response:
         """One alias: ours to answer, since the upstream does not know it."""
-        key = await self._service.guard.check(request.headers)
+        key = await self._service.guard.admit(request.headers)
         contract = self._service.matcher.named(request.path_params["name"], "model")
         require(key, contract.id)
         return json_response(200, _alias(contract.id))
 
     async def anything_else(self, request: Request) -> Response:
         """Any other part of the API goes to the upstream as it is."""
-        require_unrestricted(await self._service.guard.check(request.headers))
+        require_unrestricted(await self._service.guard.admit(request.headers))
         path = request.scope["raw_path"].decode("ascii", "replace").removeprefix("/v1")
         lowered = path.lower().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/")
         if not path.isascii() or ".." in lowered or "\\" in lowered or any(ord(c) < 33 for c in path):
@@ -152,7 +158,8 @@ class Endpoints:
 
     async def health(self, request: Request) -> Response:
         try:
-            await asyncio.to_thread(self._service.ping)
+            async with asyncio.timeout(_HEALTH_S):
+                await self._service.ping()
         except Exception as error:  # whatever is wrong with the database, the answer is 503
             return json_response(503, {"status": "database unavailable", "error": type(error).__name__})
         return json_response(200, {"status": "ok"})
@@ -179,98 +186,6 @@ class Endpoints:
         request.state.fields.update(
             upstream_ms=round(call.upstream_s * 1e3, 2), attempts=call.attempts, **fields
         )
-
-
-class Holding(Response):
-    """A response that keeps its place in the queue until its last byte is sent."""
-
-    def __init__(self, response: Response, held: AsyncExitStack) -> None:
-        self._response, self._held = response, held
-        self.status_code, self.background = response.status_code, None
-        self.raw_headers = response.raw_headers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._held:
-            self._response.raw_headers = self.raw_headers
-            await self._response(scope, receive, send)
-
-
-class Observed:
-    """Outermost: the Host header, a request id, security headers, one log line, counters."""
-
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status = time.monotonic(), 0
-        request_id = f"req_{secrets.token_hex(12)}"
-        fields: dict[str, Any] = {}
-        scope.setdefault("state", {}).update(request_id=request_id, began=began, fields=fields)
-
-        async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [
-                    *message["headers"],
-                    (b"x-request-id", request_id.encode()),
-                    (b"x-content-type-options", b"nosniff"),
-                ]
-            await send(message)
-
-        try:
-            await self._check_host(scope, receive, sending)
-        finally:
-            route = getattr(scope.get("route"), "path", "none")
-            self._service.telemetry.requests.labels(route, str(status)).inc()
-            log(
-                "request",
-                request_id=request_id,
-                method=scope["method"],
-                route=route,
-                status=status,
-                ms=round((time.monotonic() - began) * 1e3, 2),
-                **fields,
-            )
-
-    async def _check_host(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        if self._service.knows_host(host_of(host.decode("latin-1"))):
-            await self._app(scope, receive, send)
-            return
-        error = ApiError(421, "this Host is not served here; see `allowed_hosts`", code="wrong_host")
-        await json_response(error.status, error.body)(scope, receive, send)
-
-
-def _answering(service: Service, handler: Handler) -> Handler:
-    """Errors we know as the protocol's error bodies; a bug as a 500 with its traceback in the log only."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except ApiError as error:
-            return _refused(error)
-        except ClientDisconnect:
-            return Response(status_code=499)
-        except RecursionError:
-            return _refused(ApiError(400, "the request body is nested too deeply", code="invalid_json"))
-        except Exception:
-            log("bug", logging.ERROR, request_id=request.state.request_id)
-            logging.getLogger("skyt.serve").exception("unexpected error")
-            return _refused(ApiError(500, "an error in the service; its log says more", type="server_error"))
-
-    return answer
-
-
-def _refused(error: ApiError) -> Response:
-    return json_response(error.status, error.body, error.headers)
-
-
-def json_response(status: int, body: Any, headers: dict[str, str] | None = None) -> Response:
-    return Response(write_json(body), status, {"content-type": "application/json", **(headers or {})})
 
 
 def _alias(name: str) -> dict[str, Any]:

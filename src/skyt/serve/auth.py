@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
+import re
 import time
+from collections import deque
 from collections.abc import Mapping
 
 from sqlalchemy import func, select
@@ -20,8 +23,9 @@ _FRESH_S = 2.0
 class Guard:
     """Open until the first key is made (and then never again, even if all are revoked)."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, per_minute: int | None = None) -> None:
         self._store = store
+        self._rates = Rates(per_minute)
         self._keys: list[Key] = []
         self._guarded = False
         self._read_at = -_FRESH_S
@@ -45,12 +49,44 @@ class Guard:
             )
         return key
 
+    async def admit(self, headers: Mapping[str, str]) -> Key:
+        """The asking key, if it may ask once more in this minute; else 429."""
+        key = await self.check(headers)
+        self._rates.count(key)
+        return key
+
     @property
     def guarded(self) -> bool:
         return self._guarded
 
     def _read(self) -> tuple[list[Key], bool]:
         return valid_keys(self._store), guarded(self._store)
+
+
+class Rates:
+    """How often each key asked in the last minute. Each process of a service counts for itself."""
+
+    def __init__(self, per_minute: int | None) -> None:
+        self._per_minute = per_minute
+        self._times: dict[str, deque[float]] = {}
+
+    def count(self, key: Key) -> None:
+        """Count a request, or refuse it with the seconds after which the next one is welcome."""
+        most = key.per_minute or self._per_minute
+        if most is None:
+            return
+        times, now = self._times.setdefault(key.id, deque()), time.monotonic()
+        while times and times[0] <= now - 60.0:
+            times.popleft()
+        if len(times) >= most:
+            raise ApiError(
+                429,
+                f"this key may ask {most} times a minute",
+                type="rate_limit_error",
+                code="rate_limit_exceeded",
+                headers={"retry-after": str(max(1, math.ceil(times[0] + 60.0 - now)))},
+            )
+        times.append(now)
 
 
 def guarded(store: Store) -> bool:
@@ -65,6 +101,17 @@ def require(key: Key, contract_id: str) -> None:
             f"this key is not for contract {contract_id!r}",
             type="permission_error",
             code="wrong_contract",
+        )
+
+
+def require_managing(key: Key, contract_id: str) -> None:
+    require(key, contract_id)
+    if not key.manages:
+        raise ApiError(
+            403,
+            "this key may not manage canons; make one with `homeostat code keys add NAME --manage`",
+            type="permission_error",
+            code="may_not_manage",
         )
 
 
@@ -87,8 +134,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_of(header: str) -> str:
-    """The Host header without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+
+
+def host_of(header: str) -> str | None:
+    """The name in a Host header without its port; None for anything that is not a name and a port."""
+    found = _HOST.fullmatch(header)
+    return None if found is None else found["v6"] or found["name"]

@@ -1,33 +1,23 @@
-"""`homeostat code serve`, `status`, `export`, `import`, `keys`: thin, with heavy imports inside."""
+"""`homeostat code serve`, `status`, `export`, `import`, `keys`, `canon`: thin, with heavy imports inside."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from homeostat.core.entry import Overrides
-from homeostat.core.errors import UserError
-
-if TYPE_CHECKING:
-    from skyt.serve.database.store import Store
+from homeostat.core.entry import Contracts, Overrides, named_contracts
+from homeostat.core.errors import UserError, nearest
+from homeostat.core.rundir import unused_out
+from skyt.serve.canon_commands import canon
+from skyt.serve.opening import needs_extra, opened_store
 
 _DEFAULT_DATABASE = "skyt.sqlite"
-_EXTRA = {
-    "aiohttp",
-    "alembic",
-    "httptools",
-    "prometheus_client",
-    "psycopg",
-    "sqlalchemy",
-    "starlette",
-    "uvicorn",
-}
 Database = Annotated[
     str,
     typer.Option("--database", metavar="FILE|URL", help="A SQLite file or a postgresql:// URL."),
@@ -42,6 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command()(export)
     app.command("import")(import_)
     app.add_typer(keys, name="keys")
+    app.add_typer(canon, name="canon")
 
 
 def serve(
@@ -57,13 +48,18 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Default: 8080; 0 for any free one.")] = None,
-    contracts: Annotated[
-        Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
-    ] = None,
+    contracts: Contracts = None,
     re_anchor: Annotated[
         list[str] | None,
         typer.Option("--re-anchor", metavar="CONTRACT", help="Archive this canon first; may be repeated."),
     ] = None,
+    trust_canons: Annotated[
+        bool,
+        typer.Option(
+            "--trust-canons",
+            help="Use canons that the oracle rejects or whose contract has changed; recorded.",
+        ),
+    ] = False,
     overrides: Overrides = None,
 ) -> None:
     """Serve an OpenAI-compatible endpoint that anchors and repairs generated code.
@@ -82,7 +78,8 @@ def serve(
         given += [f"{local}={json.dumps(model)}"]
     for name, value in {"database": database, "host": host, "port": port}.items():
         given += [f"{name}={json.dumps(value)}"] * (value is not None)
-    with _extra():
+    given += ["measure.trust_canons=true"] * trust_canons
+    with needs_extra():
         from skyt.contracts.contract import load_contracts
         from skyt.serve.config import ServeConfig
         from skyt.serve.server import serve as run
@@ -90,6 +87,9 @@ def serve(
 
         settings = load_config(ServeConfig, config, [*given, *(overrides or [])])
         run(Service(settings, load_contracts(contracts), re_anchor=re_anchor or []))
+    # All is closed and on record. An interpreter with many threads may take a second to end by itself.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def status(
@@ -104,7 +104,7 @@ def status(
     from skyt.metrics.formulas import check_tau
 
     check_tau(tau)
-    with _store(database) as store:
+    with opened_store(database) as store:
         from skyt.serve.database.live import standings
 
         found = [asdict(standing) for standing in standings(store, tau)]
@@ -115,7 +115,12 @@ def status(
 
 
 def export(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="A folder that is not there yet; default: runs/code-export."
+        ),
+    ] = None,
     database: Database = _DEFAULT_DATABASE,
     ledger: Annotated[
         str | None, typer.Option(help="Which sequence of samples; default: the service's current one.")
@@ -129,11 +134,12 @@ def export(
     from skyt.metrics.formulas import check_tau
 
     check_tau(tau)
-    with _store(database) as store:
+    with opened_store(database) as store:
         from skyt.serve.database.transfer import export as write
 
-        done = write(store, out, ledger, tau)
-    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {out}")
+        folder = out or unused_out("code-export")
+        done = write(store, folder, ledger, tau)
+    print(f"{done.samples} samples and {done.canons} canons of {done.ledger}: {folder}")
 
 
 def import_(
@@ -145,7 +151,7 @@ def import_(
 
     Example: homeostat code import runs/code-gcd
     """
-    with _store(database, create=True) as store:
+    with opened_store(database, create=True) as store:
         from skyt.serve.database.transfer import import_run
 
         done = import_run(store, run_dir, name)
@@ -156,62 +162,52 @@ def import_(
 def add(
     name: Annotated[str, typer.Argument(help="Whom the key is for.")],
     contract: Annotated[
-        list[str] | None, typer.Option("--contract", help="Only this contract; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--contract", help="Only this contract; may be repeated.", autocompletion=named_contracts
+        ),
     ] = None,
+    contracts: Contracts = None,
+    per_minute: Annotated[
+        int | None, typer.Option("--per-minute", help="Requests in any minute; default: the service's limit.")
+    ] = None,
+    manage: Annotated[
+        bool, typer.Option("--manage", help="The key may approve and re-anchor canons on the page.")
+    ] = False,
     database: Database = _DEFAULT_DATABASE,
 ) -> None:
     """Make a key and print it once; only its hash is kept."""
-    with _store(database, create=True) as store:
+    from skyt.contracts.contract import load_contracts
+
+    known = load_contracts(contracts)
+    for wanted in contract or []:
+        if wanted not in known:
+            raise UserError(f"--contract {wanted!r} is unknown; {nearest(wanted, known)}")
+    with opened_store(database, create=True) as store:
         from skyt.serve.database.keys import add_key
 
-        print(add_key(store, name, contract or []))
+        print(add_key(store, name, contract or [], per_minute=per_minute, manages=manage))
 
 
 @keys.command("list")
 def list_(database: Database = _DEFAULT_DATABASE) -> None:
     """Show valid keys: names and contracts."""
-    with _store(database) as store:
+    with opened_store(database) as store:
         from skyt.serve.database.keys import valid_keys
 
         for key in valid_keys(store):
-            print(f"{key.name}\t{', '.join(sorted(key.contracts or ())) or 'all contracts, pass-through'}")
+            allowed = ", ".join(sorted(key.contracts or ())) or "all contracts, pass-through"
+            rate = [f"{key.per_minute} per minute"] * (key.per_minute is not None)
+            print("\t".join([key.name, allowed, *rate, *["manages canons"] * key.manages]))
 
 
 @keys.command("revoke")
 def revoke(name: str, database: Database = _DEFAULT_DATABASE) -> None:
     """Make a key invalid; the service notices within seconds."""
-    with _store(database) as store:
+    with opened_store(database) as store:
         from skyt.serve.database.keys import revoke_key
 
         revoke_key(store, name)
-
-
-@contextmanager
-def _store(database: str, create: bool = False) -> Iterator[Store]:
-    with _extra():
-        from skyt.runs.assess import versions
-        from skyt.serve.database.store import Store
-
-        if not create and "://" not in database and not Path(database).exists():
-            raise UserError(f"no such database: {database}; name it with --database")
-        store = Store.open(database, versions())
-        try:
-            yield store
-        finally:
-            store.close()
-
-
-@contextmanager
-def _extra() -> Iterator[None]:
-    """Without the extra: one line that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
-            raise
-        raise UserError(
-            f"this command needs the `serve` extra ({error.name} is missing): pip install 'homeostat[serve]'"
-        ) from None
 
 
 def _show(found: list[dict[str, Any]]) -> None:

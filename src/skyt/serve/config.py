@@ -71,6 +71,17 @@ class Limits(ConfigModel):
     max_waiting: int = Field(256, ge=0, description="requests waiting for that before 429")
     max_connections: int = Field(2048, ge=1)
     max_n: int = Field(32, ge=1, description="choices of one anchored request")
+    judge_s: float = Field(
+        30.0, gt=0, description="for judging and repairing one sample, then it is not judged"
+    )
+    judge_busy_s: float = Field(2.0, gt=0, description="the same while other samples wait for a judge")
+    slow_judges: int = Field(
+        6, ge=0, description="further judges, started in the background: slow samples keep no one waiting"
+    )
+    shutdown_s: float = Field(10.0, ge=1, description="from SIGTERM to the end, whatever is running")
+    per_key_per_minute: int | None = Field(
+        None, ge=1, description="requests of one key in any minute; a key may have a number of its own"
+    )
 
 
 class Retention(ConfigModel):
@@ -94,7 +105,10 @@ class ServeConfig(ConfigModel):
     retention: Retention = Retention()
     allowed_hosts: tuple[str, ...] = Field((), description="Host headers accepted beside the bound address")
     snapshot_s: float = Field(15.0, gt=0, description="how often metrics are kept for the page's history")
-    judges: int = Field(2, ge=1, description="sandboxed programs run at once")
+    judges: int = Field(2, ge=1, description="processes that judge samples")
+    durability: Literal["full", "process"] = Field(
+        "full", description="full: a sample is synced to the disk before it is answered for"
+    )
     log_prompts: bool = Field(False, description="write request and response bodies to the log")
 
     def policy_of(self, contract_id: str) -> Policy:

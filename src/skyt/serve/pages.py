@@ -16,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from homeostat.report import blocks
+from homeostat.report.names import explanations
 from homeostat.report.page import asset, script
 from skyt.serve.auth import require
 from skyt.serve.database import live
+from skyt.serve.database.keys import Key
 from skyt.serve.protocol.codec import write_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.protocol.openapi import description
@@ -40,6 +42,16 @@ _PAGE = """<!doctype html>
 <body><noscript>This page needs JavaScript; `homeostat code status` shows the same figures.</noscript></body>
 </html>
 """
+# Before repair and after it as in reports and figures.
+_LOOKS = {
+    "R_raw": 8,
+    "R_anchor": 0,
+    "P_tau_pre": 1,
+    "P_tau_post": 5,
+    "rescue_rate": 2,
+    "mu_pre": 1,
+    "mu_post": 0,
+}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -84,16 +96,22 @@ class Pages:
         key = await self._service.guard.check(request.headers)
         tau = self._service.config.measure.tau
         standings = await asyncio.to_thread(live.standings, self._store, tau)
+        shown = [standing for standing in standings if key.allows(standing.prompt_id)]
         return _json(
             {
                 "upstream": self._service.upstream.name if key.unrestricted else None,
                 "contracts": [
                     {**asdict(standing), "policy": self._service.config.policy_of(standing.prompt_id).mode}
-                    for standing in standings
-                    if key.allows(standing.prompt_id)
+                    for standing in shown
                 ],
+                "known": [] if shown else self._to_try(key),
             }
         )
+
+    def _to_try(self, key: Key) -> list[dict[str, str]]:
+        """The contracts that this key may ask for, while there is nothing to show yet."""
+        contracts = self._service.matcher.contracts
+        return [{"prompt_id": name, "asks": contracts[name].prompt} for name in contracts if key.allows(name)]
 
     async def samples(self, request: Request) -> Response:
         """The latest samples of one contract, with the canon's text to compare them with."""
@@ -101,7 +119,14 @@ class Pages:
         limit = _limit(request.query_params.get("limit", "20"))
         found = await asyncio.to_thread(live.latest, self._store, contract, limit)
         canon = await asyncio.to_thread(self._store.get, contract)
-        return _json({"canon": None if canon is None else canon.normalized_code, "samples": found})
+        steps = {step for sample in found for step in sample["repair_steps"]}
+        return _json(
+            {
+                "canon": None if canon is None else canon.normalized_code,
+                "samples": found,
+                "explanations": explanations(sorted(steps)),
+            }
+        )
 
     async def history(self, request: Request) -> Response:
         contract = await self._contract(request)
@@ -137,13 +162,14 @@ def _chart(contract: str, snapshots: list[dict[str, Any]]) -> dict[str, Any]:
         "history",
         "Over time",
         [
-            blocks.panel("Shares", shares, y_label="share"),
-            blocks.panel("Mean distance to the canon", distances, y_label="distance"),
+            blocks.panel("Shares", shares, y_label="share of samples", digits="%"),
+            blocks.panel("Mean distance to the canon", distances, y_label="distance", digits=3),
         ],
         x="minutes",
         y="share or distance",
         y_limits=(0.0, 1.0),
         note=f"Snapshots of {contract}, in minutes from the first one.",
+        looks=_LOOKS,
     )
 
 

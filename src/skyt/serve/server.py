@@ -1,10 +1,14 @@
-"""Running the application: uvicorn, with limits on headers, and a shutdown that answers first."""
+"""Running the application: uvicorn, with limits on headers, and a shutdown that answers and ends in time."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import socket
+import threading
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -14,7 +18,7 @@ from homeostat.core.errors import UserError
 from skyt.serve.app import create_app
 from skyt.serve.config import Limits, ServeConfig
 from skyt.serve.service import Service
-from skyt.serve.telemetry import log_to_stderr
+from skyt.serve.telemetry import log, log_to_stderr
 
 
 def serve(service: Service) -> None:
@@ -36,9 +40,30 @@ def serve(service: Service) -> None:
         raise UserError("the service could not start: see the log above")
 
 
-def make_server(service: Service) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """uvicorn's, with an end to the shutdown: requests first, but never longer than `limits.shutdown_s`."""
+
+    service: Service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            self.service.stopping()
+            limit = self.service.config.limits.shutdown_s
+            last = threading.Timer(limit - 0.25, _end_at_once)
+            last.daemon = True
+            last.start()
+        super().handle_exit(sig, frame)
+
+
+def _end_at_once() -> None:
+    """Whatever still runs is let go. What was answered is on record; the judges die with this process."""
+    log("stopped by force", logging.WARNING)
+    os._exit(1)
+
+
+def make_server(service: Service) -> Server:
     limits = service.config.limits
-    return uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             create_app(service),
             http=bounded(limits),
@@ -50,9 +75,12 @@ def make_server(service: Service) -> uvicorn.Server:
             date_header=False,
             limit_concurrency=limits.max_connections,
             timeout_keep_alive=30,
+            timeout_graceful_shutdown=max(1, round(0.7 * limits.shutdown_s)),
             backlog=2048,
         )
     )
+    server.service = service
+    return server
 
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:
@@ -73,6 +101,9 @@ def bounded(limits: Limits) -> type[asyncio.Protocol]:
 
         def on_url(self, url: bytes) -> None:
             self._count(len(url))
+            if self._header_bytes == len(url) and url[:1] not in (b"/", b"*"):
+                self._refuse(b"400 Bad Request")  # a whole address: its host would not be the one we check
+                raise ValueError("not a path")
             super().on_url(url)
 
         def on_header(self, name: bytes, value: bytes) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import text
 
@@ -42,7 +44,7 @@ class Service:
             if name not in contracts:
                 raise UserError(f"unknown contract {name!r}; {nearest(name, contracts)}")
         self.telemetry = Telemetry()
-        self.store = Store.open(config.database, versions())
+        self.store = Store.open(config.database, versions(), config.durability)
         for name in re_anchor:
             self.store.archive(name)
         for name in contracts:
@@ -52,16 +54,41 @@ class Service:
                 f"host {config.host!r} can be reached by others and the database has no API key: make one "
                 f"with `homeostat code keys add NAME --database …`, or serve on 127.0.0.1"
             )
-        self.guard = Guard(self.store)
+        self.guard = Guard(self.store, config.limits.per_key_per_minute)
         self.matcher = Matcher(contracts)
         levels = {config.policy_of(name).evidence for name in contracts} or {config.policy.evidence}
-        self.judge = Judge(config.measure, sorted(levels), config.judges)
+        self.judge = Judge(config.measure, contracts, sorted(levels), config.judges, config.limits)
         self.recorder = Recorder(self.store)
         self.upstream = upstream or _upstream(config, self.telemetry)
         self.anchor = Anchor(config, self.store, self.judge, self.recorder, self.upstream, self.telemetry)
         self.gate = Gate(config.limits.max_active, config.limits.max_waiting, self.telemetry)
         self._chores: list[asyncio.Task[None]] = []
         self._hosts = self._known_hosts()
+        self.is_stopping = False
+        self._pinging = ThreadPoolExecutor(1, thread_name_prefix="health")
+        self.examine_canons()
+
+    def examine_canons(self) -> None:
+        """Refuse canons that do not comply, before anything is served; see `skyt.runs.canons`."""
+        try:
+            for name, contract in self.matcher.contracts.items():
+                canon = self.store.get(name)
+                if canon is not None:
+                    self.anchor.examine(contract, canon, self.config.policy_of(name))
+        except UserError:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Let go of everything, when the service is not to start after all."""
+        self.judge.close()
+        self.recorder.close()
+        self.store.close()
+
+    def stopping(self) -> None:
+        """SIGTERM has come: samples that take long are cut short, so that their requests are answered."""
+        self.is_stopping = True
+        self.judge.stop_by(time.monotonic() + 0.3 * self.config.limits.shutdown_s)
 
     async def start(self) -> None:
         self._chores = [
@@ -78,16 +105,22 @@ class Service:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self.anchor.close()
+        await asyncio.to_thread(self.judge.close)
         await self.upstream.close()
         await asyncio.to_thread(self.recorder.close)
         await asyncio.to_thread(self._snapshot)
-        await asyncio.to_thread(self.judge.close)
+        self._pinging.shutdown(wait=False, cancel_futures=True)
         self.store.close()
         log("stopped")
 
-    def ping(self) -> None:
-        with self.store.reading() as connection:
-            connection.execute(text("SELECT 1"))
+    async def ping(self) -> None:
+        """Ask the database, in a thread that does nothing else."""
+
+        def ask() -> None:
+            with self.store.reading() as connection:
+                connection.execute(text("SELECT 1"))
+
+        await asyncio.get_running_loop().run_in_executor(self._pinging, ask)
 
     def knows_host(self, host: str) -> bool:
         return self._hosts is None or host.lower() in self._hosts

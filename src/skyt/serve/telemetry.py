@@ -1,4 +1,4 @@
-"""What the service tells about itself: Prometheus metrics, and a JSON line a request without its content."""
+"""What the service tells about itself: Prometheus metrics, and a log line per request without its content."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ class Telemetry:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.not_judged = Counter(
+            "skyt_not_judged",
+            "Samples recorded without a verdict, by contract",
+            ("contract",),
+            registry=self.registry,
+        )
         self.active = Gauge("skyt_active_requests", "Requests being worked on", registry=self.registry)
         self.waiting = Gauge("skyt_waiting_requests", "Requests waiting for a place", registry=self.registry)
 
@@ -58,6 +64,8 @@ class Telemetry:
     def anchored(self, contract: str, policy: str, told: Mapping[str, Any]) -> None:
         for sample in told.get("samples", ()):
             self.samples.labels(contract, policy, sample["evidence"]).inc()
+            if sample["judged"] is False:
+                self.not_judged.labels(contract).inc()
 
     def timed(self, kind: str, total_s: float, upstream_s: float) -> None:
         self.upstream_seconds.observe(upstream_s)

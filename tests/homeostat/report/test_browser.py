@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, sample
+from tests.support.example_runs import CANON, OTHER, ExampleConfig, cache_run, code_run, joint_run, sample
 
 from homeostat.core.rundir import open_run
 from homeostat.report import write_report
@@ -257,6 +257,66 @@ def test_no_page_is_wider_than_the_screen(
     page.context.close()
 
 
+def test_a_phone_shows_tables_as_cards_with_every_column_and_nothing_scrolls_inside(
+    browser: Any, code_report: str, cache_report: str
+) -> None:
+    page = Watched(browser, viewport={"width": 390, "height": 800})
+    for url, table in ((cache_report, "#auc"), (code_report, "#prompt-table")):
+        page.open(url)
+        cards = page.page.locator(f"{table} tbody tr")
+        labels = page.page.locator(f"{table} thead th").all_inner_texts()
+        shown = cards.first.evaluate("card => [...card.children].map((cell) => cell.dataset.label)")
+        assert shown == labels
+        sideways = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible'"
+        assert not any(frame.evaluate(sideways) for frame in page.page.locator(".scroll").all())
+    page.context.close()
+
+
+def test_a_table_that_is_wider_than_its_frame_says_which_columns_are_out_of_sight(
+    browser: Any, cache_report: str
+) -> None:
+    page = Watched(browser, viewport={"width": 720, "height": 800})
+    page.open(cache_report)
+    frame = page.page.locator("#auc .scroll")
+    hint = page.page.locator("#auc .hint")
+    if frame.evaluate("e => e.scrollWidth > e.clientWidth + 2"):
+        assert "clean regression" in hint.inner_text()
+        frame.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+        playwright.expect(hint).to_have_text("", timeout=PATIENCE)
+    else:
+        assert hint.inner_text() == ""
+    page.context.close()
+
+
+def test_a_name_explains_itself_on_click_and_the_technical_one_is_beside_it(
+    watched: Watched, cache_report: str
+) -> None:
+    page = watched.open(cache_report)
+    page.locator("#auc tbody .term", has_text="best heuristic").click()
+    note = page.locator(".explained")
+    assert "best_heuristic" in note.inner_text() and "one half of the examples" in note.inner_text()
+    page.keyboard.press("Escape")
+    assert note.count() == 0
+
+
+def test_two_conditions_are_drawn_as_dots_with_intervals_and_no_line(browser: Any, tmp_path: Path) -> None:
+    run = joint_run(tmp_path / "joint")
+    metrics = run / "metrics" / "joint_metrics.json"
+    record = json.loads(metrics.read_text())
+    record["metrics"]["joint.arms"] = [arm for arm in record["metrics"]["joint.arms"] if arm["epsilon"] < 0.5]
+    page = Watched(browser)
+    for many in (True, False):
+        if not many:
+            metrics.write_text(json.dumps(record))
+        page.open(write_report(run).as_uri())
+        plot = page.page.locator("#joint-curves svg.plot").first
+        assert (plot.locator("g[aria-label=line]").count() > 0) is many
+        assert plot.locator("g[aria-label=dot]").count() == 2
+        assert many or plot.locator("g[aria-label=rule] line").count() >= 4  # an interval for each dot
+    assert page.faults == []
+    page.context.close()
+
+
 def test_the_theme_follows_the_system_and_the_readers_choice(browser: Any, cache_report: str) -> None:
     page = Watched(browser, color_scheme="dark")
     shade = "getComputedStyle(document.body).backgroundColor"
@@ -298,11 +358,18 @@ def test_comparing_two_runs_shows_both(watched: Watched, viewer: Viewer) -> None
     page.locator("button", has_text="Compare 2 chosen").click()
     page.wait_for_selector("#compare-figures")
     heads = page.locator("#compare-figures thead th").all_inner_texts()
-    assert heads == ["figure", "plain", "<b onmouseover=owned=6>hostile", "<b onmouseover=owned=6>hostile − plain"]
+    assert heads == [
+        "figure",
+        "plain",
+        "<b onmouseover=owned=6>hostile",
+        "<b onmouseover=owned=6>hostile − plain",
+    ]
     assert page.locator("#compare-settings tbody tr", has_text="seed").count() == 1
     keys = page.locator("#prompt-dots .legend button").all_inner_texts()
     assert keys == ["plain", "<b onmouseover=owned=6>hostile"]
     assert page.evaluate("window.owned") is None
+    change = page.locator("#compare-figures tbody tr", has_text="repeatability to the canon").locator(".tone")
+    assert "worse" in change.inner_text()
 
 
 def test_the_viewer_follows_a_run_that_is_still_going(watched: Watched, viewer: Viewer, runs: Path) -> None:

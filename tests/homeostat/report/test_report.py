@@ -71,7 +71,9 @@ def test_the_report_is_one_file_whose_policy_allows_its_own_script_and_no_reques
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy and "connect-src 'none'" in policy
-    own = text.replace(asset("vendor.js"), "")  # licences and messages of the bundled libraries name addresses
+    own = text.replace(
+        asset("vendor.js"), ""
+    )  # licences and messages of the bundled libraries name addresses
     assert len(own) < len(text)
     outside = [u for u in re.findall(r"https?://[^\s\"'<)]+", own) if not u.startswith("http://www.w3.org/")]
     assert not outside and not re.search(r'(src|href)="(?!data:|#)', text)
@@ -115,11 +117,12 @@ def test_amplification_maps_have_every_layer_and_head(tmp_path: Path) -> None:
     assert all(maps["none"][e["head"]][e["layer"]] == e["before"] for e in entries)
 
 
-def test_a_run_that_has_only_begun_shows_every_part_as_missing(tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_at_once_shows_every_part_as_missing(tmp_path: Path) -> None:
     with open_run(
         tmp_path / "run", command="homeostat cache run", config=CacheConfig(repair={"family": "G"})
     ):
-        data = build(tmp_path / "run").data
+        pass
+    data = build(tmp_path / "run").data
     absent = " ".join(b["what"] for s in data["sections"] for b in s["blocks"] if b["kind"] == "missing")
     for part in ("task_metrics", "stability_metrics", "figA_score_vs_eps.png", "table_main_results.tex"):
         assert part in absent

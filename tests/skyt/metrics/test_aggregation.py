@@ -41,7 +41,19 @@ class Run:
         cells = [Cell(p, m, 0.7) for p in ("gcd", "slugify") for m in ("m1", "m,2")]
         for at, cell in enumerate(cells):
             self.runs.append(
-                [f"r{at}", cell.prompt_id, "test", STAMP, cell.model, 0.7, 0, "o1", "n1", cell.prompt_id]
+                [
+                    f"r{at}",
+                    cell.prompt_id,
+                    "test",
+                    STAMP,
+                    cell.model,
+                    0.7,
+                    0,
+                    "o1",
+                    "n1",
+                    cell.prompt_id,
+                    "d1",
+                ]
             )
         for number in range(samples):
             at = rng.randrange(len(cells))
@@ -51,12 +63,14 @@ class Run:
             rescued = which in (1, 2)
             after, d_after = (CANON, 0.0) if rescued else (sig, d)
             key = [f"r{at}", f"{number:06d}", cells[at].prompt_id]
-            self.pre.append([*key, "pre", sig, d, "true", "n1", STAMP])
-            self.post.append([*key, "post", after, d_after, "true", "n1", STAMP])
+            self.pre.append([*key, "pre", sig, d, "true", "n1", STAMP, "o1", "d1"])
+            self.post.append([*key, "post", after, d_after, "true", "n1", STAMP, "o1", "d1"])
             if d > 0:
                 word = "rewritten: same normal form" if rescued else "none: differs"
                 success = "true" if rescued else "false"
-                self.repairs.append([key[0], key[1], sig, after, d, d_after, 2, success, word, STAMP])
+                self.repairs.append(
+                    [key[0], key[1], sig, after, d, d_after, 2, success, word, STAMP, "o1", "n1", "d1"]
+                )
             self.truth.setdefault(cells[at], []).append((sig, d, d_after))
 
     def aggregate(self, canons: dict[str, str | None] | None = None) -> Tallies:
@@ -133,9 +147,9 @@ BREAKS: dict[str, tuple[Callable[[Run], Any], str]] = {
     "wrong stage": (change(2, 3, "post"), r"distances_pre\.csv, line 4.*stage = 'post'"),
     "broken signature": (change(2, 4, "abc"), r"line 4.*64 hexadecimal"),
     "unknown run": (change(2, 0, "r9"), r"runs\.csv has no such run|no post row"),
-    "other normalisation": (change(4, 7, "n2"), r"distances_pre\.csv, line 6.*normalization_version n2"),
+    "other normalisation": (change(4, 7, "n2"), r"distances_pre\.csv, line 6.*normalization_version 'n2'"),
     "not true or false": (change(4, 6, "yes"), r"line 6.*'yes'"),
-    "missing column": (lambda run: run.pre[5].pop(), r"distances_pre\.csv, line 7.*8 columns"),
+    "missing column": (lambda run: run.pre[5].pop(), r"distances_pre\.csv, line 7.*10 columns"),
     "no post row": (lambda run: run.post.pop(11), r"distances_pre\.csv, line 13.*000011.*no post row"),
     "no pre row": (lambda run: run.pre.pop(11), r"distances_post\.csv, line 13.*no pre row"),
     "second pre row": (lambda run: run.pre.insert(20, run.pre[4]), r"line 22.*second pre row"),

@@ -140,7 +140,9 @@ def write_jsonl(path: Path, rows: list[Generation]) -> None:
 def columns(folder: Path, name: str) -> list[list[str]]:
     """Rows without run ids and timestamps, which belong to the moment."""
     with (folder / name).open(newline="") as file:
-        return [row[1:-1] for row in csv.reader(file)]
+        header, *rows = csv.reader(file)
+    kept = [at for at, column in enumerate(header) if column not in ("run_id", "timestamp")]
+    return [[row[at] for at in kept] for row in rows]
 
 
 def test_kill_9_at_any_point_then_resume_gives_the_same_rows_and_metrics(tmp_path: Path) -> None:

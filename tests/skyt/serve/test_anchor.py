@@ -219,3 +219,31 @@ def test_enforce_asks_again_until_compliant_and_answers_422_with_the_counterexam
         upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD)])
         both = ask(client, n=2)
         assert both.status_code == 200 and len(both.json()["choices"]) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"messages": []},
+        {"messages": "text"},
+        {"messages": None},
+        {"messages": {"role": "user", "content": "x"}},
+        {"messages": ["text"]},
+        {"messages": [{"content": "x"}]},
+        {"messages": [{"role": "robot", "content": "x"}]},
+        {"messages": [{"role": "user"}]},
+        {"messages": [{"role": "user", "content": 3}]},
+        {"messages": [{"role": "user", "content": [{"text": "x"}]}]},
+        {"messages": [{"role": "user", "content": "x"}, 7]},
+    ],
+)
+def test_an_anchored_request_without_a_question_is_400_and_nothing_goes_upstream(
+    served: tuple[httpx.Client, Service], upstream: ScriptedUpstream, body: dict[str, Any]
+) -> None:
+    before = len(upstream.requests)
+    for path in ("chat/completions", "completions"):
+        answer = served[0].post(f"/v1/{path}", json={"model": "skyt/gcd", **body})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"].startswith(("messages", "prompt"))
+    assert len(upstream.requests) == before

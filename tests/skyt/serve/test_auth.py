@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -124,3 +125,64 @@ def test_another_host_name_is_refused_on_loopback(start: Callable[..., Any]) -> 
     with start() as (url, _):
         assert httpx.get(f"{url}/api/status", headers={"host": "evil.example"}).status_code == 421
         assert httpx.get(f"{url}/api/status", headers={"host": "localhost"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Host: localhost", "Host: evil.example"],
+        ["Host: evil.example", "Host: localhost"],
+        ["Host: localhost:80@evil.com"],
+        ["Host: localhost, evil.example"],
+        ["Host: localhost evil.example"],
+        ["Host: [::1"],
+        ["Host: localhost:"],
+        ["Host: localhost:port"],
+        ["Host:"],
+        [],
+    ],
+)
+def test_a_host_header_that_is_not_one_name_and_port_is_refused(open_url: str, lines: list[str]) -> None:
+    assert _status(open_url, "/api/status", lines) == 400
+
+
+def test_a_whole_address_as_target_is_refused(open_url: str) -> None:
+    assert _status(open_url, "http://evil.example/api/status", ["Host: localhost"]) == 400
+    assert _status(open_url, "/api/status", ["Host: LOCALHOST:8080"]) == 200
+    assert _status(open_url, "/api/status", ["Host: [::1]:8080"]) == 200
+
+
+@pytest.fixture(scope="module")
+def open_url(start: Callable[..., Any]) -> Iterator[str]:
+    with start() as (url, _):
+        yield url
+
+
+def _status(url: str, target: str, lines: list[str]) -> int:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        head = "\r\n".join([f"GET {target} HTTP/1.1", *lines, "Connection: close", "", ""])
+        connection.sendall(head.encode("latin-1"))
+        return int(connection.recv(64).split()[1])
+
+
+def test_a_key_may_ask_so_often_in_a_minute_and_then_waits(
+    start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    with start(limits={"per_key_per_minute": 3}) as (url, service), httpx.Client(base_url=url) as client:
+        often = bearer(add_key(service.store, "often", per_minute=5))
+        seldom = bearer(add_key(service.store, "seldom"))
+        other = bearer(add_key(service.store, "other"))
+
+        def asked(headers: dict[str, str], times: int) -> list[int]:
+            return [client.get("/v1/models", headers=headers).status_code for _ in range(times)]
+
+        assert asked(often, 6) == [200] * 5 + [429]
+        assert asked(seldom, 4) == [200] * 3 + [429]
+        assert asked(other, 1) == [200]  # one key's haste is not another's
+        refused = client.get("/v1/models", headers=seldom)
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert client.get("/api/status", headers=seldom).status_code == 200  # looking is not asking
+        service.guard._rates._times.clear()  # a minute later
+        assert asked(seldom, 1) == [200]

@@ -60,7 +60,10 @@ def talk(url: str, *parts: bytes, pause: float = 0.0) -> bytes:
         (b"[]", 400),
         (b'"text"', 400),
         (b'{"model": NaN}', 400),
-        (b'{"model": "skyt/gcd", "messages": [], "temperature": 1e999}', 400),
+        (
+            b'{"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}], "temperature": 1e999}',
+            400,
+        ),
         (b'{"model": "\xff\xfe"}', 400),
         (b"[" * 19_000, 400),
         (b'{"a":' * 3_000 + b"1" + b"}" * 3_000, 400),
@@ -81,7 +84,12 @@ def test_a_body_without_a_length_is_counted_as_it_comes(url: str) -> None:
 
 
 def test_a_deep_value_inside_an_anchored_request_is_refused(url: str) -> None:
-    deep = b'{"model": "skyt/gcd", "messages": [], "x": ' + b"[" * 900 + b"]" * 900 + b"}"
+    deep = (
+        b'{"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}], "x": '
+        + b"[" * 900
+        + b"]" * 900
+        + b"}"
+    )
     assert post(url, deep).status_code in (200, 400, 502)
 
 
@@ -111,7 +119,7 @@ def test_more_requests_than_can_be_held_get_429_and_the_others_are_answered(
 
     async def flood() -> list[httpx.Response]:
         async with httpx.AsyncClient(base_url=url, timeout=20) as client:
-            body = {"model": "scripted", "messages": []}
+            body = {"model": "scripted", "messages": [{"role": "user", "content": "?"}]}
             return await asyncio.gather(*(client.post("/v1/chat/completions", json=body) for _ in range(12)))
 
     upstream.otherwise = slow
@@ -127,7 +135,10 @@ def test_more_requests_than_can_be_held_get_429_and_the_others_are_answered(
 
 def test_the_metrics_exposition_counts_what_happened(url: str, upstream: ScriptedUpstream) -> None:
     upstream.plan.append(fenced(GCD))
-    post(url, json.dumps({"model": "skyt/gcd", "messages": []}).encode())
+    post(
+        url,
+        json.dumps({"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}]}).encode(),
+    )
     text = httpx.get(f"{url}/metrics").text
     assert 'skyt_samples_total{contract="gcd",evidence="identical",policy="repair"}' in text
     assert "skyt_overhead_seconds_bucket" in text and 'skyt_upstream_attempts_total{outcome="200"}' in text

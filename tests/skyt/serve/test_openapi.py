@@ -12,6 +12,7 @@ schemathesis = pytest.importorskip("schemathesis", reason="the `serve-test` extr
 
 EVERYTHING = ["/v1/chat/completions", "/v1/completions", "/v1/models", "/healthz", "/metrics"]
 EVERYTHING += ["/v1/models/skyt/{contract}", "/api/status", "/api/samples", "/api/history"]
+EVERYTHING += ["/api/canon", "/api/canon/approve", "/api/canon/re-anchor"]
 
 
 def test_no_generated_request_gets_a_5xx_and_answers_are_as_described(start: Callable[..., Any]) -> None:

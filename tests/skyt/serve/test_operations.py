@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,22 @@ CLIENTS, EACH = 6, 25
 class Process:
     """`homeostat code serve` on a port of its own."""
 
-    def __init__(self, upstream: ScriptedUpstream, folder: Path) -> None:
+    def __init__(
+        self,
+        upstream: ScriptedUpstream,
+        folder: Path,
+        more: Sequence[str] = (),
+        module: str = "homeostat",
+    ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.database = str(folder / "skyt.sqlite")
-        self._command = [sys.executable, "-m", "homeostat", "code", "serve", "--port", str(self.port)]
+        start = f"import runpy, {module}; runpy.run_module('homeostat', run_name='__main__', alter_sys=True)"
+        self._command = [sys.executable, "-c", start, "code", "serve", "--port", str(self.port)]
         self._command += ["--database", self.database, "--upstream", upstream.base_url, "--model", "scripted"]
-        self._command += ["--set", "judges=1", "--set", "upstream.backoff_s=0.01"]
+        self._command += ["--set", "judges=1", "--set", "upstream.backoff_s=0.01", *more]
         self.start()
 
     def start(self) -> None:
@@ -122,7 +129,10 @@ def test_kill_9_under_load_loses_no_answered_sample_and_counts_none_twice(tmp_pa
         late: list[int] = []
 
         def ask(number: int) -> None:
-            body = {"model": "skyt/gcd" if number % 2 else "scripted", "messages": []}
+            body = {
+                "model": "skyt/gcd" if number % 2 else "scripted",
+                "messages": [{"role": "user", "content": "?"}],
+            }
             late.append(httpx.post(f"{service.url}/v1/chat/completions", json=body, timeout=20).status_code)
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
@@ -147,7 +157,7 @@ def test_status_and_export_read_what_was_served(
     with start() as (url, service):
         upstream.plan.extend([fenced(GCD), fenced(GCD_RENAMED)])
         for _ in range(2):
-            body = {"model": "skyt/gcd", "messages": []}
+            body = {"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}]}
             httpx.post(f"{url}/v1/chat/completions", json=body, timeout=30)
         database = service.config.database
         commands.status(database, 0.1, as_json=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,10 @@ def test_the_page_shows_metrics_and_samples_and_hostile_text_stays_text(
     with start() as (url, _), httpx.Client(base_url=url, timeout=30) as client:
         for text in (fenced(GCD_WRONG), fenced(GCD), fenced(GCD_RENAMED), HOSTILE):
             upstream.plan.append(text)
-            client.post("/v1/chat/completions", json={"model": "skyt/gcd", "messages": []})
+            client.post(
+                "/v1/chat/completions",
+                json={"model": "skyt/gcd", "messages": [{"role": "user", "content": "?"}]},
+            )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -47,7 +52,7 @@ def test_the_page_shows_metrics_and_samples_and_hostile_text_stays_text(
         page.goto(url)
         page.wait_for_selector("html[data-ready=yes]")
         row = page.locator("tr[data-contract=gcd]")
-        assert "0.500" in row.inner_text()  # two of four are canonical after repair
+        assert "50.0%" in row.inner_text()  # two of four are canonical after repair
         page.wait_for_selector("#history svg", timeout=30_000)
         for details in page.locator("details.sample").all():
             details.locator("summary").click()
@@ -63,6 +68,52 @@ def test_the_page_shows_metrics_and_samples_and_hostile_text_stays_text(
         page.close()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_a_service_without_samples_gives_a_command_to_paste_and_the_contracts_to_try(
+    browser: Any, start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    with start() as (url, _):
+        page = browser.new_page()
+        page.goto(url)
+        page.wait_for_selector("html[data-ready=yes]")
+        assert page.locator(".known .link").all_inner_texts() == ["gcd", "is_prime"]
+        page.locator(".known .link", has_text="is_prime").click()
+        upstream.plan.append(fenced(GCD))
+        command = page.locator(".command").inner_text()
+        assert command.startswith(f"curl {url}/v1/chat/completions") and "skyt/is_prime" in command
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert json.loads(done.stdout)["choices"]
+        page.reload()
+        page.wait_for_selector("tr[data-contract=is_prime]")
+        assert page.locator("#start").locator("visible=true").count() == 0
+        page.close()
+
+
+def test_samples_have_the_badges_and_filters_of_a_report_and_rules_explain_themselves(
+    browser: Any, start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    with start() as (url, _), httpx.Client(base_url=url, timeout=30) as client:
+        for text in (fenced(GCD), fenced(GCD_RENAMED), fenced(GCD_WRONG)):
+            upstream.plan.append(text)
+            question = [{"role": "user", "content": "?"}]
+            client.post("/v1/chat/completions", json={"model": "skyt/gcd", "messages": question})
+        page = browser.new_page()
+        page.goto(url)
+        page.wait_for_selector(".filters.samples")
+        assert sorted(page.locator("details.sample .badge").all_inner_texts()) == [
+            "identical",
+            "none",
+            "rewritten",
+        ]
+        page.select_option("select[name=outcome]", "rescued")
+        shown = page.locator("details.sample").locator("visible=true")
+        assert shown.count() == 1 and shown.locator(".badge").inner_text() == "rewritten"
+        shown.locator("summary").click()
+        shown.locator(".term").first.click()
+        assert "Keeps behaviour because" in page.locator(".explained").inner_text()
+        page.close()
+
+
 def test_the_page_asks_for_a_key_where_the_service_wants_one(
     browser: Any, start: Callable[..., Any], upstream: ScriptedUpstream
 ) -> None:
@@ -70,7 +121,7 @@ def test_the_page_asks_for_a_key_where_the_service_wants_one(
         key = add_key(service.store, "me", ["gcd"])
         for name in ("gcd", "is_prime"):
             upstream.plan.append(fenced(GCD))
-            body = {"model": f"skyt/{name}", "messages": []}
+            body = {"model": f"skyt/{name}", "messages": [{"role": "user", "content": "?"}]}
             everyone = add_key(service.store, name)
             client.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {everyone}"})
         page = browser.new_page()

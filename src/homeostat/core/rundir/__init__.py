@@ -11,6 +11,13 @@ One process at a time: a lock (released by the system even after kill -9) keeps 
 """
 
 from homeostat.core.rundir.directory import Log, RunDir
-from homeostat.core.rundir.opening import check_out, default_out, hold, open_run
+from homeostat.core.rundir.opening import (
+    check_out,
+    check_writable,
+    default_out,
+    hold,
+    open_run,
+    unused_out,
+)
 
-__all__ = ["Log", "RunDir", "check_out", "default_out", "hold", "open_run"]
+__all__ = ["Log", "RunDir", "check_out", "check_writable", "default_out", "hold", "open_run", "unused_out"]

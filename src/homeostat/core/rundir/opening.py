@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import filelock
@@ -58,6 +59,15 @@ def check_out(path: str | Path, config: pydantic.BaseModel) -> None:
     """Refuse what `open_run` would refuse, without making anything: call it before slow preparations."""
     folder = Path(path)
     _refuse_foreign(folder)
+    check_writable(folder)
+    if folder.exists() and _is_held(folder):
+        raise UserError(_in_use(folder))
+    if (folder / RECORD).exists():
+        _refuse_other_settings(folder, config)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written into, without making anything."""
     if not folder.exists():
         existing = next(parent for parent in folder.absolute().parents if parent.exists())
         if not existing.is_dir():
@@ -66,10 +76,8 @@ def check_out(path: str | Path, config: pydantic.BaseModel) -> None:
             raise UserError(f"cannot make {folder}: {existing} is not writable; choose another --out")
     elif not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {folder}: no permission; choose another --out")
-    elif _is_held(folder):
-        raise UserError(_in_use(folder))
-    elif (folder / RECORD).exists():
-        _refuse_other_settings(folder, config)
+    elif not folder.is_dir():
+        raise UserError(f"{folder} is a file: --out needs a directory")
 
 
 def default_out(name: str, config: pydantic.BaseModel) -> Path:
@@ -77,12 +85,18 @@ def default_out(name: str, config: pydantic.BaseModel) -> Path:
 
     The same command therefore always finds its own run again, and another one never collides with it.
     """
-    number = 1
-    while True:
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not folder.exists() or _may_go_on(folder, config):
-            return folder
-        number += 1
+    return next(f for f in _candidates(name) if not f.exists() or _may_go_on(f, config))
+
+
+def unused_out(name: str) -> Path:
+    """The first of `runs/<name>`, `runs/<name>-2`, … that does not exist."""
+    return next(folder for folder in _candidates(name) if not folder.exists())
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield Path("runs") / name
+    for number in count(2):
+        yield Path("runs") / f"{name}-{number}"
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 // readers without a pointer. TERMS ([readable name, explanation] by technical name) stands before this part.
 
 function named(name) {
-  return TERMS[name]?.[0] ?? String(name ?? "–");
+  if (TERMS[name]) return TERMS[name][0];
+  const arm = /^(.+) @ ([\d.]+)$/.exec(name);  // a defence at a severity, as the joint experiment calls it
+  return arm ? `${named(arm[1])} at ${arm[2]}` : String(name ?? "–");
 }
 
 // `text` is shown in place of the readable name; `told` explains names that only this page knows.

@@ -3,7 +3,7 @@
 
 const SYMBOLS = [
   { symbol: "circle" }, { symbol: "square" }, { symbol: "triangle" }, { symbol: "diamond" }, { symbol: "triangle", rotate: 180 },
-  { symbol: "cross" }, { symbol: "star" }, { symbol: "triangle", rotate: 270 }, { symbol: "triangle", rotate: 90 },
+  { symbol: "cross" }, { symbol: "star" }, { symbol: "triangle", rotate: 270 }, { symbol: "circle" },
 ];
 const COLOURS = SYMBOLS.length;
 const colour = (n) => `var(--c${n % COLOURS})`;
@@ -94,6 +94,7 @@ function drawPanel(block, panel, look, shown, log, width, tip) {
     s, x: p[0], y: p[1], low: p[2], high: p[3], at: places.indexOf(p[0]) + (k - (visible.length - 1) / 2) * spread,
   })));
   const yLabel = panel.y || block.y.label;
+  const digits = panel.digits ?? block.y.digits;
   if (!live.length) return { root: svg("svg", { viewBox: `0 0 ${width} 80`, class: "plot", width: "100%" }, svg("text", { x: width / 2, y: 44, "text-anchor": "middle" }, "nothing to show")), stops: [] };
   const ticks = !apart && block.mode === "line" && places.length <= 10 ? places : undefined;
   const y = axis(live.flatMap((p) => [p.y, p.low, p.high]), log ? "log" : "linear", block.mode === "steps" ? [0] : block.y.limits);
@@ -110,7 +111,7 @@ function drawPanel(block, panel, look, shown, log, width, tip) {
     marks: [
       vendor.gridY(y.ticks, { stroke: "var(--grid)", strokeOpacity: 1 }),
       vendor.axisX(thin(x.ticks, width), { tickFormat: x.tickFormat, label: named(block.x.label), labelAnchor: "center", labelArrow: "none", tickSize: 4 }),
-      vendor.axisY(y.ticks, { tickFormat: block.y.digits === "%" ? (v) => `${Number((100 * v).toPrecision(3))}%` : y.tickFormat, label: named(yLabel), labelArrow: "none", tickSize: 0 }),
+      vendor.axisY(y.ticks, { tickFormat: digits === "%" ? (v) => `${Number((100 * v).toPrecision(3))}%` : y.tickFormat, label: yLabel === panel.title ? null : named(yLabel), labelArrow: "none", tickSize: 0 }),
       vendor.ruleY([Math.max(y.domain[0], Math.min(0, y.domain[1]))], { stroke: "var(--soft)" }),
       ...marks.flat().filter((m) => m),
     ],
@@ -118,7 +119,7 @@ function drawPanel(block, panel, look, shown, log, width, tip) {
   root.setAttribute("tabindex", "0");
   const stops = block.mode === "scatter" ? live : block.mode === "steps" ? places.slice(0, -1) : places;
   const xAt = (v) => root.scale("x").apply(apart ? places.indexOf(v) : v);
-  follow(root, tip, { block, live, places, stops, xAt, yAt: (v) => root.scale("y").apply(v), width, height, left, look });
+  follow(root, tip, { block, live, places, stops, xAt, yAt: (v) => root.scale("y").apply(v), width, height, left, look, digits });
   return { root };
 }
 

@@ -55,7 +55,7 @@ function browser(block, all, data) {
     draw();
   };
   const pick = (field, label, options) => options.length > 1 && h("label", {}, label, h("select", { name: field, "aria-label": label, onchange: (e) => { state.picks[field] = e.target.value; refilter(); } },
-    h("option", { value: "" }, "all"), options.map((o) => h("option", { value: o }, o))));
+    h("option", { value: "" }, "all"), options.map((o) => h("option", { value: o }, field === "model" ? named(o) : o))));
   const distinct = (field) => [...new Set(all.map((s) => String(s[field])))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   let timer = 0;
   const search = h("input", { type: "search", placeholder: "Search in texts", "aria-label": "Search in sample texts", oninput: (e) => {
@@ -69,7 +69,7 @@ function browser(block, all, data) {
     h("div", { class: "filters" }, pick("prompt", "Prompt", distinct("prompt")), pick("model", "Model", distinct("model")),
       pick("temperature", "Temperature", distinct("temperature")), pick("evidence", "Evidence", distinct("evidence")),
       pick("outcome", "Outcome", Object.keys(OUTCOMES)), h("label", {}, "Search", search)),
-    scroller(h("table", { class: "grid rows cards" }, h("thead", {}, h("tr", {}, SAMPLE_COLUMNS.map((t) => h("th", { scope: "col" }, t)))), list), "Samples"),
+    scroller(h("table", { class: "grid rows cards" }, h("thead", {}, h("tr", {}, SAMPLE_COLUMNS.map((t, i) => h("th", { scope: "col", class: [3, 4, 5, 8].includes(i) ? "n" : null }, t)))), list), "Samples"),
     h("div", { class: "pager" }, back, count, on),
     viewer.element,
   ];
@@ -89,7 +89,7 @@ function sampleRow(s, open) {
   const cell = (i, attributes, ...content) => h("td", { ...attributes, "data-label": SAMPLE_COLUMNS[i] }, content);
   return h("tr", { onclick: open },
     h("th", { scope: "row", "data-label": "sample" }, h("button", { type: "button", class: "link", onclick: (e) => { e.stopPropagation(); open(); } }, s.sample_id)),
-    cell(1, {}, s.prompt), cell(2, {}, s.model), cell(3, { class: "n" }, format(s.temperature, 1)),
+    cell(1, {}, s.prompt), cell(2, {}, named(s.model)), cell(3, { class: "n" }, format(s.temperature, 1)),
     cell(4, { class: "n" }, format(s.d_pre, 3)), cell(5, { class: s.d_post === 0 ? "n good" : "n" }, format(s.d_post, 3)),
     cell(6, {}, badge(s.evidence)), cell(7, {}, verdict(s.ok_pre, s.ok_post)), cell(8, { class: "n" }, format(s.steps.length)));
 }
@@ -137,7 +137,7 @@ function sampleDetail(s, data, raw, changed) {
   return [
     h("h3", {}, `${s.prompt} · sample ${s.sample_id}`),
     h("dl", { class: "facts" },
-      fact("model", s.model), fact("temperature", String(s.temperature)),
+      fact("model", named(s.model)), fact("temperature", String(s.temperature)),
       fact("distance to the canon", `${format(s.d_pre, 3)} → ${format(s.d_post, 3)}${s.method === "exact" ? "" : ` (${s.method})`}`),
       fact("evidence", badge(s.evidence), s.reason !== null && data.texts[s.reason] && ` ${data.texts[s.reason]}`),
       fact("oracle", verdict(s.ok_pre, s.ok_post), s.fault !== null && h("span", { class: "note" }, ` ${data.texts[s.fault]}`))),

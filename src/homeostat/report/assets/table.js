@@ -68,7 +68,7 @@ function drawCell(cell, given, numeric, head) {
   const column = cell?.digits !== undefined ? { ...given, digits: cell.digits } : given;
   const value = key(cell);
   const tag = head && !numeric ? "th" : "td";
-  const text = typeof value === "string" && TERMS[value] && column.names !== false ? term(value) : format(value, column.digits, typeof cell === "object");
+  const text = typeof value === "string" && column.names !== false ? (TERMS[value] ? term(value) : named(value)) : format(value, column.digits, typeof cell === "object");
   return h(tag, { class: numeric ? "n" : null, scope: tag === "th" ? "row" : null, "data-label": named(column.name), title: typeof value === "number" ? String(value) : null },
     h("span", {}, typeof cell?.before === "number" && [format(cell.before, column.digits, true), " → "], text, cell?.unit, interval(cell, column.digits), cell?.tone && h("span", { class: `tone tone-${cell.tone}` }, cell.words)));
 }

@@ -16,7 +16,7 @@ function follow(root, tip, plot) {
     cross.setAttribute("d", single ? `M${plot.left},${y}H${at}V${plot.height - 40}` : `M${at},20V${plot.height - 40}`);
     const where = single ? `${block.x.label} ${format(stop.x)}` : place(plot, stop);
     put(tip, at / plot.width, h("b", {}, where), h("table", {}, here.map((p) => tipRow(p, plot))));
-    if (aloud) announce(`${where}: ${here.map((p) => `${title(p.s)} ${format(p.y, block.y.digits)}`).join(", ")}`);
+    if (aloud) announce(`${where}: ${here.map((p) => `${title(p.s)} ${format(p.y, plot.digits)}`).join(", ")}`);
   };
   const close = () => {
     tip.hidden = true;
@@ -54,10 +54,10 @@ function title(s) {
   return s.variant === null || s.variant === undefined ? named(s.name) : `${named(s.name)} · ${s.variant}`;
 }
 
-function tipRow(p, { look, block }) {
+function tipRow(p, { look, digits }) {
   return h("tr", { title: String(p.y), "data-name": p.s.name },
     h("td", {}, h("i", { class: `swatch s${look(p.s).number % COLOURS}` }), title(p.s)),
-    h("td", { class: "n" }, format(p.y, block.y.digits), hasInterval(p) && h("span", { class: "range" }, ` ${range(p.low, p.high, block.y.digits)}`)));
+    h("td", { class: "n" }, format(p.y, digits), hasInterval(p) && h("span", { class: "range" }, ` ${range(p.low, p.high, digits)}`)));
 }
 
 function put(tip, share, ...content) {
@@ -74,12 +74,11 @@ function chartTable(block) {
     if (!details.open || details.childElementCount > 1) return;
     const rows = block.panels.flatMap((panel) => panel.series.flatMap((s) => s.points.map((p) => [
       [panel.group, panel.title].filter((t) => t !== null).map(named).join(" · "), title(s), p[0],
-      p[2] === null || p[2] === undefined ? p[1] : { v: p[1], lo: p[2], hi: p[3] },
+      { v: p[1], lo: p[2] ?? null, hi: p[3] ?? null, digits: panel.digits ?? block.y.digits ?? undefined },
     ])));
-    const digits = [null, null, null, block.y.digits];
     details.append(drawTable({
       id: `${block.id}-numbers`, title: "", note: "", folded: false, rows,
-      columns: ["panel", "series", block.x.label, block.y.label].map((name, i) => ({ name, digits: digits[i] ?? null, help: "" })),
+      columns: ["panel", "series", block.x.label, block.y.label].map((name) => ({ name, digits: null, help: "" })),
     }));
   });
   return details;

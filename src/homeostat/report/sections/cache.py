@@ -64,8 +64,8 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         heuristic = areas.get(HEURISTIC, [None])[0]
         against = f" and {worded(heuristic)} of the best heuristic" if heuristic else ""
         yield (
-            f"{label(best)} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, against "
-            f"{worded(areas[NONE][0])} with no defence{against}."
+            f"{label(best)} keeps {worded(kept)} there; its area under the curve is {worded(rivals[best])}, "
+            f"against {worded(areas[NONE][0])} with no defence{against}."
         )
     useless = [
         str(row.get("defence"))
@@ -125,10 +125,10 @@ def _headline(metrics: Record) -> Block:
     costs = {row.get("defence"): row for row in metrics.get("clean_regression") or []}
     shown = [row for row in areas if is_shown(str(row.get("defence")))]
     best = max(shown, key=lambda row: row.get("value") or 0, default=None)
-    items = []
-    for row in sorted(areas, key=lambda r: -(r.get("value") or 0)):
-        if is_shown(str(row.get("defence"))):
-            items.append(figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is best))
+    items = [
+        figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is best)
+        for row in sorted(shown, key=lambda r: -(r.get("value") or 0))
+    ]
     if metrics.get("ppl_clean") is not None:
         items.append(
             figure(label("ppl_clean"), metrics["ppl_clean"], note="Wikitext-2, epsilon 0", name="ppl_clean")

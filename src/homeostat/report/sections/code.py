@@ -81,7 +81,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
             yield repeatability.prompts(found)
         cells = found.get("skyt.cells") or []
         if len(cells) > len(found.get("skyt.prompts") or []):
-            yield repeatability.cells(cells, "By prompt and arm" if arms else "By model and temperature")
+            yield repeatability.cells(cells, arms=arms)
         if not arms:
             yield repeatability.distances(files)
     if (files.path / SAMPLES).exists():

@@ -33,8 +33,8 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if DAMAGED in same:
         told = [f"{label(name)} {count} of {len(cases)}" for name, count in same.items() if name != DAMAGED]
         yield (
-            f"From damaged caches the model gives {same[DAMAGED]} of {len(cases)} answers as it does from clean "
-            f"ones. Answers that repair brings back word for word: {', '.join(told)}."
+            f"From damaged caches the model gives {same[DAMAGED]} of {len(cases)} answers as it does from "
+            f"clean ones. Answers that repair brings back word for word: {', '.join(told)}."
         )
     yield from joint.verdicts(files)
 
@@ -66,8 +66,8 @@ def sections(files: RunFiles) -> Iterator[Block]:
         cells = [[_name(row), row.get("perplexity"), row.get("agreement"), row.get("text")] for row in rows]
         parts.append(blocks.table(f"case-{number}", "Every cache", columns, cells, folded=True))
     lead = (
-        "A question is stored in the KV cache, the stored numbers are damaged, and the model answers from what "
-        "it finds. It always takes the likeliest word, so any change comes from the damage."
+        "A question is stored in the KV cache, the stored numbers are damaged, and the model answers from "
+        "what it finds. It always takes the likeliest word, so any change comes from the damage."
     )
     yield section("demo", "Clean, damaged, repaired", lead, parts)
 
@@ -75,7 +75,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
 def _answers(number: int, rows: list[Record]) -> Block:
     """The clean answer, the damaged one, and what each repair other than a heuristic makes of it."""
     shown = [row for row in rows if not row.get("heuristic")]
-    roles = {CLEAN: "clean", DAMAGED: "damaged"}
+    roles: dict[str, blocks.Role] = {CLEAN: "clean", DAMAGED: "damaged"}
     states = [
         blocks.answer(
             name := str(row.get("cache")),

@@ -40,7 +40,15 @@ def key_figures(files: RunFiles) -> list[Block]:
         share = arm["changed_with_guard"]
         label = f"changed with guard, {arm['name']}, {arm['dtype']}"
         found.append(
-            figure(label, share["estimate"], low=share["low"], high=share["high"], level=0.95, digits=3)
+            figure(
+                label,
+                share["estimate"],
+                low=share["low"],
+                high=share["high"],
+                level=0.95,
+                digits="%",
+                better="down",
+            )
         )
     return found
 
@@ -57,8 +65,8 @@ def sections(files: RunFiles) -> Iterator[Block]:
         column("numbers", help="the type that the cache is kept in"),
         column("fault", help="kind and severity; see docs/engines.md"),
         column("prompts"),
-        column("changed without guard", digits=3, help="share of answers, 95 % interval"),
-        column("changed with guard", digits=3, help="share of answers, 95 % interval"),
+        column("changed without guard", digits="%", help="share of answers, 95 % interval"),
+        column("changed with guard", digits="%", help="share of answers, 95 % interval"),
         column("blocks damaged"),
         column("blocks found"),
         column("blocks recomputed"),

@@ -45,6 +45,9 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if rivals:
         passed = {name: arm["oracle_pass"]["estimate"] for name, arm in rivals.items()}
         best, least = max(passed, key=passed.__getitem__), min(passed.values())
+        if NONE in there and passed[best] <= there[NONE]["oracle_pass"]["estimate"]:
+            yield "No defence there keeps more of the programs correct than no defence at all."
+            return
         text = f"Of the defences there, {label(best)} keeps most: {passed[best]:.1%} are correct"
         last = ", ".join(label(name) for name in passed if passed[name] == least)
         yield text + (f"; least: {last} ({least:.1%})." if least < passed[best] else ".")
@@ -70,26 +73,16 @@ def sections(files: RunFiles) -> Iterator[Block]:
     clean, damaged = _arms(files)
     if clean is None:
         return
-    shares = [_panel(key, clean, damaged) for key, (_, _, digits) in _MEASURES.items() if digits == "%"]
-    distances = [_panel(key, clean, damaged) for key, (_, _, digits) in _MEASURES.items() if digits != "%"]
-    note = "Severity 0 is the clean arm, the same for every defence. Bars and bands are 95 % intervals."
-    charts = [
-        blocks.chart(
-            ident,
-            title,
-            panels,
-            x="severity (epsilon)",
-            y=y,
-            y_limits=(0.0, 1.0),
-            y_digits=digits,
-            note=note,
-            looks=LOOKS,
-        )
-        for ident, title, panels, y, digits in (
-            ("joint-curves", "Against the severity of the damage", shares, "share of samples", "%"),
-            ("joint-distances", "Distance to the canon", distances, "distance", 3),
-        )
-    ]
+    chart = blocks.chart(
+        "joint-curves",
+        "Against the severity of the damage",
+        [_panel(key, clean, damaged) for key in _MEASURES],
+        x="severity (epsilon)",
+        y="share of samples",
+        y_limits=(0.0, 1.0),
+        note="Severity 0 is the clean arm, the same for every defence. Bars and bands are 95 % intervals.",
+        looks=LOOKS,
+    )
     columns = [column("epsilon", digits=2), column("defence"), column("samples")]
     columns += [column(title, digits=digits, help=help) for title, help, digits in _MEASURES.values()]
     rows = [
@@ -100,7 +93,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
     lead = "What a damaged cache costs in repeatability and correctness, and what each repair gives back."
     below = "In the samples below, what is called a model is an arm of this experiment."
     table = blocks.table("arms", "Every arm", columns, rows)
-    yield section("joint", "State and output", lead, [charts[0], table, charts[1], blocks.prose(below)])
+    yield section("joint", "State and output", lead, [chart, table, blocks.prose(below)])
 
 
 def _panel(key: str, clean: Record, damaged: list[Record]) -> Block:
@@ -108,7 +101,9 @@ def _panel(key: str, clean: Record, damaged: list[Record]) -> Block:
     lines: dict[str, list[Point]] = {}
     for arm in damaged:
         lines.setdefault(_name(arm), [_point(clean, key)]).append(_point(arm, key))
-    return blocks.panel(_MEASURES[key][0], [blocks.series(name, points) for name, points in lines.items()])
+    title, _, digits = _MEASURES[key]
+    curves = [blocks.series(name, points) for name, points in lines.items()]
+    return blocks.panel(title, curves, y_label=None if digits == "%" else "distance", digits=digits)
 
 
 def _arms(files: RunFiles) -> tuple[Record | None, list[Record]]:

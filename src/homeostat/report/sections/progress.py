@@ -11,6 +11,7 @@ from homeostat.report.blocks import Block, section
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.artifacts import slug
 
+LOGS = "logs"  # the section's name
 _POINTS = 400  # of one curve; beyond this every k-th step is shown
 _CURVES = 12
 _LAST_LINES = 12
@@ -22,7 +23,7 @@ def progress_section(files: RunFiles) -> Block | None:
     parts: list[Block] = []
     for path in files.files("logs", ".jsonl"):
         parts += _log(files, path.stem)
-    return section("logs", "What happened", "From the run's logs, step by step.", parts) if parts else None
+    return section(LOGS, "What happened", "From the run's logs, step by step.", parts) if parts else None
 
 
 def _log(files: RunFiles, name: str) -> list[Block]:
@@ -42,7 +43,7 @@ def _log(files: RunFiles, name: str) -> list[Block]:
     found: list[Block] = []
     moving = {key: points for key, points in curves.items() if len({y for _, y in points}) > 1}
     steps = max((len({x for x, _ in points}) for points in moving.values()), default=0)
-    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a damage, a prompt.
+    # Figures of a few events are no curve, nor are steps that differ in what was done: a task, a prompt.
     if steps > 2 and not any(len(values) > 1 for values in labels.values()):
         chosen = list(moving.items())[:_CURVES]
         panels = [

@@ -37,14 +37,18 @@ _PAIRS = {
     "mu_post": "mu_pre",
     "P_tau_post": "P_tau_pre",
     "rescue_rate": None,
-    "compliant_post": "compliant_pre",
+    "compliant_post": None,
 }
 _HEADS = {
     "mu_post": ("mean distance", "Mean distance to the canon, before → after repair. Lower is better."),
     "P_tau_post": ("P_tau", "Share of samples within tau of the canon, before → after repair."),
     "R_anchor": ("R_anchor", "Share of samples equal to the canon, before → after repair."),
-    "compliant_post": ("correct", "Share of samples that the oracle accepts, before → after repair."),
+    "compliant_post": ("correct", "Share of samples that the oracle accepts after repair."),
 }
+_TABLE_NOTE = (
+    "Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
+    "share equal to the canon, before against after, adjusted across prompts."
+)
 _COLUMNS = [
     column(_HEADS.get(name, (name, ""))[0], digits=_MEASURES[name][0], help=_HEADS.get(name, (name, ""))[1])
     for name in _PAIRS
@@ -149,14 +153,15 @@ def prompts(found: Record) -> Block:
                 "All figures by prompt",
                 columns,
                 cells,
-                note="Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
-                "share equal to the canon, before against after, adjusted across prompts.",
+                note=_TABLE_NOTE,
             ),
         ],
     )
 
 
-def cells(cells: list[Record], title: str) -> Block:
+def cells(cells: list[Record], *, arms: bool) -> Block:
+    """By model and temperature, or by arm of an experiment, which takes the model's place in the records."""
+    source = "arm" if arms else "model"
     parts: list[Block] = []
     curves: dict[tuple[str, str], dict[str, list[blocks.Point]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
@@ -185,7 +190,7 @@ def cells(cells: list[Record], title: str) -> Block:
                 note=note,
             )
         )
-    columns = [column("prompt", names=False), column("model", names=False), column("temperature"), *_COLUMNS]
+    columns = [column("prompt", names=False), column(source), column("temperature", digits=2), *_COLUMNS]
     rows = [
         [
             c.get("prompt_id"),
@@ -195,10 +200,9 @@ def cells(cells: list[Record], title: str) -> Block:
         ]
         for c in cells
     ]
-    parts.append(
-        blocks.table("cell-table", "All figures by prompt, model and temperature", columns, rows, folded=True)
-    )
-    return section("cells", title, "", parts)
+    title = f"All figures by prompt, {source} and temperature"
+    parts.append(blocks.table("cell-table", title, columns, rows, folded=bool(parts)))
+    return section("cells", "By prompt and arm" if arms else "By model and temperature", "", parts)
 
 
 def distances(files: RunFiles) -> Block:

@@ -29,13 +29,13 @@ class Tallies:
     cells: dict[Cell, Tally] = field(default_factory=dict)
     prompts: dict[str, Tally] = field(default_factory=dict)
     overall: Tally = field(default_factory=Tally)
-    versions: dict[str, tuple[str, str]] = field(default_factory=dict)  # prompt: (normalisation, oracle)
+    versions: dict[str, records.Versions] = field(default_factory=dict)  # by prompt
 
 
 def aggregate(folder: Path, tau: float, canons: dict[str, str | None]) -> Tallies:
     """Read `runs.csv`, both distance files and `repairs.csv`. `canons`: each prompt's canon signature."""
     runs = Runs(folder / records.RUNS)
-    sums = Sums(runs, tau, canons)
+    sums = Sums(folder, runs, tau, canons)
     counts = SignatureCounts()
     with counts:
         for block in paired(folder):

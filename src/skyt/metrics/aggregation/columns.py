@@ -31,14 +31,16 @@ class ColumnReader(AbstractContextManager["ColumnReader"]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._width = len(records.COLUMNS[path.name])
+        self._width = self._lacking = 0  # columns the file has, and versions that its earlier form lacks
         self._line = 2
         self._file: TextIO | None = None
         self._rows: Iterator[list[str]] | None = None  # set once quoting or foreign line ends are met
 
     def __enter__(self) -> ColumnReader:
-        with records.open_csv(self._path):  # checks the header
+        with records.open_csv(self._path):  # checks the header, and notes an earlier form
             pass
+        self._width = len(records.columns_of(self._path))
+        self._lacking = len(records.COLUMNS[self._path.name]) - self._width
         if self._path.exists():
             self._file = self._path.open(encoding="utf-8", newline="")
             self._file.readline()
@@ -49,7 +51,13 @@ class ColumnReader(AbstractContextManager["ColumnReader"]):
             self._file.close()
 
     def read(self) -> Columns:
-        """The next block as columns; an empty list at the end."""
+        """The next block as columns; an empty list at the end. Columns the file lacks are empty texts."""
+        columns = self._next()
+        if not columns or not self._lacking:
+            return columns
+        return [*columns, *([""] * len(columns[0]) for _ in range(self._lacking))]
+
+    def _next(self) -> Columns:
         if self._file is None:
             return []
         if self._rows is None:

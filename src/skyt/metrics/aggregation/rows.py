@@ -29,7 +29,7 @@ class Runs:
     def __init__(self, path: Path) -> None:
         self.cells: list[Cell] = []
         self.index: dict[str, int] = {}  # run_id -> position in cells
-        self.versions: dict[str, tuple[str, str]] = {}
+        self.versions: dict[str, records.Versions] = {}  # by prompt
         known: dict[Cell, int] = {}
         with records.open_csv(path) as rows:
             for line, values in enumerate(rows, start=2):
@@ -42,13 +42,14 @@ class Runs:
                     cell = Cell(row.prompt_id, row.model, float(row.temperature))
                 except ValueError:
                     raise RowError(path, line, values, f"temperature = {row.temperature!r}") from None
-                versions = (row.normalization_version, row.oracle_version)
-                if self.versions.setdefault(row.prompt_id, versions) != versions:
-                    problem = (
-                        f"normalisation {versions[0]} and oracle {versions[1]}, where other rows of it "
-                        f"have {' and '.join(self.versions[row.prompt_id])}: versions do not compare"
-                    )
-                    raise RowError(path, line, values, problem)
+                known_versions = self.versions.setdefault(row.prompt_id, row.versions)
+                for name, version in row.versions._asdict().items():
+                    if version != getattr(known_versions, name):
+                        problem = (
+                            f"{name} {version!r}, where other rows of its prompt have "
+                            f"{getattr(known_versions, name)!r}: versions do not compare"
+                        )
+                        raise RowError(path, line, values, problem)
                 if cell not in known:
                     known[cell] = len(self.cells)
                     self.cells.append(cell)
@@ -75,7 +76,22 @@ class Block:
         return RowError(self.folder / name, lines[at], [column[at] for column in columns], problem)
 
 
-RUN, SAMPLE, PROMPT, STAGE, SIG, D, COMPLIANT, VERSION = range(8)
+RUN, SAMPLE, PROMPT, STAGE, SIG, D, COMPLIANT = range(7)
+
+
+def version_columns(path: Path) -> dict[str, int]:
+    """Where a file's versions stand, without those that its earlier form does not have."""
+    columns = records.columns_of(path)
+    return {name: columns.index(name) for name in records.Versions._fields if name in columns}
+
+
+def wrong_version(names: Sequence[str], found: Sequence[str], wanted: records.Versions) -> str | None:
+    """What is wrong with a row's versions, given those of its run; nothing on record there is no check."""
+    for name, version in zip(names, found, strict=True):
+        expected = getattr(wanted, name)
+        if expected and version != expected:
+            return f"{name} {version!r}, its run has {expected!r}"
+    return None
 
 
 def paired(folder: Path) -> Iterator[Block]:

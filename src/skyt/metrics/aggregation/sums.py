@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyt.metrics.aggregation.rows import COMPLIANT, PROMPT, RUN, SIG, STAGE, VERSION, Block, D, Runs
+from skyt import records
+from skyt.metrics.aggregation.rows import (
+    COMPLIANT,
+    PROMPT,
+    RUN,
+    SIG,
+    STAGE,
+    Block,
+    D,
+    Runs,
+    version_columns,
+    wrong_version,
+)
 from skyt.metrics.aggregation.signatures import SignatureCounts
 from skyt.metrics.formulas import BOOTSTRAP_LIMIT, Array, limbs
 
@@ -18,8 +31,10 @@ _BOOL = {"true": True, "false": False}
 class Sums:
     """Counts and exact sums by cell."""
 
-    def __init__(self, runs: Runs, tau: float, canons: dict[str, str | None]) -> None:
+    def __init__(self, folder: Path, runs: Runs, tau: float, canons: dict[str, str | None]) -> None:
         self._runs, self._tau = runs, tau
+        files = {"pre": folder / records.PRE, "post": folder / records.POST}
+        self._versions = {stage: version_columns(path) for stage, path in files.items()}
         self._canons = [canons.get(cell.prompt_id) for cell in runs.cells]
         size = max(1, len(runs.cells))
         self.counts = np.zeros((size, 8), dtype=np.int64)
@@ -60,21 +75,18 @@ class Sums:
     def _cells(self, block: Block) -> list[int]:
         index = self._runs.index
         for stage, columns in (("pre", block.pre), ("post", block.post)):
-            for run_id, prompt_id, version in set(
-                zip(columns[RUN], columns[PROMPT], columns[VERSION], strict=True)
-            ):
+            named = self._versions[stage]
+            compared = [columns[at] for at in (RUN, PROMPT, *named.values())]
+            for key in set(zip(*compared, strict=True)):
+                run_id, prompt_id, *versions = key
                 at = index.get(run_id)
                 if at is not None and self._runs.cells[at].prompt_id == prompt_id:
-                    if self._runs.versions[prompt_id][0] == version:
-                        continue
-                    problem = (
-                        f"normalization_version {version}, its run has {self._runs.versions[prompt_id][0]}"
-                    )
+                    problem = wrong_version(list(named), versions, self._runs.versions[prompt_id])
                 else:
                     problem = "runs.csv has no such run" if at is None else "its run has another prompt"
-                keys = zip(columns[RUN], columns[PROMPT], columns[VERSION], strict=True)
-                where = next(i for i, key in enumerate(keys) if key == (run_id, prompt_id, version))
-                raise block.error(stage, where, problem)
+                if problem is not None:
+                    where = next(i for i, other in enumerate(zip(*compared, strict=True)) if other == key)
+                    raise block.error(stage, where, problem)
             if set(columns[STAGE]) != {stage}:
                 where = next(i for i, value in enumerate(columns[STAGE]) if value != stage)
                 raise block.error(

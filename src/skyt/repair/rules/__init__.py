@@ -8,7 +8,6 @@ from skyt.repair.rules.containers import (
     filling,
     inverse,
     items,
-    merging,
     neighbours,
     sequences,
     stacks,
@@ -16,7 +15,6 @@ from skyt.repair.rules.containers import (
     totals,
 )
 from skyt.repair.rules.control import (
-    attempts,
     branches,
     counting,
     guards,
@@ -27,7 +25,7 @@ from skyt.repair.rules.control import (
     quantifiers,
     sinking,
 )
-from skyt.repair.rules.definitions import arguments, classes, cleanup, definitions, helpers, objects
+from skyt.repair.rules.definitions import arguments, cleanup, definitions, helpers, objects
 from skyt.repair.rules.dicts import counters, defaults, grouping
 from skyt.repair.rules.engine import NormalForm, normal_form
 from skyt.repair.rules.expressions import (
@@ -47,13 +45,12 @@ from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.names import alpha, assignments, binders, inline, webs
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (
     *(
         cleanup,
-        classes,
         binders,
         comparisons,
         truth,
@@ -63,7 +60,6 @@ FAMILIES = (
         containers,
         defaults,
         deques,
-        attempts,
         counters,
         grouping,
         arithmetic,
@@ -95,13 +91,12 @@ FAMILIES = (
         counting,
         stacks,
         inverse,
-        merging,
         objects,
         ordering,
     ),
     *(arguments, helpers, definitions, alpha),
 )
 _ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}
-RULES.sort(key=lambda rule: _ORDER[rule.apply.__module__])
+RULES.sort(key=lambda rule: _ORDER[rule.home])
 
 __all__ = ["RULES", "RULES_VERSION", "Applied", "Facts", "NormalForm", "Parameter", "Rule", "normal_form"]

@@ -11,7 +11,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.bound import unbound_name, unsupported
+from skyt.repair.rules.analysis.bound import unbound_name
+from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import bare, text, walk
@@ -21,12 +23,10 @@ from skyt.repair.rules.registry import RULES, Applied, Rule
 from skyt.repair.rules.verify import verified
 from skyt.repair.rules.walker import Walker
 from skyt.text.normalise import normalise
-from skyt.text.parsing import parse
+from skyt.text.parsing import parse, why_not_compiled
 
 MAX_ROUNDS = 40
-
-
-MAX_NODES = 6000
+MAX_NODES = 1000  # three times the largest program of the recordings
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,54 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     """
     plain = normalise(code)
     if not plain.parsed:
-        return NormalForm(plain.text, complete=False)
+        return NormalForm(plain.text, complete=False, failure=plain.problem)
+    if problem := why_not_compiled(plain.text):
+        return NormalForm(plain.text, complete=False, failure=f"not Python: {problem}")
     try:
         tree = bare(parse(plain.text))
-        if sum(1 for _ in walk(tree)) > MAX_NODES:
-            return NormalForm(plain.text, complete=False)
-        return _run(tree, facts, RULES if rules is None else rules)
+        nodes = sum(1 for _ in walk(tree))
+        if nodes > MAX_NODES:
+            failure = f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        form = _run(tree, facts, RULES if rules is None else rules)
+        if problem := why_not_compiled(form.text):
+            failure = f"the rules lead to what is not Python: {problem}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        return form
+    except BeyondError as error:
+        shown = "__doc__" in code  # which normalisation drops
+        return NormalForm(code if shown else plain.text, complete=False, failure=str(error))
     except Exception as error:
         # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
         # failure is on the record, and the tests hold that no program of the development data gets here.
         return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
 
 
+class BeyondError(Exception):
+    """The program uses something that the rules do not know, and keeps its text."""
+
+
+def _clean(context: Context) -> None:
+    """Bring a program into the language of the rules; BeyondError if it cannot be."""
+    tree, name = context.tree, context.facts.name
+    defined = any(getattr(s, "name", None) == name for s in tree.body)
+    kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
+    why = reflective(tree) or before_cleaning(kept)
+    if why is None:
+        for rule in context.rules:
+            if rule.shape == "module" and rule.phase == 0:
+                _apply_module(rule, context)
+        why = beyond(context.tree)
+    if why is not None:
+        raise BeyondError(f"{why} is beyond the rules")
+    if (local := unbound_name(context.tree)) is not None:
+        raise BeyondError(f"{local} may be read before it has a value")
+
+
 def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
     context = Context(tree, facts, rules)
     complete = True
-    for rule in rules:
-        if rule.shape == "module" and rule.phase == 0:
-            _apply_module(rule, context)
-    hook, name = unsupported(context.tree), unbound_name(context.tree)
-    if hook is not None or name is not None:
-        why = f"{hook} is beyond the rules" if hook else f"{name} may be read before it has a value"
-        return NormalForm(text(context.tree), tuple(context.trace), False, why)
+    _clean(context)
     for _ in range(MAX_ROUNDS):
         if context.facts is not facts or not context.rounds:
             # What could not be shown of the program as it was written may be plain in its present form.
@@ -91,7 +117,8 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
         if rule.shape == "module" and rule.phase == 2:
             _apply_module(rule, context)
     _import_missing(context.tree)
-    return NormalForm(text(context.tree), tuple(context.trace), complete)
+    failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
+    return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
 
 
 def _import_missing(tree: ast.Module) -> None:

@@ -28,9 +28,13 @@ BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
+
+
 @dataclass(frozen=True)
 class Rule:
-    """One rewriting rule, with what its documentation says."""
+    """One rewriting rule, with what its documentation says, a program on which it fires, and one on which it
+    must not."""
 
     name: str
     shape: Literal["expression", "block", "module"]
@@ -39,6 +43,10 @@ class Rule:
     apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
+    fires: Example = ("", "")
+    keeps: Example = ("", "")
+    home: str = ""  # the module that has it
+    forms: tuple[tuple[str, str], ...] = ()  # templates before and after, where the rule is written in them
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Applied:
 class Place:
     """Where a block stands: its scope, what encloses it, and what is live after it."""
 
-    scope: Scope
+    start: Scope
     context: Context
     live_out: frozenset[str]
     in_loop: bool
@@ -64,6 +72,16 @@ class Place:
     scopes: list[Scope]  # the scope before each statement, as far as asked for
     follow: Callable[[ast.stmt, Scope], Scope]
     body: list[ast.stmt]
+    _whole: Scope | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What holds at every statement of the block."""
+        if self._whole is None:
+            self._whole = (
+                self.start.without(self.start.effects(self.body)) if self.start.known else self.start
+            )
+        return self._whole
 
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""
@@ -76,38 +94,48 @@ RULES: list[Rule] = []
 
 
 def expression(
-    *nodes: type, needs: str, sound: str, name: str | None = None
+    *nodes: type, needs: str, sound: str, fires: Example, keeps: Example
 ) -> Callable[[ExpressionRule], ExpressionRule]:
     def register(f: ExpressionRule) -> ExpressionRule:
-        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes))
+        RULES.append(_rule(f, "expression", needs, sound, fires, keeps, nodes))
         return f
 
     return register
 
 
 def block(
-    *statements: type, needs: str, sound: str, name: str | None = None
+    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
 ) -> Callable[[BlockRule], BlockRule]:
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
 
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements))
+        RULES.append(_rule(f, "block", needs, sound, fires, keeps, statements))
         return f
 
     return register
 
 
 def module(
-    *, needs: str, sound: str, phase: int = 1, name: str | None = None
+    *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1
 ) -> Callable[[ModuleRule], ModuleRule]:
     """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase))
+        RULES.append(_rule(f, "module", needs, sound, fires, keeps, phase=phase))
         return f
 
     return register
 
 
-def _named(f: Callable[..., Any]) -> str:
-    return f.__name__.replace("_", "-")
+def _rule(
+    f: Callable[..., Any],
+    shape: Literal["expression", "block", "module"],
+    needs: str,
+    sound: str,
+    fires: Example,
+    keeps: Example,
+    nodes: tuple[type, ...] = (),
+    phase: int = 1,
+) -> Rule:
+    name = f.__name__.replace("_", "-")
+    return Rule(name, shape, needs, sound, f, nodes, phase, fires, keeps, f.__module__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,54 +10,22 @@ from typing import Any
 
 from homeostat.core.errors import UserError
 from skyt.canon import Canon, CanonVersionError
+from skyt.contracts.contract import Contract
 from skyt.records import SampleRecord
-from skyt.serve.anchoring.judge import Judge, settle
+from skyt.runs.canons import put_on_record, refuse
+from skyt.serve.anchoring.asking import Asked
+from skyt.serve.anchoring.judge import Judge, Output
 from skyt.serve.anchoring.matching import ALIAS, METADATA, Match
 from skyt.serve.anchoring.recorder import Recorder
+from skyt.serve.anchoring.settling import settle
 from skyt.serve.config import Policy, ServeConfig
-from skyt.serve.database.keys import Key
 from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.errors import ApiError, upstream_error
 from skyt.serve.telemetry import Telemetry
-from skyt.serve.upstream.endpoint import Call, Upstream
+from skyt.serve.upstream.endpoint import Upstream
 
 _RACES = 50  # times a canon may change under a request before it gives up
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request that matched a contract."""
-
-    match: Match
-    policy: Policy
-    path: str  # /chat/completions or /completions
-    body: Mapping[str, Any]
-    headers: Mapping[str, str]  # for the upstream
-    key: Key
-    idempotency_key: str | None
-    request_id: str
-    began: float  # on time.monotonic()
-    call: Call
-    model: str
-    temperature: float
-    n: int
-
-    @property
-    def chat(self) -> bool:
-        return self.path == "/chat/completions"
-
-    @property
-    def body_sha256(self) -> str:
-        from skyt.serve.protocol.codec import write_json
-
-        return hashlib.sha256(self.path.encode() + b"\n" + write_json(self.body)).hexdigest()
-
-    @property
-    def idempotency(self) -> tuple[str, str, str] | None:
-        if self.idempotency_key is None:
-            return None
-        return self.key.id, self.idempotency_key, self.body_sha256
 
 
 @dataclass(frozen=True)
@@ -107,45 +74,19 @@ class Anchor:
         self._config, self._store, self._judge, self._recorder = config, store, judge, recorder
         self._upstream, self._telemetry = upstream, telemetry
         self._canons: dict[str, Canon | None] = {}
+        self._examined: set[str] = set()  # signatures
         self._settling: set[asyncio.Task[Any]] = set()
 
     async def close(self) -> None:
+        for task in self._settling:
+            task.cancel()
         await asyncio.gather(*self._settling, return_exceptions=True)
 
     def settle_later(self, match: Match, policy: Policy) -> None:
         """Measure samples from before the canon, in the background."""
-        work = asyncio.to_thread(settle, self._store, self._judge, match.contract, policy.evidence)
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(settle(self._store, self._judge, match.contract, policy.evidence))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
-
-    def ask(
-        self,
-        match: Match,
-        path: str,
-        body: Mapping[str, Any],
-        headers: Mapping[str, str],
-        key: Key,
-        request_id: str,
-        began: float,
-    ) -> Asked:
-        """Check what we need to know of the request; the rest is for the upstream to judge."""
-        deadline = time.monotonic() + self._config.limits.request_timeout_s
-        return Asked(
-            match=match,
-            policy=self._config.policy_of(match.contract.id),
-            path=path,
-            body=body,
-            headers=headers,
-            key=key,
-            idempotency_key=_idempotency_key(headers.get("idempotency-key")),
-            request_id=request_id,
-            began=began,
-            call=Call(deadline),
-            model=self._model(body.get("model")),
-            temperature=_temperature(body.get("temperature")),
-            n=_n(body.get("n"), self._config.limits.max_n),
-        )
 
     async def answer(self, asked: Asked) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Status, body and headers."""
@@ -202,11 +143,10 @@ class Anchor:
         texts = [text for text in attempt.texts(asked.chat) if text is not None]
         if not texts:
             return []
-        canon = await self._canon(contract.id)
+        outputs = [Output(text, asked.model, asked.temperature) for text in texts]
+        canon = await self._canon(contract, policy)
         for _ in range(_RACES):
-            measured = await self._judge.measure(
-                contract, texts, asked.model, asked.temperature, canon, policy.evidence
-            )
+            measured = await self._judge.measure(contract, outputs, canon, policy.evidence)
             spent = time.monotonic() - asked.began
             submission = Submission(
                 prompt_id=contract.id,
@@ -215,6 +155,7 @@ class Anchor:
                 seed=self._config.measure.seed,
                 measured=measured.samples,
                 canon=measured.canon,
+                distance_version=self._judge.versions.distance_version,
                 fixes=measured.fixes,
                 request_id=asked.request_id,
                 upstream_ms=asked.call.upstream_s * 1e3,
@@ -225,23 +166,40 @@ class Anchor:
             try:
                 placed = await self._recorder.record(submission)
             except CanonMoved:
-                canon = await self._canon(contract.id, fresh=True)
+                canon = await self._canon(contract, policy, fresh=True)
                 continue
             except UserError as error:
                 raise ApiError(409, str(error), code="idempotency_key_reused") from None
             self._canons[contract.id] = measured.canon
-            if measured.fixes:
+            if measured.fixes and measured.canon is not None:
+                self._examined.add(measured.canon.canon_signature)
                 self.settle_later(asked.match, policy)
             return placed
         raise ApiError(503, f"the canon of {contract.id!r} keeps changing: is it being re-anchored?")
 
-    async def _canon(self, contract_id: str, fresh: bool = False) -> Canon | None:
-        if fresh or self._canons.get(contract_id) is None:
+    async def _canon(self, contract: Contract, policy: Policy, fresh: bool = False) -> Canon | None:
+        if fresh or self._canons.get(contract.id) is None:
             try:
-                self._canons[contract_id] = await asyncio.to_thread(self._store.get, contract_id)
-            except CanonVersionError as error:
-                raise ApiError(409, str(error), type="canon_error", code="canon_version") from None
-        return self._canons[contract_id]
+                self._canons[contract.id] = await asyncio.to_thread(self._store.get, contract.id)
+            except UserError as error:
+                code = "canon_version" if isinstance(error, CanonVersionError) else "canon_damaged"
+                raise ApiError(409, str(error), type="canon_error", code=code) from None
+        canon = self._canons[contract.id]
+        if canon is not None and canon.canon_signature not in self._examined:
+            try:
+                await self._judge.in_thread(self.examine, contract, canon, policy)
+            except UserError as error:
+                raise ApiError(409, str(error), type="canon_error", code="canon_refused") from None
+        return canon
+
+    def examine(self, contract: Contract, canon: Canon, policy: Policy) -> None:
+        """Look once at a canon that was in the database before: refused, unless trusted."""
+        found = self._judge.faults(contract, canon, policy.evidence)
+        if found and not self._config.measure.trust_canons:
+            raise refuse(canon, found, "in the database", f"start once with --re-anchor {contract.id}")
+        if found:
+            put_on_record(self._store, canon, found)
+        self._examined.add(canon.canon_signature)
 
     def _outcome(
         self, asked: Asked, so_far: _Outcome, attempt: _Attempt, placed: list[SampleRecord]
@@ -311,15 +269,6 @@ class Anchor:
             samples=samples,
         )
 
-    def _model(self, given: Any) -> str:
-        if isinstance(given, str) and given.startswith(ALIAS):
-            if self._upstream.default_model is None:
-                raise ApiError(400, "aliases skyt/<contract> need `upstream.model` in the configuration")
-            return self._upstream.default_model
-        if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= 200:
-            raise ApiError(400, "model must be a name of up to 200 printable characters", param="model")
-        return given
-
 
 def _sort(
     choices: list[dict[str, Any]], texts: list[str | None], placed: list[SampleRecord], policy: Policy
@@ -348,25 +297,3 @@ def _checked(choices: list[Any], chat: bool) -> list[dict[str, Any]]:
     if not choices:
         raise upstream_error("the upstream's answer has no choice")
     return choices
-
-
-def _temperature(given: Any) -> float:
-    if given is None:
-        return 1.0  # the protocol's default
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 10:
-        raise ApiError(400, "temperature must be a number from 0 to 2", param="temperature")
-    return float(given)
-
-
-def _n(given: Any, most: int) -> int:
-    if given is None:
-        return 1
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
-        raise ApiError(400, f"n must be a whole number from 1 to {most}", param="n")
-    return given
-
-
-def _idempotency_key(given: str | None) -> str | None:
-    if given is not None and not (given.isprintable() and given.isascii() and 0 < len(given) <= 200):
-        raise ApiError(400, "Idempotency-Key must be up to 200 printable ASCII characters")
-    return given

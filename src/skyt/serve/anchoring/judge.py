@@ -1,6 +1,7 @@
-"""Judging outputs off the event loop, through the very functions that measure file-based runs.
+"""Judging outputs through the very functions that measure file-based runs, in processes of their own.
 
 What was measured once is remembered by contract, canon and raw text, and then costs a dictionary look-up.
+What could not be judged in time is recorded as not judged: not compliant, not repaired, answered as it came.
 """
 
 from __future__ import annotations
@@ -8,23 +9,36 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from homeostat.core.records import validate
+from homeostat.core.errors import UserError
+from homeostat.core.records import utc_now, validate
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
-from skyt.generators.base import Generation
-from skyt.records import SampleRecord
-from skyt.runs.assess import Assessor
+from skyt.records import SampleRecord, Versions, rebuilt
+from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import new_canon, sample_record
-from skyt.serve.database.store import Store
+from skyt.serve.anchoring.process import Reply
+from skyt.serve.anchoring.processes import Judges
+from skyt.serve.anchoring.worker import UNPLACED
+from skyt.serve.config import Limits
+from skyt.text.distance import get_distance
+from skyt.text.signature import signature
 
 _REMEMBER = 20_000
-_UNPLACED = "unplaced"  # a run_id until the store has numbered the sample
 Key = tuple[str, str, str | None, str]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A text that a model wrote, and where it came from."""
+
+    text: str
+    model: str
+    temperature: float
 
 
 @dataclass(frozen=True)
@@ -37,138 +51,171 @@ class Measured:
 
 
 class Judge:
-    """A assessor for each level of evidence in use, a few threads, and a memory of results."""
+    """Judge processes, and a memory of their results."""
 
-    def __init__(self, settings: MeasureConfig, evidence: Sequence[str], threads: int) -> None:
-        self._benches = {
-            level: Assessor(settings.model_copy(update={"evidence": level}), workers=threads)
-            for level in sorted(set(evidence))
-        }
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="judge")
+    def __init__(
+        self,
+        settings: MeasureConfig,
+        contracts: Mapping[str, Contract],
+        evidence: Sequence[str],
+        judges: int,
+        limits: Limits,
+    ) -> None:
+        current = versions()
+        distance = get_distance(settings.distance).id
+        self.versions = Versions(current.normalization_version, current.oracle_version, distance)
+        self._judges = Judges(
+            settings,
+            contracts,
+            sorted(set(evidence)),
+            judges=judges,
+            slow_judges=limits.slow_judges,
+            sample_s=limits.judge_s,
+            busy_sample_s=limits.judge_busy_s,
+        )
+        self._threads = ThreadPoolExecutor(self._judges.most, thread_name_prefix="judge")
         self._memory: OrderedDict[Key, SampleRecord] = OrderedDict()
         self._lock = threading.Lock()
-        self._hashes: dict[str, str] = {}
+
+    def stop_by(self, moment: float) -> None:
+        """From now on no sample takes longer than until `moment`."""
+        self._judges.stop_by(moment)
 
     def close(self) -> None:
+        self._judges.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for bench in self._benches.values():
-            bench.__exit__(None, None, None)
 
     async def measure(
-        self,
-        contract: Contract,
-        texts: Sequence[str],
-        model: str,
-        temperature: float,
-        canon: Canon | None,
-        evidence: str,
+        self, contract: Contract, outputs: Sequence[Output], canon: Canon | None, evidence: str
     ) -> Measured:
         """Measure outputs against the canon; without one, the first compliant output becomes it."""
-        generations = [Generation(contract.id, model, temperature, 0, text) for text in texts]
-        if canon is not None:
-            known = [self._recall(contract, generation, canon, evidence) for generation in generations]
-            found = [record for record in known if record is not None]
-            if len(found) == len(generations):
-                return Measured(found, canon, False)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._threads, self._measure, contract, generations, canon, evidence
-        )
-
-    def measure_now(
-        self, contract: Contract, generation: Generation, canon: Canon, evidence: str
-    ) -> SampleRecord:
-        """Measure one output in the calling thread."""
-        return self._sample(contract, generation, canon, evidence)
-
-    def _measure(
-        self, contract: Contract, generations: Sequence[Generation], canon: Canon | None, evidence: str
-    ) -> Measured:
         fixes = False
         if canon is None:
-            canon = self._first_compliant(contract, generations, evidence)
-            fixes = canon is not None
-        samples = [self._sample(contract, generation, canon, evidence) for generation in generations]
-        return Measured(samples, canon, fixes)
+            samples = []
+            for output in outputs:
+                record, canon = await self._fresh(contract, output, None, evidence)
+                samples.append(record)
+                if canon is not None:
+                    fixes = True
+                    break
+            else:
+                return Measured(samples, None, False)
+        found = await asyncio.gather(*(self.sample(contract, output, canon, evidence) for output in outputs))
+        return Measured(list(found), canon, fixes)
 
-    def _first_compliant(
-        self, contract: Contract, generations: Sequence[Generation], evidence: str
-    ) -> Canon | None:
-        bench = self._benches[evidence]
-        for generation in generations:
-            text = bench.prepare(generation.raw_output).text
-            if bench.verdict(contract, text).compliant:
-                return new_canon(
-                    contract,
-                    text,
-                    origin="first_compliant",
-                    model=generation.model,
-                    temperature=generation.temperature,
-                )
-        return None
+    async def sample(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> SampleRecord:
+        """Measure one output against the canon there is."""
+        known = self._recall(contract, output, canon, evidence)
+        if known is not None:
+            return known
+        return (await self._fresh(contract, output, canon, evidence))[0]
 
-    def _sample(
-        self, contract: Contract, generation: Generation, canon: Canon | None, evidence: str
-    ) -> SampleRecord:
-        if canon is not None:
-            known = self._recall(contract, generation, canon, evidence)
-            if known is not None:
-                return known
-        record = sample_record(_UNPLACED, 0, generation, contract, canon, self._benches[evidence])
+    def faults(self, contract: Contract, canon: Canon, evidence: str) -> list[str]:
+        """What speaks against using a canon; see `skyt.runs.canons.faults`. Waits: not for the event loop."""
+        request = {"task": "examine", "contract": contract.id, "evidence": evidence, "canon": asdict(canon)}
+        self._judges.expect()
+        reply = self._judges.ask(request)
+        if reply.answer is None or "faults" not in reply.answer:
+            problem = (reply.answer or {}).get("refused") or reply.why or "no verdict"
+            raise UserError(f"the canon of {contract.id!r} could not be judged: {problem}")
+        return list(reply.answer["faults"])
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something that waits for a judge, in one of the threads that are there for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def _ask(self, request: Mapping[str, Any]) -> Reply:
+        self._judges.expect()
+        reply: Reply = await self.in_thread(self._judges.ask, request)
+        return reply
+
+    async def _fresh(
+        self, contract: Contract, output: Output, canon: Canon | None, evidence: str
+    ) -> tuple[SampleRecord, Canon | None]:
+        """A sample that is not remembered, and its canon, which may be new."""
+        request = {
+            "task": "measure",
+            "contract": contract.id,
+            "evidence": evidence,
+            "canon": None if canon is None else asdict(canon),
+            "text": output.text,
+            "model": output.model,
+            "temperature": output.temperature,
+        }
+        reply = await self._ask(request)
+        answer = reply.answer
+        if answer is None or "sample" not in answer:
+            problem = reply.why if answer is None else answer.get("refused") or answer["failed"]
+            return self._not_judged(contract, output, canon, reply.prepared, problem), canon
+        record = rebuilt(
+            {**answer["sample"], "raw_output": output.text},
+            attempted=answer["attempted"],
+            versions=self.versions,
+            timestamp=answer["timestamp"],
+        )
         validate(record.sample, "sample")
+        if answer["canon"] is not None and canon is None:
+            canon = Canon(**answer["canon"])
         if canon is not None:
             with self._lock:
-                self._memory[self._key(contract, generation, canon, evidence)] = record
+                self._memory[self._key(contract, output, canon, evidence)] = record
                 if len(self._memory) > _REMEMBER:
                     self._memory.popitem(last=False)
-        return record
+        return record, canon
 
-    def _recall(
-        self, contract: Contract, generation: Generation, canon: Canon, evidence: str
-    ) -> SampleRecord | None:
+    def _not_judged(
+        self,
+        contract: Contract,
+        output: Output,
+        canon: Canon | None,
+        prepared: Mapping[str, Any] | None,
+        problem: str,
+    ) -> SampleRecord:
+        """The record of a sample without a verdict: measured if that was done in time, else at distance 1."""
+        text = output.text if prepared is None else prepared["text"]
+        d, method = (1.0, "not_measured") if prepared is None else (prepared["d"], prepared["method"])
+        if canon is not None and text == canon.normalized_code:
+            d = 0.0
+        verdict = {"compliant": False, "failures": [f"not judged: {problem}"], "counterexample": None}
+        sample = {
+            "run_id": UNPLACED,
+            "sample_id": "000000",
+            "prompt_id": contract.id,
+            "contract_id": contract.id,
+            "model": output.model,
+            "temperature": output.temperature,
+            "sample": 0,
+            "raw_output": output.text,
+            "normalized_pre": text,
+            "normalized_post": text,
+            "parsed": prepared is not None and prepared["parsed"],
+            "signature_pre": signature(text),
+            "signature_post": signature(text),
+            "d_pre": d,
+            "d_post": d,
+            "distance_method": "no_canon" if canon is None else method,
+            "evidence": "identical" if d == 0.0 else "none",
+            "reason": f"not judged: {problem}",
+            "repair_steps": [],
+            "oracle_pre": verdict,
+            "oracle_post": verdict,
+            "canon_signature": None if canon is None else canon.canon_signature,
+            "equivalence": None,
+            "judged": False,
+            **self.versions._asdict(),
+        }
+        validate(sample, "sample")
+        attempted = canon is not None and d > 0.0
+        return rebuilt(sample, attempted=attempted, versions=self.versions, timestamp=utc_now())
+
+    def _recall(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> SampleRecord | None:
         with self._lock:
-            record = self._memory.get(self._key(contract, generation, canon, evidence))
+            record = self._memory.get(self._key(contract, output, canon, evidence))
         if record is None:
             return None
-        cell = {"model": generation.model, "temperature": generation.temperature}
+        cell = {"model": output.model, "temperature": output.temperature}
         return record._replace(sample={**record.sample, **cell})
 
-    def _key(self, contract: Contract, generation: Generation, canon: Canon, evidence: str) -> Key:
+    def _key(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Key:
         """Contracts do not change while the service runs, so an id stands for its contract."""
-        return contract.id, evidence, canon.canon_signature, generation.raw_output
-
-
-def settle(store: Store, judge: Judge, contract: Contract, evidence: str) -> int:
-    """Measure samples from before the prompt had a canon against it, as a file-based run would have."""
-    done = 0
-    while waiting := store.unsettled(contract.id):
-        canon = store.get(contract.id)
-        if canon is None:
-            break
-        by_ledger: dict[str, list[tuple[int, SampleRecord]]] = {}
-        for ledger, number, record in waiting:
-            by_ledger.setdefault(ledger, []).append(
-                (number, _again(judge, contract, canon, record, evidence))
-            )
-        for ledger, measured in by_ledger.items():
-            store.settle(ledger, measured)
-            done += len(measured)
-    return done
-
-
-def _again(
-    judge: Judge, contract: Contract, canon: Canon, record: SampleRecord, evidence: str
-) -> SampleRecord:
-    from skyt.serve.database.rows import numbered
-
-    sample = record.sample
-    generation = Generation(
-        contract.id, sample["model"], sample["temperature"], sample["sample"], sample["raw_output"]
-    )
-    return numbered(
-        judge.measure_now(contract, generation, canon, evidence),
-        run_id=sample["run_id"],
-        number=int(sample["sample_id"]),
-        sample=sample["sample"],
-        timestamp=record.pre.timestamp,
-    )
+        return contract.id, evidence, canon.canon_signature, output.text

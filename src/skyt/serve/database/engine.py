@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from homeostat.core.errors import UserError
+from skyt.records import Durability
 
 DEFAULT_DATABASE = "skyt.sqlite"
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -23,11 +24,16 @@ _MIGRATION_LOCK = 0x534B5954  # any fixed number: PostgreSQL's advisory locks ar
 _SQLITE_WAIT_S = 60
 
 
-def open_database(where: str) -> Engine:
-    """An engine for a SQLite path or a database URL, with the newest tables."""
+def open_database(where: str, durability: Durability = "full") -> Engine:
+    """An engine for a SQLite path or a database URL, with the newest tables.
+
+    With `full` a commit is on the disk before it returns; with `process` it survives the death of this
+    process, but the last ones may be lost in a power cut.
+    """
     url = database_url(where)
     try:
-        engine = _sqlite(url) if url.get_backend_name() == "sqlite" else _postgresql(url)
+        kind = _sqlite if url.get_backend_name() == "sqlite" else _postgresql
+        engine = kind(url, durability)
         _migrate(engine)
     except (SQLAlchemyError, OSError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
@@ -56,7 +62,7 @@ def display(url: URL) -> str:
     )
 
 
-def _sqlite(url: URL) -> Engine:
+def _sqlite(url: URL, durability: Durability) -> Engine:
     path = Path(str(url.database))
     if not path.parent.is_dir():
         raise UserError(f"no such folder for the database: {path.parent}")
@@ -71,7 +77,7 @@ def _sqlite(url: URL) -> Engine:
         connection.isolation_level = None  # the driver would begin transactions late; see _begin
         with closing(connection.cursor()) as cursor:
             cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
             cursor.execute("PRAGMA foreign_keys=ON")
 
     @event.listens_for(engine, "begin")
@@ -82,8 +88,11 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def _postgresql(url: URL) -> Engine:
-    return sqlalchemy.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+def _postgresql(url: URL, durability: Durability) -> Engine:
+    connect: dict[str, Any] = {"connect_timeout": 10}
+    if durability != "full":
+        connect["options"] = "-c synchronous_commit=off"
+    return sqlalchemy.create_engine(url, pool_pre_ping=True, connect_args=connect)
 
 
 def _migrate(engine: Engine) -> None:

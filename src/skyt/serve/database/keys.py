@@ -28,6 +28,8 @@ class Key:
     name: str
     sha256: str
     contracts: frozenset[str] | None
+    per_minute: int | None = None  # requests; None: the configuration's limit
+    manages: bool = False  # may approve and re-anchor the canons of its contracts
 
     def allows(self, contract_id: str) -> bool:
         return self.contracts is None or contract_id in self.contracts
@@ -40,8 +42,17 @@ class Key:
 ANYONE = Key("anyone", "anyone", "", None)
 
 
-def add_key(store: Store, name: str, contracts: Sequence[str] = ()) -> str:
+def add_key(
+    store: Store,
+    name: str,
+    contracts: Sequence[str] = (),
+    *,
+    per_minute: int | None = None,
+    manages: bool = False,
+) -> str:
     """Make a key and return it: the only time it can be seen."""
+    if per_minute is not None and per_minute < 1:
+        raise UserError(f"--per-minute {per_minute}: at least one request")
     if not name.isprintable() or not 0 < len(name) <= 100:
         raise UserError(f"key name {name!r}: use up to 100 printable characters")
     key = _PREFIX + secrets.token_urlsafe(32)
@@ -54,6 +65,8 @@ def add_key(store: Store, name: str, contracts: Sequence[str] = ()) -> str:
                     sha256=_digest(key),
                     contracts=json.dumps(sorted(contracts)) if contracts else None,
                     created_at=utc_now(),
+                    per_minute=per_minute,
+                    manages=manages,
                 )
             )
     except IntegrityError:
@@ -83,6 +96,8 @@ def valid_keys(store: Store) -> list[Key]:
                 row.name,
                 row.sha256,
                 None if row.contracts is None else frozenset(json.loads(row.contracts)),
+                row.per_minute,
+                bool(row.manages),
             )
             for row in rows
         ]

@@ -15,7 +15,7 @@ from homeostat.core.records import utc_now
 from skyt.metrics.formulas import DEFAULT_TAU, Metrics, tally_of
 from skyt.metrics.formulas import metrics as metrics_of
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import answers, canons, metrics, samples
+from skyt.serve.database.tables import answers, canons, metrics, runs, samples
 
 WINDOW = 20_000  # latest samples of a prompt that live figures look at
 
@@ -31,6 +31,7 @@ class Standing:
     last_sample: str
     upstream_ms: float | None
     overhead_ms: float | None
+    versions: dict[str, str | None]  # what the figures are valid for
 
 
 def standings(store: Store, tau: float = DEFAULT_TAU, window: int = WINDOW) -> list[Standing]:
@@ -71,7 +72,20 @@ def _standing(connection: Connection, ledger: str, prompt: str, tau: float, wind
         last_sample=times[0],
         upstream_ms=_median(upstream),
         overhead_ms=_median(overhead),
+        versions=_versions(connection, ledger, prompt),
     )
+
+
+def _versions(connection: Connection, ledger: str, prompt: str) -> dict[str, str | None]:
+    """The versions of the prompt's newest run."""
+    names = ("oracle_version", "normalization_version", "distance_version")
+    row = connection.execute(
+        select(*(runs.c[name] for name in names))
+        .where(runs.c.ledger == ledger, runs.c.prompt_id == prompt)
+        .order_by(runs.c.number.desc())
+        .limit(1)
+    ).first()
+    return dict(zip(names, row, strict=True)) if row is not None else dict.fromkeys(names)
 
 
 def take_snapshot(store: Store, tau: float = DEFAULT_TAU) -> int:
@@ -90,7 +104,7 @@ def take_snapshot(store: Store, tau: float = DEFAULT_TAU) -> int:
             ).scalar()
             if last != standing.metrics.N or standing.metrics.N >= WINDOW:
                 row = {"ledger": ledger, "prompt_id": standing.prompt_id, "timestamp": now}
-                new.append({**row, **asdict(standing.metrics)})
+                new.append({**row, **asdict(standing.metrics), **standing.versions})
         if new:
             connection.execute(insert(metrics), new)
     return len(new)

@@ -6,11 +6,16 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import RowMapping
+from sqlalchemy import RowMapping, select
 
-from homeostat.core.records import Record
 from skyt.canon import Canon
-from skyt.records import DistanceRow, RepairRow, SampleRecord
+from skyt.records import SampleRecord, Versions, rebuilt
+from skyt.serve.database.tables import runs, samples
+
+# A sample with the versions of its run: the records of samples from before do not have them.
+SAMPLE_ROWS = select(samples, runs.c.oracle_version, runs.c.distance_version).join(
+    runs, runs.c.run_id == samples.c.run_id
+)
 
 
 def encode(record: Any) -> str:
@@ -49,46 +54,11 @@ def sample_row(ledger: str, number: int, record: SampleRecord) -> dict[str, Any]
 
 
 def sample_record(row: RowMapping) -> SampleRecord:
-    """The rows of the files, from what the database keeps."""
+    """The rows of the files, from what the database keeps; `row` is one of `SAMPLE_ROWS`."""
+    found = Versions(row["normalization_version"], row["oracle_version"] or "", row["distance_version"] or "")
     return rebuilt(
-        json.loads(row["record"]),
-        attempted=row["attempted"],
-        normalization_version=row["normalization_version"],
-        timestamp=row["timestamp"],
+        json.loads(row["record"]), attempted=row["attempted"], versions=found, timestamp=row["timestamp"]
     )
-
-
-def rebuilt(sample: Record, *, attempted: bool, normalization_version: str, timestamp: str) -> SampleRecord:
-    pre = DistanceRow(
-        run_id=sample["run_id"],
-        sample_id=sample["sample_id"],
-        prompt_id=sample["prompt_id"],
-        stage="pre",
-        signature=sample["signature_pre"],
-        d=sample["d_pre"],
-        compliant=sample["oracle_pre"]["compliant"],
-        normalization_version=normalization_version,
-        timestamp=timestamp,
-    )
-    post = pre._replace(
-        stage="post",
-        signature=sample["signature_post"],
-        d=sample["d_post"],
-        compliant=sample["oracle_post"]["compliant"],
-    )
-    repair = RepairRow(
-        run_id=pre.run_id,
-        sample_id=pre.sample_id,
-        before_signature=pre.signature,
-        after_signature=post.signature,
-        d_before=pre.d,
-        d_after=post.d,
-        steps=len(sample["repair_steps"]),
-        success=post.d == 0.0,
-        reason=f"{sample['evidence']}: {sample['reason']}",
-        timestamp=timestamp,
-    )
-    return SampleRecord(pre, post, repair if attempted else None, sample)
 
 
 def numbered(record: SampleRecord, run_id: str, number: int, sample: int, timestamp: str) -> SampleRecord:

@@ -7,26 +7,24 @@ transactions on it happen one after another; the primary key of `canons` is what
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now
-from skyt.canon import Canon, CanonImmutabilityError, CanonVersionError, Versions
-from skyt.records import SampleRecord
+from skyt.canon import Canon, Versions
+from skyt.records import Durability, SampleRecord
+from skyt.serve.database.canons import CANON_SIGNATURE, SERVICE, CanonTable
 from skyt.serve.database.engine import open_database
-from skyt.serve.database.rows import canon_row, encode, numbered, sample_record, sample_row
-from skyt.serve.database.tables import answers, archived_canons, canons, ledgers, runs, samples
-from skyt.text.signature import signature
+from skyt.serve.database.rows import SAMPLE_ROWS, encode, numbered, sample_record, sample_row
+from skyt.serve.database.tables import answers, canons, ledgers, runs, samples
 
-SERVICE = "serve"
-_CELL = ("prompt_id", "model", "temperature", "oracle_version", "normalization_version")
+_CELL = ("prompt_id", "model", "temperature", "oracle_version", "normalization_version", "distance_version")
 
 # What every request executes is built once: building a statement costs more than SQLite takes to run it.
 _TAKE_NUMBERS = (
@@ -35,7 +33,6 @@ _TAKE_NUMBERS = (
     .values(next_sample=ledgers.c.next_sample + bindparam("taken"))
     .returning(ledgers.c.next_sample)
 )
-_CANON_SIGNATURE = select(canons.c.canon_signature).where(canons.c.prompt_id == bindparam("prompt_id"))
 _RUN_OF_CELL = select(runs.c.run_id).where(
     runs.c.ledger == bindparam("ledger"), and_(*(runs.c[name] == bindparam(name) for name in _CELL))
 )
@@ -63,6 +60,7 @@ class Submission:
     temperature: float
     measured: Sequence[SampleRecord]
     canon: Canon | None  # what they were measured against
+    distance_version: str = ""
     seed: int | None = None
     fixes: bool = False  # the canon is new: fix it, if the prompt still has none
     request_id: str | None = None
@@ -72,93 +70,19 @@ class Submission:
     answer: Callable[[list[SampleRecord]], dict[str, Any] | None] | None = field(default=None, compare=False)
 
 
-class Store:
+class Store(CanonTable):
     """A database of canons and samples."""
 
     def __init__(self, engine: Engine, versions: Versions) -> None:
-        self.engine = engine
-        self.versions = versions
+        super().__init__(engine, versions)
         self._ledger: str | None = None
 
     @classmethod
-    def open(cls, where: str, versions: Versions) -> Store:
-        return cls(open_database(where), versions)
+    def open(cls, where: str, versions: Versions, durability: Durability = "full") -> Store:
+        return cls(open_database(where, durability), versions)
 
     def close(self) -> None:
         self.engine.dispose()
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self.engine.connect().execution_options(reading=True) as connection:
-            yield connection
-
-    # Canons
-
-    def get(self, prompt_id: str) -> Canon | None:
-        """The canon, or None before there is one. A canon of other versions is refused."""
-        with self.reading() as connection:
-            return self._canon(connection, prompt_id)
-
-    def set(self, canon: Canon) -> None:
-        """Fix a prompt's canon, or raise `CanonImmutabilityError` if another one is fixed."""
-        with self.engine.begin() as connection:
-            self.set_within(connection, canon)
-
-    def set_within(self, connection: Connection, canon: Canon) -> None:
-        self.fix_within(connection, canon)
-        fixed = self._canon(connection, canon.prompt_id)
-        if fixed is None or fixed.canon_signature != canon.canon_signature:
-            found = "none" if fixed is None else fixed.canon_signature[:12]
-            raise CanonImmutabilityError(
-                f"the canon of {canon.prompt_id!r} in the database is {found}, not "
-                f"{canon.canon_signature[:12]}: a canon never changes; use another database, or archive the "
-                f"old one with `serve --re-anchor {canon.prompt_id}`"
-            )
-
-    def fix_within(self, connection: Connection, canon: Canon) -> bool:
-        """Insert the canon unless the prompt has one. True if this call fixed it."""
-        if canon.versions != self.versions:
-            raise CanonVersionError(f"canon {canon.prompt_id!r} has {canon.versions}, not {self.versions}")
-        try:
-            with connection.begin_nested():
-                connection.execute(insert(canons).values(**canon_row(canon)))
-        except IntegrityError:
-            return False
-        return True
-
-    def archive(self, prompt_id: str) -> bool:
-        """Re-anchoring: set the canon aside and close the service's ledger. False if there was none."""
-        if self._signature(prompt_id) is None:
-            return False
-        with self.engine.begin() as connection:
-            self._close_ledger(connection)
-            row = connection.execute(select(canons).where(canons.c.prompt_id == prompt_id)).mappings().first()
-            if row is None:
-                return False
-            connection.execute(insert(archived_canons).values(**row, archived_at=utc_now()))
-            connection.execute(delete(canons).where(canons.c.prompt_id == prompt_id))
-        return True
-
-    def _signature(self, prompt_id: str) -> str | None:
-        with self.reading() as connection:
-            return connection.execute(_CANON_SIGNATURE, {"prompt_id": prompt_id}).scalar()
-
-    def _canon(self, connection: Connection, prompt_id: str) -> Canon | None:
-        text = connection.execute(select(canons.c.record).where(canons.c.prompt_id == prompt_id)).scalar()
-        if text is None:
-            return None
-        canon = Canon(**json.loads(text))
-        if canon.canon_signature != signature(canon.normalized_code):
-            raise UserError(
-                f"damaged canon {prompt_id!r} in the database: its code does not have its signature"
-            )
-        if canon.versions != self.versions:
-            raise CanonVersionError(
-                f"the canon of {prompt_id!r} was made with normalisation {canon.normalization_version} and "
-                f"oracle {canon.oracle_version}, this program has {self.versions.normalization_version} and "
-                f"{self.versions.oracle_version}: start once with --re-anchor {prompt_id}, which archives it"
-            )
-        return canon
 
     # Samples
 
@@ -215,8 +139,7 @@ class Store:
     def unsettled(self, prompt_id: str, limit: int = 500) -> list[tuple[str, int, SampleRecord]]:
         """Samples recorded before the prompt had a canon, which it has now: (ledger, number, record)."""
         query = (
-            select(samples)
-            .join(canons, canons.c.prompt_id == samples.c.prompt_id)
+            SAMPLE_ROWS.join(canons, canons.c.prompt_id == samples.c.prompt_id)
             .join(ledgers, ledgers.c.name == samples.c.ledger)
             .where(
                 samples.c.prompt_id == prompt_id,
@@ -281,16 +204,9 @@ class Store:
             pass
         return name
 
-    def _close_ledger(self, connection: Connection) -> None:
-        connection.execute(
-            update(ledgers)
-            .where(ledgers.c.closed_at.is_(None), ledgers.c.name.like(f"{SERVICE}-%"))
-            .values(closed_at=utc_now())
-        )
-
     def _agree_on_canon(self, connection: Connection, submission: Submission) -> None:
         expected = None if submission.canon is None else submission.canon.canon_signature
-        found = connection.execute(_CANON_SIGNATURE, {"prompt_id": submission.prompt_id}).scalar()
+        found = connection.execute(CANON_SIGNATURE, {"prompt_id": submission.prompt_id}).scalar()
         if found is None and submission.fixes and submission.canon is not None:
             if not self.fix_within(connection, submission.canon):
                 raise CanonMoved
@@ -305,6 +221,7 @@ class Store:
             "temperature": submission.temperature,
             "oracle_version": self.versions.oracle_version,
             "normalization_version": self.versions.normalization_version,
+            "distance_version": submission.distance_version,
         }
         known = connection.execute(_RUN_OF_CELL, {"ledger": ledger, **cell}).scalar()
         if known is not None:

@@ -1,8 +1,8 @@
 """The tables, as the newest migration leaves them.
 
 A *ledger* is what a folder is to file-based runs: one numbered sequence of samples with its cells (`runs`).
-The service keeps one, each imported run is one. Canons belong to the database: one a prompt, by primary key.
-Whole records are ASCII JSON text, so that NULs and lone surrogates in hostile outputs fit any database.
+The service keeps one, each imported run is one. Canons belong to the database: one per prompt, by primary
+key. Whole records are ASCII JSON text, so that NULs and lone surrogates in hostile outputs fit any database.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ runs = Table(
     Column("oracle_version", String(80), nullable=False),
     Column("normalization_version", String(80), nullable=False),
     Column("contract_id", String(200), nullable=False),
+    Column("distance_version", String(80)),  # null: not on record, in rows of the first tables
     UniqueConstraint("ledger", "number"),
 )
 
@@ -70,6 +71,14 @@ archived_canons = Table(
     Column("canon_signature", String(64), nullable=False),
     Column("record", Text, nullable=False),
     Column("archived_at", String(40), nullable=False),
+)
+
+canon_events = Table(
+    "canon_events",
+    metadata,
+    Column("id", _serial, primary_key=True),
+    Column("prompt_id", String(200), nullable=False, index=True),
+    Column("record", Text, nullable=False),  # who did what with the canon, when and why
 )
 
 samples = Table(
@@ -134,6 +143,9 @@ metrics = Table(
             "tau",
         )
     ),
+    Column("oracle_version", String(80)),  # null in rows of the first tables, like the other versions
+    Column("normalization_version", String(80)),
+    Column("distance_version", String(80)),
     Index("metrics_by_prompt", "prompt_id", "id"),
 )
 
@@ -146,4 +158,6 @@ api_keys = Table(
     Column("contracts", Text),  # JSON list; null: every contract and pass-through
     Column("created_at", String(40), nullable=False),
     Column("revoked_at", String(40)),
+    Column("per_minute", Integer),  # requests; null: the configuration's limit
+    Column("manages", Boolean),  # whether the key may approve and re-anchor canons
 )

@@ -7,9 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 from sqlalchemy import func, insert, select
@@ -18,15 +16,16 @@ from sqlalchemy.engine import Connection
 from homeostat.core.atomic import sync_directory
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.records import read_jsonl, read_record, utc_now, validate
+from homeostat.core.records import read_record, utc_now
 from homeostat.core.rundir import open_run
 from skyt import records
-from skyt.canon import Canon, CanonStore
+from skyt.canon import Canon, CanonStore, read_canon
 from skyt.metrics.formulas import DEFAULT_TAU
 from skyt.metrics.summary import summarise
-from skyt.records import Ledger, RunRow, SampleRecord
-from skyt.serve.database.rows import rebuilt, sample_record, sample_row
-from skyt.serve.database.store import SERVICE, Store
+from skyt.records import Ledger, RunRow, SampleRecord, read_samples
+from skyt.serve.database.canons import SERVICE
+from skyt.serve.database.rows import SAMPLE_ROWS, sample_record, sample_row
+from skyt.serve.database.store import Store
 from skyt.serve.database.tables import archived_canons, canons, ledgers, runs, samples
 
 _BLOCK = 500  # samples a transaction or an append
@@ -106,7 +105,7 @@ def import_run(store: Store, folder: Path, name: str | None = None) -> Transferr
         for number, cell in enumerate(cells):
             connection.execute(insert(runs).values(ledger=name, number=number, **cell._asdict()))
         count = 0
-        for block in _blocks(_read_samples(folder), _BLOCK):
+        for block in _blocks(read_samples(folder), _BLOCK):
             connection.execute(insert(samples), [sample_row(name, int(r.pre.sample_id), r) for r in block])
             count += len(block)
         connection.execute(
@@ -156,8 +155,8 @@ def _write(store: Store, connection: Connection, name: str, folder: Path) -> Tra
     ledger = Ledger(folder)
     columns = [runs.c[field] for field in RunRow._fields]
     found = connection.execute(select(*columns).where(runs.c.ledger == name).order_by(runs.c.number))
-    ledger.append_runs([RunRow(*row) for row in found])
-    query = select(samples).where(samples.c.ledger == name).order_by(samples.c.number)
+    ledger.append_runs([RunRow(*row)._replace(distance_version=row.distance_version or "") for row in found])
+    query = SAMPLE_ROWS.where(samples.c.ledger == name).order_by(samples.c.number)
     total = 0
     for partition in connection.execution_options(yield_per=_BLOCK).execute(query).mappings().partitions():
         ledger.append([sample_record(row) for row in partition])
@@ -195,7 +194,7 @@ def _write_canons(connection: Connection, name: str, folder: Path) -> int:
 def _read_canons(store: Store, connection: Connection, folder: Path) -> int:
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     for path in paths:
-        store.set_within(connection, Canon(**read_record(path, "canon")))
+        store.set_within(connection, read_canon(path))
     return len(paths)
 
 
@@ -210,53 +209,6 @@ def _read_runs(path: Path) -> list[RunRow]:
         )
         for row in records.read_rows(path)
     ]
-
-
-def _read_samples(folder: Path) -> Iterator[SampleRecord]:
-    """Each line of samples.jsonl with its rows; rows that say something else are refused by name."""
-    repairs = records.read_rows(folder / records.REPAIRS)
-    waiting = next(repairs, None)
-    rows = zip_longest(
-        records.read_rows(folder / records.PRE),
-        records.read_rows(folder / records.POST),
-        read_jsonl(folder / records.SAMPLES),
-    )
-    for number, (pre, post, sample) in enumerate(rows, start=1):
-        if pre is None or post is None or sample is None:
-            raise UserError(
-                f"{folder}: sample {number} is not in all of {records.PRE}, {records.POST}, "
-                f"{records.SAMPLES}: run the command that made it again, it will finish the records"
-            )
-        validate(sample, "sample")
-        key = (pre["run_id"], pre["sample_id"])
-        attempted = waiting is not None and (waiting["run_id"], waiting["sample_id"]) == key
-        record = rebuilt(
-            sample,
-            attempted=attempted,
-            normalization_version=pre["normalization_version"],
-            timestamp=pre["timestamp"],
-        )
-        _same(folder / records.PRE, pre, record.pre)
-        _same(folder / records.POST, post, record.post)
-        if attempted and record.repair is not None and waiting is not None:
-            _same(folder / records.REPAIRS, waiting, record.repair)
-            waiting = next(repairs, None)
-        yield record
-    if waiting is not None:
-        raise UserError(
-            f"{folder / records.REPAIRS}: sample {waiting['sample_id']} is out of order or unknown"
-        )
-
-
-def _same(path: Path, row: dict[str, str], record: Any) -> None:
-    for name, value in record._asdict().items():
-        text = {True: "true", False: "false"}[value] if isinstance(value, bool) else value
-        given = float(row[name]) if isinstance(value, float) else row[name]
-        if given != (text if isinstance(value, float) else " ".join(str(text).splitlines())):
-            raise UserError(
-                f"{path}, sample {row['sample_id']}: {name} = {row[name]!r}, "
-                f"where {records.SAMPLES} says {value!r}"
-            )
 
 
 def _highest(connection: Connection, name: str) -> int:

@@ -62,6 +62,7 @@ def sample_field(index: int, record: SampleRecord, replaced: bool) -> dict[str, 
         "compliant": sample["oracle_post"]["compliant"],
         "counterexample": sample["oracle_post"]["counterexample"],
         "replaced": replaced,
+        "judged": sample.get("judged", True),
     }
 
 
@@ -91,7 +92,7 @@ def skyt_field(
 
 
 def skyt_headers(field: Mapping[str, Any]) -> dict[str, str]:
-    """The same for clients that hide unknown fields; one value a choice, comma-separated."""
+    """The same for clients that hide unknown fields; one value per choice, comma-separated."""
     samples = field["samples"]
 
     def joined(name: str) -> str:

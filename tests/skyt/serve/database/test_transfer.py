@@ -81,7 +81,11 @@ def test_what_was_served_exports_as_the_equal_file_based_run(replayed: Path, tmp
         with running(service) as url:
             for contract, temperature, text in OUTPUTS:
                 upstream.plan.append(text)
-                body = {"model": "scripted", "messages": [], "temperature": temperature}
+                body = {
+                    "model": "scripted",
+                    "messages": [{"role": "user", "content": "?"}],
+                    "temperature": temperature,
+                }
                 headers = {"x-skyt-contract": contract}
                 answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=30)
                 assert answer.status_code == 200
@@ -120,6 +124,6 @@ def test_rows_that_contradict_the_samples_are_refused_by_name(replayed: Path, tm
     lines[4] = lines[4].replace(",true,", ",false,")
     (copy / records.POST).write_text("\n".join(lines) + "\n")
     store = Store.open(str(tmp_path / "x.sqlite"), versions())
-    with pytest.raises(UserError, match="sample 000003: compliant"):
+    with pytest.raises(UserError, match=r"line 5 \(sample 000003\): compliant"):
         import_run(store, copy)
     store.close()

@@ -5,20 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from skyt.repair.rules.analysis.effects.hidden import captured_late
-from skyt.repair.rules.analysis.trees.syntax import blocks, read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, walk
 
 Names = frozenset[str]
 
 
 EMPTY: Names = frozenset()
-GUARDED = frozenset({ast.Try, ast.TryStar, ast.With, ast.Match, ast.Global, ast.Nonlocal})
 
 
 class Liveness:
-    """Live names after each statement of a function, by its identity. Exceptions inside `try` keep all names
-    alive."""
+    """Live names after each statement of a function, by its identity."""
 
     def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
         """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
@@ -28,9 +25,6 @@ class Liveness:
         nodes = walk(function)
         nested = [n for n in nodes if n.__class__ in NESTED and n is not function]
         self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
-        self.always |= captured_late(nodes)
-        if any(n.__class__ in GUARDED for n in nodes):
-            self.always = frozenset(n.id for n in nodes if n.__class__ is ast.Name)
         if strict:
             self.always = EMPTY
         self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
@@ -61,12 +55,6 @@ class Liveness:
         if isinstance(s, ast.For):
             inner = self._loop(s, EMPTY, frozenset(stored_names(s.target)), out, on_break, on_continue)
             return inner | read_names(s.iter)
-        if isinstance(s, ast.Try):
-            return self._try(s, out, on_break, on_continue)
-        if isinstance(s, ast.With | ast.Match):
-            for inner_block in blocks(s):
-                out = out | self._block(inner_block, out, on_break, on_continue)
-            return out | read_names(s)
         if isinstance(s, NESTED):
             own = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
             own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)} | {getattr(s, "name", "")}
@@ -76,17 +64,6 @@ class Liveness:
         if isinstance(s, ast.Delete):
             return out | {n.id for n in walk(s) if isinstance(n, ast.Name)}
         return (out - stored_names(s)) | self._reads(s)
-
-    def _try(self, s: ast.Try, out: Names, on_break: Names, on_continue: Names) -> Names:
-        """An exception may come before the body has assigned anything: what handlers read is live there."""
-        leaving = self._block(s.finalbody, EMPTY, on_break, on_continue)
-        after = self._block(s.finalbody, out, on_break, on_continue)
-        caught = leaving
-        for handler in s.handlers:
-            inside = self._block(handler.body, after, on_break, on_continue)
-            caught |= (inside - {handler.name}) | (self._reads(handler.type) if handler.type else EMPTY)
-        normal = self._block(s.orelse, after, on_break, on_continue)
-        return caught | self._block(s.body, normal, on_break, on_continue)
 
     def _reads(self, node: ast.AST) -> Names:
         """Names read inside, remembered: the body of a loop is looked at more than once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_BUILTINS, PURE_METHODS
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
@@ -151,3 +151,27 @@ def _keeps_state(s: ast.stmt, reach: Reach) -> bool:
         if counts and _root(n.target) in variables:  # type: ignore[attr-defined]
             return True
     return False
+
+
+class Outside:
+    """What each function of the program reads that is not its own, calls included."""
+
+    def __init__(self, functions: Mapping[str, ast.FunctionDef]) -> None:
+        self.names: dict[str, set[str]] = {n: free_names(f) for n, f in functions.items()}
+        self.attributes = {
+            n
+            for n, f in functions.items()
+            if any(isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Load) for x in walk(f))
+        }
+
+    def of(self, name: str) -> tuple[set[str], bool]:
+        """(names of variables, whether attributes of objects may be read) for a call of this function."""
+        seen, pending, reads, attributes = set[str](), [name], set[str](), False
+        while pending:
+            current = pending.pop()
+            if current in self.names and current not in seen:
+                seen.add(current)
+                attributes = attributes or current in self.attributes
+                pending.extend(self.names[current])
+                reads |= self.names[current]
+        return reads - set(self.names), attributes

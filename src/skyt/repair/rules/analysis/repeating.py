@@ -18,7 +18,7 @@ def repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scop
     """Whether a value is so small, or used so rarely, that its name can go."""
     if isinstance(value, ast.Name | ast.Constant):
         return True
-    if scope.type_of(value) in IMMUTABLE:
+    if scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
         nodes = walk(value)
         calls = [n for n in nodes if isinstance(n, ast.Call)]
         if len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes):

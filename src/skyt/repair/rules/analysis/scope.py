@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 from collections.abc import Sequence
+from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
@@ -31,6 +33,17 @@ MODULES = frozenset(
 
 
 BUILTINS = frozenset(dir(builtins))
+
+
+BUILTIN_KINDS: dict[str, type] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "tuple": tuple,
+    "str": str,
+    "char": str,
+    "deque": collections.deque,
+}
 
 
 class Scope:
@@ -65,12 +78,22 @@ class Scope:
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
         if read_names(condition) & changed.writes:
             return False
-        return not (changed.heap_writes or changed.other) or not disturbs(
-            changed, test_effects(condition, self), self
-        )
+        if not (changed.heap_writes or changed.other):
+            return True
+        seen = test_effects(condition, self.bare)  # what it reads, whatever holds
+        return not disturbs(changed, seen, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         return effects(node, self)
+
+    @cached_property
+    def bare(self) -> Scope:
+        """The same place, with nothing known of the way to it."""
+        return Scope(self.program, self.info) if self.known else self
+
+    def changes(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
+        """The effects of something, whatever holds before it."""
+        return effects(node, self.bare)
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
@@ -81,8 +104,25 @@ class Scope:
             return node.id
         return ""
 
+    def has_attribute(self, owner: str, name: str) -> bool:
+        """Whether an object of this kind surely has this attribute here."""
+        inside = self.info is not None and self.info.node.name == "__init__"
+        known = self.program.always_set.get(owner.removeprefix("object:"), frozenset())
+        return owner.startswith("object:") and not inside and name in known
+
+    def has_method(self, owner: str, name: str) -> bool:
+        """Whether looking up this method of an object of this kind surely finds it."""
+        if owner.startswith("object:"):
+            return (owner.removeprefix("object:"), name) in self.program.methods
+        return owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], name)
+
     def is_local(self, name: str) -> bool:
         return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
+
+    def given(self, name: str) -> bool:
+        """Whether a name still holds what a caller passed to the entry point."""
+        info = self.info
+        return info is not None and info.public and name in info.arguments and name not in info.assigned
 
     def bounds_of(self, name: str) -> Interval:
         return self.info.bounds_of(name) if self.info else EVERYTHING

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import root
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, load, read_names
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import expression
 
 EXTREMES = frozenset({"min", "max"})
+PLAIN = frozenset({"int", "str", "char"})
 
 
 def _dict(node: ast.expr, scope: Scope, view: str) -> ast.expr | None:
@@ -28,30 +28,6 @@ def _dict(node: ast.expr, scope: Scope, view: str) -> ast.expr | None:
 def _key(node: ast.Call) -> ast.expr | None:
     keys = [k.value for k in node.keywords if k.arg == "key"]
     return keys[0] if len(keys) == 1 else None
-
-
-@expression(
-    ast.Call,
-    needs="a dict under a plain name or attribute, of which the keys are compared",
-    sound="`get` of a key that is there is its entry",
-)
-def key_by_entry(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`max(d, key=d.get)` is `max(d, key=lambda k: d[k])`."""
-    if scope.builtin(node.func) not in EXTREMES | {"sorted"} or len(node.args) != 1:
-        return None
-    owner, key = _dict(node.args[0], scope, "keys"), _key(node)
-    if owner is None or not isinstance(key, ast.Attribute) or key.attr not in {"get", "__getitem__"}:
-        return None
-    if not same(key.value, owner):
-        return None
-    name = _fresh(node, scope)
-    entry = ast.Subscript(value=clone(owner), slice=load(name), ctx=ast.Load())
-    new = clone(node)
-    new.args = [clone(owner)]
-    new.keywords = [
-        k if k.arg != "key" else ast.keyword(arg="key", value=_function(name, entry)) for k in node.keywords
-    ]
-    return new
 
 
 def _fresh(node: ast.AST, scope: Scope) -> str:
@@ -79,6 +55,17 @@ def _function(name: str, value: ast.expr) -> ast.Lambda:
     needs="a dict under a plain name or attribute; a key function without effects that looks at key and "
     "entry",
     sound="keys come in the order of the items, and are compared by the same values",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n"
+            " return max(d.items(), key=lambda p: (p[1], p[0]))[0]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: p[::-1])[0]",
+    ),
 )
 def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
     """`max(d.items(), key=lambda p: p[1])[0]` is `max(d, key=lambda k: d[k])`."""
@@ -95,9 +82,7 @@ def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.ex
     if owner is None or not isinstance(key, ast.Lambda) or not scope.effects(made).pure:
         return None
     a = key.args
-    if len(a.args) != 1 or a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
-        return None
-    if any(isinstance(n, ast.Lambda | ast.NamedExpr) for n in walk(key.body)):
+    if len(a.args) != 1:
         return None
     name = _fresh(node, scope)
     change = _Parts(a.args[0].arg, load(name), ast.Subscript(value=owner, slice=load(name), ctx=ast.Load()))
@@ -121,55 +106,17 @@ class _Parts(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-@expression(
+ORDERED = (
+    ast.Tuple,
+    ast.Name,
     ast.Subscript,
-    needs="a container that has an element here; without a key: integers or strings",
-    sound="sorting keeps equal elements in order, so the first is the one that `min` finds first",
+    ast.Constant,
+    ast.UnaryOp,
+    ast.USub,
+    ast.BinOp,
+    ast.Add,
+    ast.Sub,
 )
-def first_of_sorted(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`sorted(e)[0]` is `min(e)`; of integers and strings, `sorted(e)[-1]` is `max(e)`."""
-    made, at = node.value, int_value(node.slice)
-    if at not in (0, -1) or not isinstance(made, ast.Call) or scope.builtin(made.func) != "sorted":
-        return None
-    if len(made.args) != 1 or not isinstance(node.ctx, ast.Load):
-        return None
-    names = [k.arg for k in made.keywords]
-    source = made.args[0]
-    held = _dict(source, scope, "items") or _dict(source, scope, "values") or source
-    if not scope.nonempty(held):
-        return None
-    t = scope.type_of(source)
-    plain = not names and isinstance(t, tuple) and len(t) == 2 and t[1] in {"int", "str", "char"}
-    if not plain and (at != 0 or names != ["key"]):
-        return None
-    name = "min" if at == 0 else "max"
-    if scope.builtin(load(name)) != name:
-        return None
-    return ast.Call(func=load(name), args=made.args, keywords=made.keywords)
-
-
-@block(
-    ast.Return,
-    needs="a list or dict that the function made and holds alone; no `finally`",
-    sound="nobody else has what is returned, so that a copy of it cannot be told apart",
-)
-def return_own(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`return dict(d)` is `return d`, for a dict of the function's own."""
-    last, info = body[-1], place.scope.info
-    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)) or info is None:
-        return None
-    made = last.value
-    name = place.scope.builtin(made.func)
-    if name not in {"list", "dict"} or len(made.args) != 1 or made.keywords:
-        return None
-    source = made.args[0]
-    if not isinstance(source, ast.Name) or root(source) not in place.scope.owned:
-        return None
-    if kind(place.scope.type_of(source)) != name or (name == "dict" and _special(source.id, info.assigned)):
-        return None
-    if any(isinstance(n, ast.Try) and n.finalbody for n in walk(info.node)):
-        return None
-    return [*body[:-1], ast.Return(value=source)]
 
 
 def _special(name: str, assigned: dict[str, list[ast.expr | None]]) -> bool:

@@ -7,10 +7,12 @@ from itertools import pairwise
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare, int_value, number
-from skyt.repair.rules.analysis.trees.trees import clone, same
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int, is_str, kind
+from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.containers.tables import MAKERS, constant_table
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.patterns.conditions import immutable, of_kind, plain
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.registry import expression
 
 
 def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] | None:
@@ -51,6 +53,8 @@ def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] 
     ast.Compare,
     needs="a constant table; a subject of type str or int (for a string as table: a single character)",
     sound="membership depends on the elements alone, not on their order, number or container",
+    fires=("s: str", "def f(s):\n return s in {'b', 'a'}"),
+    keeps=("s: str", "def f(s):\n return s in 'ba'"),
 )
 def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`c in d.values()`, `c in "([{"`, `c in {...}` all become `c in (…)` with sorted elements."""
@@ -80,6 +84,8 @@ def _value(node: ast.expr) -> object:
     ast.BoolOp,
     needs="comparisons of one name of type str or int with constants",
     sound="being equal to one of several constants is being a member of them",
+    fires=("s: str", "def f(s):\n return s == 'a' or s == 'b'"),
+    keeps=("s: any", "def f(s):\n return s == 'a' or s == 'b'"),
 )
 def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     any_of = isinstance(node.op, ast.Or)
@@ -111,49 +117,35 @@ def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr
     return None
 
 
-@expression(
-    ast.Compare,
-    needs="a dict (by its inferred type)",
-    sound="searching the keys of a dict is searching the dict",
+rewrite(
+    "keys-are-the-dict",
+    ("a in d.keys()", "a in d"),
+    ("a not in d.keys()", "a not in d"),
+    needs=[of_kind("dict", "d")],
+    because="searching the keys of a dict is searching the dict",
+    fires=("n: int", "def f(n):\n d = {n: 1}\n return 3 in d.keys()"),
+    keeps=("n: int", "def f(n):\n d = {n: 1}\n return 3 in d.values()"),
 )
-def keys_are_the_dict(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+rewrite(
+    "expand-get",
+    (
+        "return d.get(k, x)",
+        """
+        if k in d:
+            return d[k]
+        return x
+        """,
+    ),
+    (
+        "return d.get(k)",
+        """
+        if k in d:
+            return d[k]
         return None
-    right = node.comparators[0]
-    if (
-        isinstance(right, ast.Call)
-        and isinstance(right.func, ast.Attribute)
-        and right.func.attr == "keys"
-        and not right.args
-        and kind(scope.type_of(right.func.value)) == "dict"
-    ):
-        return compare(node.left, type(node.ops[0]), right.func.value)
-    return None
-
-
-@block(
-    ast.Return,
-    needs="a dict whose values are never None, by its inferred type; a key without effects",
-    sound="`get` gives the value exactly when the key is there, and None (or the default) otherwise",
+        """,
+    ),
+    needs=[of_kind("dict", "d"), plain("d"), immutable("k")],
+    because="`get` gives the value exactly when the key is there, and the default otherwise",
+    fires=("n: int", "def f(n):\n d = {n + 1: 1}\n return d.get(n, 0)"),
+    keeps=("n: int; xs: list[int]", "def f(n, xs):\n d = {n: 1}\n return d.get(n, xs[n])"),
 )
-def expand_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`return d.get(k, x)` is `if k in d: return d[k]`, then `return x`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Call)):
-            continue
-        function = s.value.func
-        if not (isinstance(function, ast.Attribute) and function.attr == "get") or s.value.keywords:
-            continue
-        owner, args = function.value, s.value.args
-        if kind(place.scope.type_of(owner)) != "dict" or not 1 <= len(args) <= 2:
-            continue
-        default = args[1] if len(args) == 2 else ast.Constant(value=None)
-        if not isinstance(owner, ast.Name | ast.Attribute) or not all(
-            place.scope.effects(e).total and place.scope.type_of(e) in IMMUTABLE for e in (args[0], default)
-        ):
-            continue
-        found = ast.Subscript(value=clone(owner), slice=clone(args[0]), ctx=ast.Load())
-        test = compare(args[0], ast.In, owner)
-        then = ast.If(test=test, body=[ast.Return(value=found)], orelse=[])
-        return [*body[:i], then, ast.Return(value=default), *body[i + 1 :]]
-    return None

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.effects.effects import Effects
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, count_reads, load, read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import call, load, read_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.iteration import consumes
-from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import expression
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 LATE = (ast.Lambda, ast.FunctionDef, ast.ClassDef, ast.GeneratorExp)
@@ -80,37 +78,6 @@ def _both(key: str, value: str) -> ast.Tuple:
     return ast.Tuple(elts=names, ctx=ast.Store())
 
 
-@block(
-    ast.For,
-    needs="a dict under a plain name or attribute that the body does not change; a key that the body does "
-    "not assign",
-    sound="an item is a key with the entry under it",
-)
-def loop_over_items(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for k in d: … d[k] …` is `for k, v in d.items(): … v …`."""
-    scope = place.scope
-    for i, s in enumerate(body):
-        found = _source(s.iter, scope) if isinstance(s, ast.For) else None
-        if found is None or not isinstance(s, ast.For) or found[1] == "values":
-            continue
-        owner, view = found
-        pair = _pair(s.target) if view == "items" else None
-        key = pair[0] if pair else s.target.id if view == "keys" and isinstance(s.target, ast.Name) else None
-        if key is None:
-            continue
-        lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
-        kept = {key, *pair} if pair else {key}
-        if not _lookups(s.body, lookup) or _binds(s.body, kept | read_names(owner)):
-            continue
-        if not all(private(n, place) for n in kept) or disturbs(scope.effects(s.body), _seen(owner), scope):
-            continue
-        new, value = clone(s), pair[1] if pair else place.context.name("v")
-        new.target, new.iter = _both(key, value), _view(owner, "items")
-        new.body = [_Entries(lookup, value).visit(x) for x in new.body]
-        return replaced(body, i, new)
-    return None
-
-
 @expression(
     ast.ListComp,
     ast.SetComp,
@@ -118,6 +85,20 @@ def loop_over_items(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     ast.Call,
     needs="a dict under a plain name or attribute; a comprehension without effects, used up at once",
     sound="an item is a key with the entry under it",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) for x in s}\n"
+            " return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) for x in s}\n g = (d[x] for x in d)\n for c in s:\n  d[c] = 1\n"
+            " return list(g)"
+        ),
+    ),
 )
 def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[… d[k] … for k in d]` is `[… v … for k, v in d.items()]`."""
@@ -161,62 +142,3 @@ def used_up(node: Comprehension | ast.Call, scope: Scope) -> Comprehension | Non
 
 def results(made: Comprehension) -> list[ast.expr]:
     return [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
-
-
-@block(
-    ast.For,
-    needs="items of a dict of which one part is never read, and not live after the loop",
-    sound="a dict gives its keys, and the entries under them, in the order of its items",
-)
-def loop_over_part(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for k, v in d.items()` is `for k in d` without v, and `for v in d.values()` without k."""
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.For):
-            continue
-        live = place.live_at(s)
-        unread = {n for n in stored_names(s.target) if not count_reads(s.body, n) and n not in live}
-        part = _part(s.target, s.iter, {n for n in unread if private(n, place)}, place.scope)
-        if part is not None:
-            new = clone(s)
-            new.target, new.iter = part
-            return replaced(body, i, new)
-    return None
-
-
-@expression(
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-    needs="items of a dict of which one part is never read",
-    sound="a dict gives its keys, and the entries under them, in the order of its items",
-)
-def part_in_comprehension(node: Comprehension, scope: Scope, boolean: bool) -> ast.expr | None:
-    for j, g in enumerate(node.generators):
-        inside = [*g.ifs, *node.generators[j + 1 :], *results(node)]
-        unread = {n for n in stored_names(g.target) if not count_reads(inside, n)}
-        part = _part(g.target, g.iter, unread, scope)
-        if part is not None:
-            new = clone(node)
-            new.generators[j].target, new.generators[j].iter = part
-            return new
-    return None
-
-
-def _part(
-    target: ast.expr, source: ast.expr, unread: set[str], scope: Scope
-) -> tuple[ast.expr, ast.expr] | None:
-    """(target, iterable) without the part of the items that nobody reads; the keys are the dict itself."""
-    found, pair = _source(source, scope), _pair(target)
-    if found is None:
-        return None
-    owner, view = found
-    if view == "keys" and isinstance(source, ast.Call):
-        return target, clone(owner)
-    if view != "items" or pair is None:
-        return None
-    if pair[1] in unread:
-        return ast.Name(id=pair[0], ctx=ast.Store()), clone(owner)
-    if pair[0] in unread:
-        return ast.Name(id=pair[1], ctx=ast.Store()), _view(owner, "values")
-    return None

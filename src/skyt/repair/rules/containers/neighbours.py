@@ -6,15 +6,14 @@ import ast
 
 from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number, read_names, substitute
+from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.control.iteration import consumes
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import Place, block
 
-LATE = (ast.Lambda, ast.FunctionDef, ast.ClassDef, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+LATE = (ast.Lambda, ast.FunctionDef)
 
 
 def _offset(node: ast.expr, scope: Scope) -> tuple[str, int] | None:
@@ -83,6 +82,17 @@ def _builtins(scope: Scope) -> bool:
     needs="a str, or a list under a plain name that the body does not change; two variables that are neither "
     "assigned in the body nor read after the loop",
     sound="the shorter of two tails of one sequence ends with it",
+    fires=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  t = t * 2 + a - b\n return t",
+    ),
+    keeps=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n"
+            "  t = t + b + 3\n return t"
+        ),
+    ),
 )
 def neighbours_by_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for a, b in zip(x, x[1:])` is `for i in range(len(x) - 1)` with `x[i]` and `x[i + 1]`."""
@@ -106,45 +116,3 @@ def neighbours_by_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
         new.body = [substitute(x, values) for x in new.body]
         return replaced(body, i, new)
     return None
-
-
-@expression(
-    ast.ListComp,
-    ast.Call,
-    needs="a str or list under a plain name; a comprehension without effects, used up at once",
-    sound="the shorter of two tails of one sequence ends with it",
-)
-def neighbours_in_comprehension(
-    node: ast.ListComp | ast.Call, scope: Scope, boolean: bool
-) -> ast.expr | None:
-    """`sum(a < b for a, b in zip(x, x[1:]))` is `sum(x[i] < x[i + 1] for i in range(len(x) - 1))`."""
-    made: ast.expr = node
-    if isinstance(node, ast.Call):
-        if len(node.args) != 1 or node.keywords or not consumes(node, scope):
-            return None
-        made = node.args[0]
-    if not isinstance(made, ast.GeneratorExp | ast.ListComp) or isinstance(made, ast.ListComp) != (
-        made is node
-    ):
-        return None
-    g = made.generators[0]
-    found = _paired(g.iter, g.target, scope)
-    if found is None or len(made.generators) != 1 or g.is_async or not _builtins(scope):
-        return None
-    whole, offsets = found
-    inside: list[ast.expr] = [made.elt, *g.ifs]
-    scoped = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, *LATE)
-    if any(isinstance(n, scoped) for n in walk(inside)) or not scope.effects(made).pure:
-        return None
-    taken = (
-        scope.program.bound
-        | read_names(scope.program.tree)
-        | {n.id for n in walk(made) if isinstance(n, ast.Name)}
-    )
-    index = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
-    new = clone(made)
-    new.generators[0].iter, values = _indexed(whole, offsets, index)
-    new.generators[0].target = ast.Name(id=index, ctx=ast.Store())
-    new.generators[0].ifs = [substitute(x, values) for x in new.generators[0].ifs]
-    new.elt = substitute(new.elt, values)
-    return ast.Call(func=node.func, args=[new], keywords=[]) if isinstance(node, ast.Call) else new

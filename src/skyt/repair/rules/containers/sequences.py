@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.patterns.conditions import of_kind, text
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, expression
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset"})
@@ -17,6 +18,8 @@ CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "f
     ast.Call,
     needs="a consumer that uses up its argument at once",
     sound="the same elements come in the same order, whether in a list first or one by one",
+    fires=("s: str", "def f(s):\n return ''.join([c for c in s if c != 'a'])"),
+    keeps=("xs: list[int]", "def f(xs):\n return any([1 // x for x in xs])"),
 )
 def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join([…])` is `"".join(…)`; `list(x for …)` is a list comprehension."""
@@ -28,45 +31,33 @@ def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr 
     joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
     joins = joins and is_str(scope.type_of(node.func.value))  # type: ignore[attr-defined]
     named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS
-    if isinstance(only, ast.ListComp) and (joins or named):
+    if isinstance(only, ast.ListComp) and (joins or (named and _in_step(node, only, scope))):
         return ast.Call(
             func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
         )
     any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
-    if isinstance(only, ast.ListComp) and any_or_all:
-        scope_inside = scope
-        parts = [only.elt, *(c for g in only.generators for c in g.ifs)]
-        if all(scope_inside.effects(p).total for p in parts):
-            return ast.Call(
-                func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-            )
+    if isinstance(only, ast.ListComp) and any_or_all and scope.effects(only).total:
+        return ast.Call(
+            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
+        )
     return None
 
 
-@expression(
-    ast.GeneratorExp,
-    ast.ListComp,
-    needs="nothing",
-    sound="a comprehension that gives every element unchanged is its source",
-)
-def identity_comprehension(
-    node: ast.GeneratorExp | ast.ListComp, scope: Scope, boolean: bool
-) -> ast.expr | None:
-    g = node.generators[0]
-    if len(node.generators) != 1 or g.ifs or g.is_async or not same(node.elt, g.target):
-        return None
-    if not isinstance(g.target, ast.Name):
-        return None
-    if isinstance(node, ast.ListComp):
-        return call("list", g.iter)
-    # A generator over a str or list may become that str or list where it is used up at once.
-    return None
+def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope) -> bool:
+    """Whether it cannot be told if a consumer takes the elements one by one or all at once: it makes a list
+    first anyway, or it cannot fail on them, or making them cannot."""
+    name, t = scope.builtin(node.func), scope.type_of(made.elt)
+    if name in {"sorted", "list", "tuple"} or scope.effects(made).total:
+        return True
+    return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
 
 
 @expression(
     ast.Call,
     needs="a str or list as source; a consumer that uses it up at once",
     sound="iterating over a generator that passes elements on is iterating over its source",
+    fires=("s: str", "def f(s):\n return ''.join(c for c in s)"),
+    keeps=("s: str", "def f(s):\n return ''.join(c.upper() for c in s)"),
 )
 def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join(c for c in s)` is `"".join(s)`, which for a str is s."""
@@ -94,32 +85,15 @@ def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     return None
 
 
-@expression(
-    ast.Subscript,
-    ast.Call,
-    needs="a list",
-    sound="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-)
-def copy_of_list(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node, ast.Subscript):
-        s = node.slice
-        whole = isinstance(s, ast.Slice) and s.lower is None and s.upper is None and s.step is None
-        if whole and isinstance(node.ctx, ast.Load):
-            if kind(scope.type_of(node.value)) == "list":
-                return call("list", node.value)
-            if is_str(scope.type_of(node.value)):
-                return node.value
-        return None
-    copies = isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args
-    if copies and kind(scope.type_of(node.func.value)) == "list":  # type: ignore[attr-defined]
-        return call("list", node.func.value)  # type: ignore[attr-defined]
-    return None
-
-
 @block(
     ast.Return,
     needs="a list; a program none of whose functions changes an object that is not its own",
     sound="results are observed by value, and nobody in the program could change what two names share",
+    fires=("xs: list[int]", "def f(xs):\n return list(xs)"),
+    keeps=(
+        "xs: list[int]",
+        "def g(xs):\n return list(xs)\ndef f(xs):\n ys = g(xs)\n ys.append(1)\n return ys",
+    ),
 )
 def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return list(x)` is `return x` where nothing is ever changed in place."""
@@ -137,67 +111,51 @@ def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | 
     return [*body[:-1], ast.Return(value=source)]
 
 
-@expression(
-    ast.List,
-    needs="operands of type list",
-    sound="unpacking lists into a list is concatenating them",
+rewrite(
+    "copy-of-list",
+    ("x[:]", "list(x)"),
+    ("x.copy()", "list(x)"),
+    needs=[of_kind("list", "x")],
+    because="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
+    fires=("xs: list[int]", "def f(xs):\n ys = xs[:]\n ys.append(1)\n return ys"),
+    keeps=("xs: list[int]", "def f(xs):\n ys = xs[1:]\n ys.append(1)\n return ys"),
 )
-def unpack_to_concatenation(node: ast.List, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[*a, x, *b]` is `a + [x] + b`."""
-    if not any(isinstance(e, ast.Starred) for e in node.elts) or not isinstance(node.ctx, ast.Load):
-        return None
-    parts: list[ast.expr] = []
-    for e in node.elts:
-        if isinstance(e, ast.Starred):
-            if kind(scope.type_of(e.value)) != "list":
-                return None
-            parts.append(e.value)
-        elif parts and isinstance(parts[-1], ast.List):
-            parts[-1] = ast.List(elts=[*parts[-1].elts, e], ctx=ast.Load())
-        else:
-            parts.append(ast.List(elts=[e], ctx=ast.Load()))
-    if len(parts) == 1:
-        return call("list", parts[0])
-    result = parts[0]
-    for part in parts[1:]:
-        result = ast.BinOp(left=result, op=ast.Add(), right=part)
-    return result
-
-
-@expression(
-    ast.Subscript,
-    needs="a str or list",
-    sound="a slice starts at 0 and ends at the length unless it says otherwise",
+rewrite(
+    "whole-text",
+    ("x[:]", "x"),
+    ("''.join(x)", "x"),
+    needs=[text("x")],
+    because="a str from its start to its end, or its characters put together, is the str",
+    fires=("s: str", "def f(s):\n return s[:]"),
+    keeps=("xs: list[str]", "def f(xs):\n return ''.join(xs)"),
 )
-def plain_slice(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node.slice, ast.Slice):
-        return None
-    t = scope.type_of(node.value)
-    if not (is_str(t) or kind(t) == "list") or (
-        node.slice.step is not None and int_value(node.slice.step) != 1
-    ):
-        return None
-    s = node.slice
-    lower = None if s.lower is not None and int_value(s.lower) == 0 else s.lower
-    upper = s.upper
-    if upper is not None and same(upper, call("len", node.value)):
-        upper = None
-    if lower is s.lower and upper is s.upper and s.step is None:
-        return None
-    return ast.Subscript(value=node.value, slice=ast.Slice(lower=lower, upper=upper, step=None), ctx=node.ctx)
-
-
-@expression(
-    ast.BinOp,
-    needs="operands of type str, or of type list",
-    sound="concatenation is associative",
+rewrite(
+    "plain-slice",
+    ("x[0:b]", "x[:b]"),
+    ("x[a:len(x)]", "x[a:]"),
+    ("x[:len(x)]", "x[:]"),
+    ("x[0:]", "x[:]"),
+    ("x[a:b:1]", "x[a:b]"),
+    ("x[a::1]", "x[a:]"),
+    ("x[:b:1]", "x[:b]"),
+    needs=[of_kind("str list", "x")],
+    because="a slice starts at 0 and ends at the length unless it says otherwise",
+    fires=("s: str; n: int", "def f(s, n):\n return s[n:len(s)]"),
+    keeps=("xs: list[int]", "def f(xs):\n g = [xs, xs]\n return g.pop()[:len(g.pop())]"),
 )
-def concatenate_left(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    right = node.right
-    if not (isinstance(node.op, ast.Add) and isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add)):
-        return None
-    types = [scope.type_of(x) for x in (node.left, right.left, right.right)]
-    if all(is_str(t) for t in types) or all(kind(t) == "list" for t in types):
-        inner = ast.BinOp(left=node.left, op=ast.Add(), right=right.left)
-        return ast.BinOp(left=inner, op=ast.Add(), right=right.right)
-    return None
+rewrite(
+    "concatenate-left",
+    ("a + (b + c)", "a + b + c"),
+    needs=[text("a", "b", "c")],
+    because="concatenation is associative",
+    fires=("s: str", "def f(s):\n return s + ('a' + s)"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+)
+rewrite(
+    "concatenate-lists-left",
+    ("a + (b + c)", "a + b + c"),
+    needs=[of_kind("list", "a", "b", "c")],
+    because="concatenation is associative",
+    fires=("xs: list[int]", "def f(xs):\n return xs + ([1] + xs)"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, int_value, leaves, load
-from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import kind, ordered
 from skyt.repair.rules.registry import Place, block
 
@@ -16,6 +16,20 @@ from skyt.repair.rules.registry import Place, block
     needs="a list that the function owns; a branch that leaves without looking at it again",
     sound="where the branch is taken nobody sees the list any more; where it is not, the element is "
     "popped once either way",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
+            "   return False\n  k.pop()\n return True"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
+            "   return len(k)\n  k.pop()\n return True"
+        ),
+    ),
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
@@ -67,43 +81,6 @@ def _exits(body: list[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Return | ast.Raise)
 
 
-@block(
-    ast.If,
-    needs="two operands of type int or str, without effects",
-    sound="of `<`, `==` and `>` exactly one holds, so the three cases can be asked in any order",
-)
-def three_way(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if a < b: … elif a > b: … else: …` asks for `==` first, then for `<`."""
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.If):
-            continue
-        cases = _cases(s, body, i)
-        if cases is None:
-            continue
-        first, second, third, used = cases
-        pair = _pair(first[0], place.scope)
-        if pair is None:
-            continue
-        a, b = pair
-        relations = _relation(first[0], a, b), _relation(second[0], a, b)
-        if relations[0] is None or relations[1] is None:
-            continue
-        sets = [relations[0], relations[1] - relations[0]]
-        sets.append({"<", "=", ">"} - sets[0] - sets[1])
-        if any(len(x) != 1 for x in sets) or (sets[:2] == [{"="}, {"<"}] and _plain_order(second[0], a)):
-            continue
-        by = {next(iter(x)): case for x, case in zip(sets, (first[1], second[1], third), strict=True)}
-        equal = compare(clone(a), ast.Eq, clone(b))
-        inner = ast.If(test=compare(clone(a), ast.Lt, clone(b)), body=by["<"], orelse=by[">"])
-        new = ast.If(test=equal, body=by["="], orelse=[inner])
-        return [*body[:i], new, *body[i + used :]]
-    return None
-
-
-def _plain_order(test: ast.expr, a: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt) and same(test.left, a)
-
-
 Case = tuple[ast.expr, list[ast.stmt]]
 
 
@@ -143,26 +120,3 @@ def _pair(test: ast.expr, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
     from skyt.repair.rules.expressions.comparisons import rank
 
     return (a, b) if rank(a, scope) <= rank(b, scope) else (b, a)
-
-
-def _relation(test: ast.expr, a: ast.expr, b: ast.expr) -> set[str] | None:
-    """Which of <, =, > (of a to b) a comparison allows."""
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
-        return None
-    left, op, right = test.left, test.ops[0], test.comparators[0]
-    sets = {
-        ast.Lt: {"<"},
-        ast.LtE: {"<", "="},
-        ast.Eq: {"="},
-        ast.NotEq: {"<", ">"},
-        ast.Gt: {">"},
-        ast.GtE: {">", "="},
-    }
-    found = sets.get(type(op))
-    if found is None:
-        return None
-    if same(left, a) and same(right, b):
-        return found
-    if same(left, b) and same(right, a):
-        return {{"<": ">", ">": "<", "=": "="}[x] for x in found}
-    return None

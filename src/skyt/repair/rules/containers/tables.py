@@ -14,7 +14,7 @@ from skyt.repair.rules.registry import Place, block, expression, module
 READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
 
 
-MAKERS = frozenset({"set", "frozenset", "list", "tuple", "sorted"})
+MAKERS = frozenset({"set", "frozenset", "list", "tuple"})
 
 
 def constant_table(node: ast.expr) -> bool:
@@ -84,6 +84,8 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
     ast.Assign,
     needs="a constant table, assigned once, never changed and never handed on",
     sound="a table that is only looked up is the same wherever it is written down",
+    fires=("s: str", "def f(s):\n t = {'a': 1}\n return s in t"),
+    keeps=("s: str", "def f(s):\n t = {'a': 1}\n t[s] = 2\n return len(t)"),
 )
 def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     info = place.scope.info
@@ -107,6 +109,8 @@ def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 @module(
     needs="a constant or constant table at module level, assigned once, never changed and never handed on",
     sound="a constant is the same wherever it is written down",
+    fires=("n: int", "K = 3\ndef f(n):\n return n + K"),
+    keeps=("n: int", "K = []\ndef f(n):\n K.append(n)\n return len(K) * 0"),
 )
 def inline_module_constant(context: Context) -> bool:
     tree = context.tree
@@ -122,7 +126,6 @@ def inline_module_constant(context: Context) -> bool:
             (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
             or (isinstance(n, ast.arg) and n.arg == name)
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
-            or (isinstance(n, ast.Global) and name in n.names)
             for n in walk(tree)
         )
         table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
@@ -139,6 +142,8 @@ def inline_module_constant(context: Context) -> bool:
     ast.Call,
     needs="constant keys, all different",
     sound="a lookup in a table does not depend on the order of its entries",
+    fires=("s: str", "def f(s):\n return {'b': 1, 'a': 2}.get(s)"),
+    keeps=("s: str", "def f(s):\n return list({'b': 1, 'a': 2})"),
 )
 def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Subscript):
@@ -150,7 +155,7 @@ def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) ->
     if not isinstance(table, ast.Dict) or not constant_table(table):
         return None
     keys = [k.value for k in table.keys if isinstance(k, ast.Constant)]
-    if len({repr(k) for k in keys}) != len(keys) or len({type(k) for k in keys}) != 1:
+    if len(set(keys)) != len(keys) or {type(k) for k in keys} not in ({int}, {str}):
         return None
     order = sorted(range(len(keys)), key=lambda i: repr(keys[i]))
     if order == list(range(len(keys))):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from itertools import pairwise
 
-from skyt.repair.rules.analysis.trees.syntax import is_false, is_none, is_true, leaves, negate, returns
+from skyt.repair.rules.analysis.trees.syntax import is_none, leaves, negate, returns
 from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving, no_break
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
 
 ALWAYS = "nothing"
@@ -20,7 +21,12 @@ def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]
     return [*body[:index], *new, *body[index + 1 :]]
 
 
-@block(needs=ALWAYS, sound="control never reaches a statement behind one that always leaves")
+@block(
+    needs=ALWAYS,
+    sound="control never reaches a statement behind one that always leaves",
+    fires=("n: int", "def f(n):\n return n\n n = 1"),
+    keeps=("n: int", "def f(n):\n n = 1\n return n"),
+)
 def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
         if leaves([s]):
@@ -28,59 +34,15 @@ def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     return None
 
 
-@block(ast.If, ast.While, needs=ALWAYS, sound="a condition that is a constant chooses its branch for good")
-def decide_constant(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, ast.If) and is_true(s.test):
-            return replaced(body, i, *s.body)
-        if isinstance(s, ast.If) and is_false(s.test):
-            return replaced(body, i, *s.orelse)
-        if isinstance(s, ast.While) and is_false(s.test):
-            return replaced(body, i, *s.orelse)
-    return None
-
-
-@block(
-    needs="a condition without effects that cannot raise",
-    sound="a branch without statements only evaluates its test",
-)
-def drop_empty_branch(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.If):
-            continue
-        empty = all(isinstance(x, ast.Pass) for x in s.body)
-        if empty and s.orelse:
-            return replaced(body, i, branch(negate(s.test), s.orelse))
-        if s.orelse and all(isinstance(x, ast.Pass) for x in s.orelse):
-            return replaced(body, i, branch(s.test, s.body))
-        if empty or (s.orelse and same(s.body, s.orelse)):
-            rest = [] if empty else s.body
-            if place.scope.effects(s.test).total:
-                return replaced(body, i, *rest)
-            return replaced(body, i, ast.Expr(value=s.test), *rest)
-    return None
-
-
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="behind a branch that always leaves, `else` and the code after it are the same place",
-)
-def flatten_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and s.orelse):
-            continue
-        if leaves(s.body):
-            return replaced(body, i, branch(s.test, s.body), *s.orelse)
-        if leaves(s.orelse):
-            return replaced(body, i, branch(negate(s.test), s.orelse), *s.body)
-    return None
-
-
 @block(
     needs=ALWAYS,
     sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
     "happens anyway",
+    fires=("xs: list[int]", "def f(xs):\n for x in xs:\n  if x:\n   xs = xs\n  continue\n return 1"),
+    keeps=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x:\n   continue\n  t = x + 1\n return t",
+    ),
 )
 def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     last = body[-1]
@@ -95,6 +57,14 @@ def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs=ALWAYS,
     sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
+    fires=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   continue\n  t = t + x\n return t",
+    ),
+    keeps=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   break\n  t = t + x\n return t",
+    ),
 )
 def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
@@ -112,46 +82,8 @@ def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="two nested conditions without `else` hold together exactly when their conjunction does",
-)
-def merge_nested(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if (
-            isinstance(s, ast.If)
-            and not s.orelse
-            and len(s.body) == 1
-            and isinstance(s.body[0], ast.If)
-            and not s.body[0].orelse
-        ):
-            inner = s.body[0]
-            test = ast.BoolOp(
-                op=ast.And(), values=[*operands(s.test, ast.And), *operands(inner.test, ast.And)]
-            )
-            return replaced(body, i, branch(test, inner.body))
-    return None
-
-
 def operands(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
     return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
-
-
-@block(ast.If, needs=ALWAYS, sound="two guards in a row that leave in the same way are one guard with `or`")
-def merge_guards(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(pairwise(body)):
-        if (
-            isinstance(s, ast.If)
-            and isinstance(t, ast.If)
-            and not s.orelse
-            and not t.orelse
-            and leaves(s.body)
-            and same(s.body, t.body)
-        ):
-            test = ast.BoolOp(op=ast.Or(), values=[*operands(s.test, ast.Or), *operands(t.test, ast.Or)])
-            return [*body[:i], branch(test, s.body), *body[i + 2 :]]
-    return None
 
 
 def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
@@ -172,6 +104,8 @@ def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
     ast.If,
     needs=ALWAYS,
     sound="code at the end of both branches runs after either, so it can stand behind them",
+    fires=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n"),
+    keeps=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n"),
 )
 def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -181,19 +115,204 @@ def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="a branch that is taken under either of two conditions is taken under their `or`",
+rewrite(
+    "decide-true",
+    ("if c: body", "body"),
+    (
+        """
+        if c:
+            body
+        else:
+            other
+        """,
+        "body",
+    ),
+    needs=[always_true("c")],
+    because="a condition that is a constant chooses its branch for good",
+    fires=("n: int", "def f(n):\n if True:\n  return n\n return 0"),
+    keeps=("n: int", "def f(n):\n if n:\n  return n\n return 0"),
 )
-def merge_alternatives(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if a: (if b: s)` `else: s` is `if not a or b: s`; `if a: s` `elif b: s` is `if a or b: s`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and s.orelse):
-            continue
-        for inner, other, test in ((s.body, s.orelse, negate(s.test)), (s.orelse, s.body, s.test)):
-            only = inner[0]
-            if len(inner) == 1 and isinstance(only, ast.If) and not only.orelse and same(only.body, other):
-                either = [*operands(test, ast.Or), *operands(only.test, ast.Or)]
-                return replaced(body, i, branch(ast.BoolOp(op=ast.Or(), values=either), other))
-    return None
+rewrite(
+    "decide-false",
+    (
+        """
+        if c:
+            body
+        else:
+            other
+        """,
+        "other",
+    ),
+    ("if c: body", "pass"),
+    ("while c: body", "pass"),
+    needs=[always_false("c")],
+    because="a condition that is a constant chooses its branch for good",
+    fires=("n: int", "def f(n):\n if False:\n  return 0\n return n"),
+    keeps=("n: int", "def f(n):\n if n:\n  return 0\n return n"),
+)
+rewrite(
+    "drop-empty-branch",
+    (
+        """
+        if c:
+            pass
+        else:
+            other
+        """,
+        "if not c: other",
+    ),
+    (
+        """
+        if c:
+            body
+        else:
+            pass
+        """,
+        "if c: body",
+    ),
+    (
+        """
+        if c:
+            body
+        else:
+            body
+        """,
+        "body",
+    ),
+    ("if c: pass", "pass"),
+    because="a branch without statements only evaluates its test",
+    fires=("n: int", "def f(n):\n if n > 3:\n  pass\n else:\n  n = n + 1\n return n"),
+    keeps=("xs: list[int]", "def f(xs):\n if xs.pop() > 3:\n  pass\n return xs"),
+)
+rewrite(
+    "flatten-else",
+    (
+        """
+        if c:
+            body
+        else:
+            other
+        """,
+        """
+        if c:
+            body
+        other
+        """,
+    ),
+    needs=[leaving("body")],
+    because="behind a branch that always leaves, `else` and the code after it are the same place",
+    fires=("n: int", "def f(n):\n if n > 3:\n  return 1\n else:\n  return 2"),
+    keeps=("n: int", "def f(n):\n if n > 3:\n  n = 1\n else:\n  n = 2\n return n"),
+)
+rewrite(
+    "flatten-then",
+    (
+        """
+        if c:
+            body
+        else:
+            other
+        """,
+        """
+        if not c:
+            other
+        body
+        """,
+    ),
+    needs=[leaving("other")],
+    because="behind a branch that always leaves, `else` and the code after it are the same place",
+    fires=("n: int", "def f(n):\n if n > 3:\n  n = n + 1\n else:\n  return 2\n return n"),
+    keeps=("n: int", "def f(n):\n if n > 3:\n  n = 1\n else:\n  n = 2\n return n"),
+)
+rewrite(
+    "merge-nested",
+    (
+        """
+        if c:
+            if d:
+                body
+        """,
+        "if c and d: body",
+    ),
+    because="two nested conditions without `else` hold together exactly when their conjunction does",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  if m > 4:\n   return 1\n return 0"),
+    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  if m > 4:\n   return 1\n  return 2\n return 0"),
+)
+rewrite(
+    "merge-guards",
+    (
+        """
+        if c:
+            body
+        if d:
+            body
+        """,
+        "if c or d: body",
+    ),
+    needs=[leaving("body")],
+    because="two guards in a row that leave in the same way are one guard with `or`",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return 1\n if m > 4:\n  return 1\n return n"),
+    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n if m > 4:\n  m = 1\n return m"),
+)
+rewrite(
+    "merge-alternatives",
+    (
+        """
+        if c:
+            if d:
+                body
+        else:
+            body
+        """,
+        "if not c or d: body",
+    ),
+    (
+        """
+        if c:
+            body
+        else:
+            if d:
+                body
+        """,
+        "if c or d: body",
+    ),
+    because="a branch that is taken under either of two conditions is taken under their `or`",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 1\n return m"),
+    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 2\n return m"),
+)
+rewrite(
+    "loop-else",
+    (
+        """
+        for target in s:
+            body
+        else:
+            other
+        """,
+        """
+        for target in s:
+            body
+        other
+        """,
+    ),
+    (
+        """
+        while c:
+            body
+        else:
+            other
+        """,
+        """
+        while c:
+            body
+        other
+        """,
+    ),
+    needs=[no_break("body")],
+    because="without `break`, a loop's `else` always runs after it",
+    fires=("n: int", "def f(n):\n for i in range(3):\n  n = n + i\n else:\n  n = n * 2\n return n"),
+    keeps=(
+        "n: int",
+        "def f(n):\n for i in range(3):\n  if i == n:\n   break\n  n = n + i\n else:\n  n = n * 2\n return n",
+    ),
+)

@@ -6,12 +6,14 @@ import ast
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names, substitute
-from skyt.repair.rules.analysis.trees.trees import clone, size, walk
-from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
-from skyt.repair.rules.containers.sequences import CONSUMERS
+from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.patterns.conditions import integer, of_kind, small
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, expression
 
 SCOPED = (ast.Lambda, ast.NamedExpr, ast.Yield, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -23,6 +25,11 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
     needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
     "function of the program that is given to map or filter",
     sound="the same function is applied to the same elements in the same order",
+    fires=(
+        "s: str",
+        ("def f(s):\n return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
+    ),
+    keeps=("s: str", "def f(s):\n m = map(ord, s)\n return [next(m, 0), sum(m)]"),
 )
 def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
@@ -53,7 +60,7 @@ def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
     variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
     if isinstance(function, ast.Lambda):
         a = function.args
-        plain = len(a.args) == 1 and not (a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+        plain = len(a.args) == 1 and not a.defaults
         if not plain or any(isinstance(n, SCOPED) for n in walk(function.body)):
             return None
         return variable, substitute(clone(function.body), {a.args[0].arg: load(variable)})
@@ -79,6 +86,8 @@ def consumes(node: ast.Call, scope: Scope) -> bool:
     ast.Call,
     needs="a str or list; a consumer that uses it up at once",
     sound="`reversed` gives the elements of the slice with step -1, in the same order",
+    fires=("xs: list[int]", "def f(xs):\n return list(reversed(xs))"),
+    keeps=("xs: list[int]", "def f(xs):\n return list(reversed(range(len(xs))))"),
 )
 def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(reversed(x))` is `list(x[::-1])`."""
@@ -97,6 +106,8 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
     ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
+    fires=("xs: list[int]", "def f(xs):\n r = list(xs)\n r.sort()\n r.reverse()\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n xs.sort()\n return xs"),
 )
 def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
@@ -109,7 +120,7 @@ def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         name = made.func.value.id
         if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
             continue
-        if not private(name, place):
+        if not private(name, place) or _gone_through(name, s, place):
             continue
         if made.func.attr == "reverse" and not made.keywords:
             return replaced(body, i, assign(name, backwards(load(name))))
@@ -119,49 +130,19 @@ def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     return None
 
 
-@expression(
-    ast.Call,
-    needs="integers, pure",
-    sound="`divmod` of two integers is their quotient and their remainder",
-)
-def expand_divmod(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`divmod(a, b)` is `(a // b, a % b)`."""
-    if scope.builtin(node.func) != "divmod" or len(node.args) != 2 or node.keywords:
-        return None
-    a, b = node.args
-    if not all(is_int(scope.type_of(x)) and scope.effects(x).pure and size(x) <= 12 for x in (a, b)):
-        return None
-    quotient = ast.BinOp(left=a, op=ast.FloorDiv(), right=b)
-    return ast.Tuple(elts=[quotient, ast.BinOp(left=clone(a), op=ast.Mod(), right=clone(b))], ctx=ast.Load())
-
-
-SET_METHODS: dict[str, type[ast.operator]] = {
-    "intersection": ast.BitAnd,
-    "union": ast.BitOr,
-    "difference": ast.Sub,
-    "symmetric_difference": ast.BitXor,
-}
-
-
-@expression(
-    ast.Call,
-    needs="two sets",
-    sound="the method of a set, given a set, is its operator",
-)
-def set_operator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`a.intersection(b)` is `a & b`."""
-    function = node.func
-    if not (isinstance(function, ast.Attribute) and function.attr in SET_METHODS and len(node.args) == 1):
-        return None
-    if node.keywords or any(kind(scope.type_of(x)) != "set" for x in (function.value, node.args[0])):
-        return None
-    return ast.BinOp(left=function.value, op=SET_METHODS[function.attr](), right=node.args[0])
+def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
+    """Whether a statement stands in a loop over this list, which goes on with the old one."""
+    info = place.scope.info
+    loops = [n for n in walk(info.node) if isinstance(n, ast.For)] if info is not None else []
+    return any(name in read_names(n.iter) and any(x is s for x in walk(n.body)) for n in loops)
 
 
 @expression(
     ast.Call,
     needs="a consumer that goes through all elements at once",
     sound="going through a list of the elements is going through the elements",
+    fires=("xs: list[int]", "def f(xs):\n return sorted(list(x % 3 for x in xs))"),
+    keeps=("xs: list[int]", "def f(xs):\n return any(list(3 // x for x in xs))"),
 )
 def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sorted(list(e))` is `sorted(e)`."""
@@ -170,6 +151,30 @@ def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | 
     made = node.args[0]
     if not (isinstance(made, ast.Call) and len(made.args) == 1 and not made.keywords):
         return None
-    if scope.builtin(made.func) != "list" or isinstance(made.args[0], ast.Starred):
+    if scope.builtin(made.func) != "list":
+        return None
+    inner = made.args[0]
+    if isinstance(inner, ast.GeneratorExp) and not _in_step(node, inner, scope):
         return None
     return ast.Call(func=node.func, args=made.args, keywords=node.keywords)
+
+
+rewrite(
+    "expand-divmod",
+    ("divmod(a, b)", "(a // b, a % b)"),
+    needs=[integer("a", "b"), small("a", "b")],
+    because="`divmod` of two integers is their quotient and their remainder",
+    fires=("n: int; m: int", "def f(n, m):\n q, r = divmod(n, m)\n return q + r"),
+    keeps=("x: float; y: float", "def f(x, y):\n q, r = divmod(x, y)\n return q + r"),
+)
+rewrite(
+    "set-operator",
+    ("a.intersection(b)", "a & b"),
+    ("a.union(b)", "a | b"),
+    ("a.difference(b)", "a - b"),
+    ("a.symmetric_difference(b)", "a ^ b"),
+    needs=[of_kind("set", "a", "b")],
+    because="the method of a set, given a set, is its operator",
+    fires=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(set(t)))"),
+    keeps=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(t))"),
+)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import builtins
 
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver
 from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, rename
-from skyt.repair.rules.analysis.trees.trees import clone, text, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE
+from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names
+from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.context import Context
 from skyt.repair.rules.registry import Place, block, module
 
@@ -33,6 +31,8 @@ FREE_MODULES = MODULES | {
     sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
     "in the "
     "contract's observation (result, exception, arguments)",
+    fires=("n: int", "def f(n: int) -> int:\n x: int = n\n return x"),
+    keeps=("n: int", "def f(n):\n return n"),
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
@@ -68,6 +68,8 @@ def _plain(s: ast.stmt) -> ast.stmt | None:
     phase=0,
     needs="the entry point's name; statements that neither define nor change what the entry point reaches",
     sound="such statements cannot change a call's result; output and `__main__` are not observed",
+    fires=("n: int", "def f(n):\n return n\nif __name__ == '__main__':\n print(f(1))"),
+    keeps=("n: int", "LIMIT = 3\ndef f(n):\n return n + LIMIT"),
 )
 def drop_demo_code(context: Context) -> bool:
     tree, facts = context.tree, context.facts
@@ -84,35 +86,10 @@ def drop_demo_code(context: Context) -> bool:
 
 @module(
     phase=0,
-    needs="the entry point's name; exactly one public definition of its kind in the program, and no other"
-    " use of the name",
-    sound="the contract's caller can only call that name; the definition itself is not changed",
-)
-def name_entry_point(context: Context) -> bool:
-    tree, facts = context.tree, context.facts
-    kind = ast.ClassDef if facts.kind == "class" else ast.FunctionDef
-    found = [s for s in tree.body if isinstance(s, kind)]
-    if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
-        return False
-    if any(isinstance(n, ast.Name) and n.id == facts.name for n in walk(tree)):
-        return False
-    public = [s for s in found if not s.name.startswith("_")]
-    used = {n.id for s in found for n in walk(s) if isinstance(n, ast.Name) and n.id != s.name}
-    roots = [s for s in public if s.name not in used]
-    if len(roots) != 1 or (
-        isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
-    ):
-        return False
-    old = roots[0].name
-    rename(tree, {old: facts.name})
-    context.record("name-entry-point", old, facts.name)
-    return True
-
-
-@module(
-    phase=0,
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
+    fires=("n: int >= 0", "def f(n):\n from math import isqrt\n return isqrt(n)"),
+    keeps=("n: int >= 0", "def f(n):\n import json\n return json.dumps(n)"),
 )
 def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
@@ -129,6 +106,8 @@ def imports_on_top(context: Context) -> bool:
         return False
     found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
     nested = [s for s in found if s not in tree.body]
+    if not all(_imported_first(s, tree) for s in nested):
+        return False
     if not (nested or finder.aliases or finder.members):
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
@@ -139,6 +118,18 @@ def imports_on_top(context: Context) -> bool:
     tree.body = [*top, *tree.body]
     context.record("imports-on-top", before, text(top))
     return True
+
+
+def _imported_first(s: ast.stmt, tree: ast.Module) -> bool:
+    """Whether a function imports before it does anything else, and no other function uses the name."""
+    bound = stored_names(s)
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and s in function.body:
+            before = function.body[: function.body.index(s)]
+            others = [x for x in tree.body if x is not function]
+            first = all(isinstance(x, ast.Import | ast.ImportFrom) for x in before)
+            return first and not bound & read_names(others)
+    return False
 
 
 class _Imports(ast.NodeVisitor):
@@ -196,6 +187,8 @@ class _ImportRemover(ast.NodeTransformer):
 @module(
     needs="nothing",
     sound="a definition that nothing reachable from the entry point names is never used",
+    fires=("n: int", "import math\ndef f(n):\n return n"),
+    keeps=("n: int", "def g(n):\n return n\ndef f(n):\n return g(n)"),
 )
 def drop_unused_definitions(context: Context) -> bool:
     tree, facts = context.tree, context.facts
@@ -223,27 +216,6 @@ def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
     )
 
 
-@block(
-    ast.Expr,
-    needs="the printed values have built-in types",
-    sound="standard output is not part of the contract's observation, and printing built-in values cannot"
-    " raise",
-)
-def drop_prints(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    kept = [s for i, s in enumerate(body) if not _is_print(s, i, place)]
-    return kept if len(kept) != len(body) else None
-
-
-def _is_print(s: ast.stmt, index: int, place: Place) -> bool:
-    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name)):
-        return False
-    call = s.value
-    if call.func.id != "print" or place.scope.is_local("print") or call.keywords:  # type: ignore[attr-defined]
-        return False
-    scope = place.before(index)
-    return all(scope.type_of(a) in IMMUTABLE and scope.effects(a).total for a in call.args)
-
-
 def _changes(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and mutates_receiver(node) is not None
 
@@ -253,6 +225,8 @@ def _changes(node: ast.expr) -> bool:
     ast.Pass,
     needs="nothing",
     sound="`pass`, constants and other pure, total expressions as statements do nothing",
+    fires=("n: int", "def f(n):\n n + 1\n return n"),
+    keeps=("n: int", "def f(n):\n 1 // n\n return n"),
 )
 def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [
@@ -264,39 +238,3 @@ def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] |
         )
     ]
     return kept if len(kept) != len(body) else None
-
-
-PLAIN_ERRORS = frozenset(
-    name
-    for name, value in vars(builtins).items()
-    if isinstance(value, type)
-    and issubclass(value, Exception)
-    and not issubclass(value, OSError | UnicodeError)
-)  # what an OSError is depends on its arguments, and a UnicodeDecodeError cannot do without
-
-
-def _caught(place: Place) -> bool:
-    """Whether the program may look at an exception that it has caught."""
-    return any(
-        (isinstance(n, ast.ExceptHandler) and n.name)
-        or (isinstance(n, ast.FunctionDef) and n.name == "__exit__")
-        or (isinstance(n, ast.Name) and n.id in {"sys", "traceback", "contextlib"})
-        for n in walk(place.context.tree)
-    )
-
-
-@block(
-    ast.Raise,
-    needs="an exception of Python's own; a program that gives no name to an exception it catches",
-    sound="exceptions are observed by their type; the message, when evaluating it cannot fail, is not",
-)
-def drop_messages(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.Raise) or not isinstance(s.exc, ast.Call):
-            continue
-        plain = place.scope.builtin(s.exc.func) in PLAIN_ERRORS and not s.exc.keywords
-        if plain and all(place.before(i).effects(a).total for a in s.exc.args) and not _caught(place):
-            new = clone(s)
-            new.exc, new.cause = s.exc.func, None
-            return [*body[:i], new, *body[i + 1 :]]
-    return None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number
-from skyt.repair.rules.analysis.trees.trees import clone, same, text
-from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import commute, rank
+from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
 Linear = tuple[
@@ -89,13 +92,9 @@ def written(form: Linear, scope: Scope) -> ast.expr:
 
 
 def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
-    """Whether the terms can be evaluated in any order: at most one may raise, or all that may call one
-    function."""
-    failing = [a for a in atoms if scope.effects(a).raises]
-    called = {text(a.func) if isinstance(a, ast.Call) else "" for a in failing}
-    return all(scope.effects(a).pure for a in atoms) and (
-        len(failing) <= 1 or (len(called) == 1 and "" not in called)
-    )
+    """Whether the terms can be evaluated in any order."""
+    seen = [scope.effects(a) for a in atoms]
+    return not any(conflict(a, b, scope) for i, a in enumerate(seen) for b in seen[i + 1 :])
 
 
 def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
@@ -106,9 +105,11 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
 @expression(
     ast.BinOp,
     ast.UnaryOp,
-    needs="operands of type int; terms without effects of which at most one may raise, or pure calls",
+    needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
+    fires=("n: int", "def f(n):\n return 1 + n + 2"),
+    keeps=("n: float", "def f(n):\n return 1 + n + 2"),
 )
 def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
@@ -137,6 +138,8 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
     ast.BinOp,
     needs="operands of type int, a positive constant divisor",
     sound="x + y // k equals (k·x + y) // k for integers, exactly",
+    fires=("a: int; b: int", "def f(a, b):\n return a + (b - a) // 2"),
+    keeps=("a: float; b: float", "def f(a, b):\n return a + (b - a) // 2"),
 )
 def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
@@ -162,6 +165,8 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
     ast.BinOp,
     needs="constant operands of type int and of moderate size",
     sound="the operation is computed as Python would; nothing is folded that raises",
+    fires=("n: int", "def f(n):\n return n * (2 * 3)"),
+    keeps=("n: int", "def f(n):\n return n * (2 // 0)"),
 )
 def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     a, b = int_value(node.left), int_value(node.right)
@@ -185,18 +190,12 @@ def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | No
     return None
 
 
-@expression(ast.BinOp, needs="an int operand without effects", sound="n ** 2 is n * n for integers")
-def square(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    squared = isinstance(node.op, ast.Pow) and int_value(node.right) == 2
-    if squared and isinstance(node.left, ast.Name) and is_int(scope.type_of(node.left)):
-        return ast.BinOp(left=node.left, op=ast.Mult(), right=clone(node.left))
-    return None
-
-
 @expression(
     ast.BinOp,
     needs="operands of type int that can be evaluated in either order",
     sound="integer multiplication is commutative",
+    fires=("n: int", "def f(n):\n return 3 * n"),
+    keeps=("n: any", "def f(n):\n return 3 * n"),
 )
 def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Mult):
@@ -217,6 +216,8 @@ EXACT_ROOT = 2**50
     needs="an int between 0 and 2**50 (from the contract or the path)",
     sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is "
     "isqrt",
+    fires=("n: int >= 0 <= 1000000", "def f(n):\n return int(n ** 0.5)"),
+    keeps=("n: int >= 0", "def f(n):\n return int(n ** 0.5)"),
 )
 def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`int(n ** 0.5)`, `int(math.sqrt(n))`, `math.floor(math.sqrt(n))` are `math.isqrt(n)`."""
@@ -238,23 +239,6 @@ def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     return call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
 
 
-@expression(
-    ast.BinOp, needs="constant operands of type str", sound="adjacent constant strings are one constant"
-)
-def fold_strings(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    a, b = node.left, node.right
-    if not isinstance(node.op, ast.Add):
-        return None
-    if isinstance(a, ast.Constant) and isinstance(b, ast.Constant):
-        if isinstance(a.value, str) and isinstance(b.value, str) and len(a.value) + len(b.value) < 1000:
-            return ast.Constant(value=a.value + b.value)
-        return None
-    for constant, other in ((a, b), (b, a)):
-        if isinstance(constant, ast.Constant) and constant.value == "" and is_str(scope.type_of(other)):
-            return other
-    return None
-
-
 def folded(node: ast.expr, scope: Scope) -> ast.expr:
     """An expression after constant folding and the linear form, bottom up (used to look ahead, not to
     rewrite)."""
@@ -271,16 +255,27 @@ def folded(node: ast.expr, scope: Scope) -> ast.expr:
     return node
 
 
-@expression(
-    ast.Call,
-    needs="an int whose sign is known from the contract or the path",
-    sound="a number that is not negative is its own absolute value, of any other it is the negative",
+rewrite(
+    "unit-factor",
+    *((text, "x") for text in ("x * 1", "1 * x", "x // 1", "x ** 1")),
+    needs=[integer("x")],
+    because="1 is the unit of multiplication, division and powers of integers",
+    fires=("n: int", "def f(n):\n return n // 1"),
+    keeps=("x: float", "def f(x):\n return x // 1"),
 )
-def absolute(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node.func, ast.Name) and node.func.id == "abs" and len(node.args) == 1:
-        low, high = scope.interval(node.args[0])
-        if low is not None and low >= 0:
-            return node.args[0]
-        if high is not None and high <= 0:
-            return ast.UnaryOp(op=ast.USub(), operand=node.args[0])
-    return None
+rewrite(
+    "absolute",
+    ("abs(x)", "x"),
+    needs=[at_least(0, "x")],
+    because="a number that is not negative is its own absolute value",
+    fires=("n: int >= 0", "def f(n):\n return abs(n)"),
+    keeps=("n: int", "def f(n):\n return abs(n)"),
+)
+rewrite(
+    "absolute-of-negative",
+    ("abs(x)", "-x"),
+    needs=[at_most(0, "x")],
+    because="the absolute value of a number that is not positive is its negative",
+    fires=("n: int <= 0", "def f(n):\n return abs(n)"),
+    keeps=("n: int", "def f(n):\n return abs(n)"),
+)

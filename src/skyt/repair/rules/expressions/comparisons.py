@@ -9,6 +9,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     OPPOSITE,
     ORDER_OPPOSITE,
+    call,
     compare,
     int_value,
     negate,
@@ -16,18 +17,23 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
+from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
+from skyt.repair.rules.patterns.conditions import ordered as both_ordered
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
 ORDERED = "operands of type int or str"
 
 
-def opposite(node: ast.expr, scope: Scope) -> ast.expr:
-    """`not node` pushed inward: exact opposites, De Morgan, and total orders."""
+def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
+    """`not node` pushed inward: exact opposites, De Morgan, and total orders. Where the value itself counts
+    and not only its truth, the result is a bool as `not node` is."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return clone(node.operand)
+        plain = boolean or scope.type_of(node.operand) == "bool"
+        return clone(node.operand) if plain else call("bool", clone(node.operand))
     if isinstance(node, ast.BoolOp):
         op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        return ast.BoolOp(op=op, values=[opposite(v, scope) for v in node.values])
+        return ast.BoolOp(op=op, values=[opposite(v, scope, boolean) for v in node.values])
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         op_type, right = type(node.ops[0]), node.comparators[0]
         if op_type in OPPOSITE or (
@@ -41,7 +47,7 @@ def opposite(node: ast.expr, scope: Scope) -> ast.expr:
 def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
     """A comparison with its own rules applied: `<` and `<=` only, strict between integers."""
     for _ in range(4):
-        new = less_than(node, scope, False) or strict_integers(node, scope, False)
+        new = _turned(node, scope) or strict_integers(node, scope, False)
         if not isinstance(new, ast.Compare):
             return node
         node = new
@@ -52,6 +58,8 @@ def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
     ast.UnaryOp,
     needs="for `<` and its kin: operands of type int or str",
     sound="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
+    fires=("n: int", "def f(n):\n return not n < 3"),
+    keeps=("x: float", "def f(x):\n return not x < 3"),
 )
 def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Not):
@@ -61,30 +69,35 @@ def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | 
         if boolean or scope.type_of(inner.operand) == "bool":
             return inner.operand
         return None
-    new = opposite(inner, scope)
+    new = opposite(inner, scope, boolean)
     return None if same(new, node) else new
 
 
-@expression(
-    ast.Compare,
-    needs=ORDERED + "; operands that can be evaluated in either order",
-    sound="`a > b` and `b < a` are the same comparison on built-in types",
-)
-def less_than(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Gt | ast.GtE):
+def _turned(node: ast.Compare, scope: Scope) -> ast.expr | None:
+    """`a > b` as `b < a`."""
+    left, op, right = node.left, node.ops[0], node.comparators[0]
+    if not isinstance(op, ast.Gt | ast.GtE) or not ordered(scope.type_of(left), scope.type_of(right)):
         return None
-    left, right = node.left, node.comparators[0]
-    if not ordered(scope.type_of(left), scope.type_of(right)) or not commute(left, right, scope):
-        return None
-    return compare(right, ast.Lt if isinstance(node.ops[0], ast.Gt) else ast.LtE, left)
+    return (
+        compare(right, ast.Lt if isinstance(op, ast.Gt) else ast.LtE, left)
+        if commute(left, right, scope)
+        else None
+    )
 
 
 def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
     """Whether two operands can be evaluated in either order."""
-    return same(left, right) or not conflict(scope.effects(left), scope.effects(right), scope)
+    first, second = scope.effects(left), scope.effects(right)
+    return (first.pure and same(left, right)) or not conflict(first, second, scope)
 
 
-@expression(ast.Compare, needs="operands of type int", sound="between integers there is nothing")
+@expression(
+    ast.Compare,
+    needs="operands of type int",
+    sound="between integers there is nothing",
+    fires=("n: int", "def f(n):\n return n <= 3"),
+    keeps=("n: float", "def f(n):\n return n <= 3"),
+)
 def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
     if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE):
@@ -125,6 +138,8 @@ def _minus_one(node: ast.expr) -> ast.expr | None:
     ast.Compare,
     needs="operands whose equality is symmetric (built-in types) and that can be evaluated in either order",
     sound="equality of built-in values is symmetric",
+    fires=("n: int", "def f(n):\n return 3 == n"),
+    keeps=("n: any", "def f(n):\n return 3 == n"),
 )
 def equality_order(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """The operand with the simpler shape comes first; constants come last."""
@@ -182,6 +197,8 @@ def binding_order(scope: Scope) -> dict[str, int]:
     ast.Compare,
     needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
     sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
+    fires=("n: int; xs: list[int]", "def f(n, xs):\n return [0 < n < 9, 0 < 7 // n < 9]"),
+    keeps=("n: int; xs: list[int]", "def f(n, xs):\n return 0 < xs.pop() < 9"),
 )
 def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
@@ -207,29 +224,28 @@ def _repeats(node: ast.expr, scope: Scope) -> bool:
     return all(t in IMMUTABLE or kind(t) in SIZED for t in types)
 
 
-@expression(
-    ast.Compare,
-    needs="operands of type int",
-    sound="adding the same constant to both sides keeps an order of integers",
+rewrite(
+    "less-than",
+    ("a > b", "b < a"),
+    ("a >= b", "b <= a"),
+    needs=[both_ordered("a", "b")],
+    because="`a > b` and `b < a` are the same comparison on built-in types",
+    fires=("n: int; m: int", "def f(n, m):\n return n > m"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x > y"),
 )
-def add_constant(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`i < n - 1` is `i + 1 < n`."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt):
-        return None
-    left, right = node.left, node.comparators[0]
-    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
-        return None
-    if (number_of := _subtracted(right)) is not None and int_value(left) is None:
-        whole, constant = number_of
-        return compare(ast.BinOp(left=left, op=ast.Add(), right=constant), ast.Lt, whole)
-    if (number_of := _subtracted(left)) is not None and int_value(right) is None:
-        whole, constant = number_of
-        return compare(whole, ast.Lt, ast.BinOp(left=right, op=ast.Add(), right=constant))
-    return None
-
-
-def _subtracted(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """(x, k) of `x - k` with a positive constant."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and (int_value(node.right) or 0) > 0:
-        return node.left, node.right
-    return None
+rewrite(
+    "add-constant",
+    ("a < b - k", "a + k < b"),
+    needs=[integer("a", "b"), constant("k"), not_constant("a")],
+    because="adding the same constant to both sides keeps an order of integers",
+    fires=("n: int; m: int", "def f(n, m):\n return n < m - 1"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x < y - 1"),
+)
+rewrite(
+    "add-constant-left",
+    ("a - k < b", "a < b + k"),
+    needs=[integer("a", "b"), constant("k"), not_constant("b")],
+    because="adding the same constant to both sides keeps an order of integers",
+    fires=("n: int; m: int", "def f(n, m):\n return n - 1 < m"),
+    keeps=("x: float; y: float", "def f(x, y):\n return x - 1 < y"),
+)

@@ -9,6 +9,7 @@ import sys
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, number
 from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
 EMPTY: dict[str, ast.expr] = {
@@ -22,21 +23,10 @@ EMPTY: dict[str, ast.expr] = {
 
 @expression(
     ast.Call,
-    needs="the name is the builtin",
-    sound="`dict()`, `list()`, `tuple()`, `str()` and `int()` give the empty value that the literal gives",
-)
-def empty_literal(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    name = scope.builtin(node.func)
-    if name not in EMPTY or node.args or node.keywords:
-        return None
-    made = EMPTY[name]
-    return type(made)(**{f: [] if isinstance(v, list) else v for f, v in ast.iter_fields(made)})
-
-
-@expression(
-    ast.Call,
     needs="a constant argument",
     sound="`ord`, `chr` and `len` of a constant are constants",
+    fires=("n: int", "def f(n):\n return ord('a') + len('abc') + n"),
+    keeps=("n: int", "def f(n):\n return ord('ab')"),
 )
 def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     name = scope.builtin(node.func)
@@ -55,44 +45,16 @@ def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
 
 
 @expression(
-    ast.Call,
-    needs="the name is the builtin",
-    sound="a range starts at 0 and counts by 1 unless it says otherwise",
-)
-def plain_range(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`range(0, n)` and `range(0, n, 1)` are `range(n)`."""
-    if scope.builtin(node.func) != "range" or node.keywords:
-        return None
-    args = node.args
-    if len(args) == 3 and int_value(args[2]) == 1:
-        return call("range", *args[:2])
-    if len(args) == 2 and int_value(args[0]) == 0:
-        return call("range", args[1])
-    return None
-
-
-@expression(
-    ast.Call,
-    needs="an argument of type str (for `str`), int (for `int`) or bool (for `bool`)",
-    sound="converting a value to the type it has gives the same value",
-)
-def drop_conversion(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    name = scope.builtin(node.func)
-    if name not in {"str", "int", "bool"} or len(node.args) != 1 or node.keywords:
-        return None
-    t = scope.type_of(node.args[0])
-    return node.args[0] if t == name or (name == "str" and is_str(t)) else None
-
-
-@expression(
     ast.JoinedStr,
     ast.Call,
     needs="values of type str, int, float or bool, without format specifications",
     sound="formatting such a value without a specification gives what `str` gives",
+    fires=("s: str; n: int", "def f(s, n):\n return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
+    keeps=("s: str; n: int", "def f(s, n):\n return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
 )
 def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
-    parts = _pieces(node)
+    parts = _pieces(node, scope)
     if not parts or not scope.builtin(ast.Name(id="str", ctx=ast.Load())):
         return None
     texts: list[ast.expr] = []
@@ -107,7 +69,7 @@ def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolea
     return result
 
 
-def _pieces(node: ast.JoinedStr | ast.Call) -> list[ast.expr] | None:
+def _pieces(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr] | None:
     """The texts and values that are put one after the other, in order; None if there is more to it."""
     if isinstance(node, ast.JoinedStr):
         parts: list[ast.expr] = []
@@ -126,11 +88,33 @@ def _pieces(node: ast.JoinedStr | ast.Call) -> list[ast.expr] | None:
         and isinstance(function.value, ast.Constant)
         and isinstance(function.value.value, str)
         and not node.keywords
-        and not any(isinstance(a, ast.Starred) for a in node.args)
     ):
         return None
+    if len(node.args) > 1 and not all(scope.effects(a).total for a in node.args):
+        return None  # all are evaluated before the first is written
     pieces = re.split(r"(\{\})", function.value.value)
     if any("{" in p or "}" in p for p in pieces if p != "{}") or pieces.count("{}") != len(node.args):
         return None
     values = iter(node.args)
     return [next(values) if p == "{}" else ast.Constant(value=p) for p in pieces if p]
+
+
+rewrite(
+    "empty-literal",
+    ("dict()", "{}"),
+    ("list()", "[]"),
+    ("tuple()", "()"),
+    ("str()", "''"),
+    ("int()", "0"),
+    because="`dict()`, `list()`, `tuple()`, `str()` and `int()` give the empty value that the literal gives",
+    fires=("n: int", "def f(n):\n return [dict(), n]"),
+    keeps=("xs: list[int]", "def f(xs):\n return list(xs)"),
+)
+rewrite(
+    "plain-range",
+    ("range(a, b, 1)", "range(a, b)"),
+    ("range(0, b)", "range(b)"),
+    because="a range starts at 0 and counts by 1 unless it says otherwise",
+    fires=("n: int >= 0 <= 9", "def f(n):\n return [i for i in range(0, n, 1)]"),
+    keeps=("n: int >= 0 <= 9", "def f(n):\n return [i for i in range(1, n)]"),
+)

@@ -4,75 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import int_value, leaves, load, negate
-from skyt.repair.rules.control.branches import ALWAYS, branch, operands, replaced
+from skyt.repair.rules.analysis.trees.syntax import int_value, leaves
+from skyt.repair.rules.control.branches import ALWAYS, branch, replaced
+from skyt.repair.rules.expressions.comparisons import opposite
+from skyt.repair.rules.patterns.conditions import boolean, no_quantifier
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
-
-
-@block(
-    ast.If,
-    needs="the condition's type is bool",
-    sound="returning True or False by a boolean condition is returning the condition (or its negation)",
-)
-def return_condition(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    if len(body) < 2:
-        return None
-    s, t = body[-2], body[-1]
-    if not (
-        isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return)
-    ):
-        return None
-    if not isinstance(t, ast.Return) or t.value is None:
-        return None
-    answer = s.body[0].value
-    if not (isinstance(answer, ast.Constant) and isinstance(answer.value, bool)):
-        return _return_connective(body, s.test, answer, t.value, place)
-    test, rest = s.test, t.value
-    if is_quantifier(rest.values[-1] if isinstance(rest, ast.BoolOp) else rest):
-        return None  # a loop in disguise: see expand-quantifier
-    boolean = place.scope.type_of(test) == "bool"
-    if isinstance(rest, ast.Constant) and isinstance(rest.value, bool) and rest.value is not answer.value:
-        if answer.value is False:
-            return [*body[:-2], ast.Return(value=ast.UnaryOp(op=ast.Not(), operand=test))]
-        value = test if boolean else ast.Call(func=load("bool"), args=[test], keywords=[])
-        return [*body[:-2], ast.Return(value=value)]
-    if answer.value is False:
-        joined = ast.BoolOp(op=ast.And(), values=[negate(test), *operands(rest, ast.And)])
-        return [*body[:-2], ast.Return(value=joined)]
-    if boolean:
-        joined = ast.BoolOp(op=ast.Or(), values=[*operands(test, ast.Or), *operands(rest, ast.Or)])
-        return [*body[:-2], ast.Return(value=joined)]
-    return None
-
-
-def _return_connective(
-    body: list[ast.stmt], test: ast.expr, value: ast.expr | None, other: ast.expr, place: Place
-) -> list[ast.stmt] | None:
-    """`if a: return b` `return False` is `return a and b`; with True it is `return not a or b`."""
-    if value is None or not (isinstance(other, ast.Constant) and isinstance(other.value, bool)):
-        return None
-    if place.scope.type_of(test) != "bool" or place.scope.type_of(value) != "bool":
-        return None
-    if is_quantifier(value.values[-1] if isinstance(value, ast.BoolOp) else value):
-        return None
-    if other.value:
-        joined = ast.BoolOp(op=ast.Or(), values=[negate(test), *operands(value, ast.Or)])
-    else:
-        joined = ast.BoolOp(op=ast.And(), values=[*operands(test, ast.And), *operands(value, ast.And)])
-    return [*body[:-2], ast.Return(value=joined)]
-
-
-def is_quantifier(node: ast.expr) -> bool:
-    """`any(…)` or `all(…)` over a generator, possibly negated."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node = node.operand
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in {"any", "all"}
-        and len(node.args) == 1
-        and isinstance(node.args[0], ast.GeneratorExp)
-    )
 
 
 def negative(test: ast.expr) -> bool:
@@ -88,7 +25,13 @@ def negative(test: ast.expr) -> bool:
     return False
 
 
-@block(ast.If, needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
+@block(
+    ast.If,
+    needs=ALWAYS,
+    sound="swapping two branches under the negated condition changes nothing",
+    fires=("n: int", "def f(n):\n if n != 1:\n  n = 2\n else:\n  n = 3\n return n"),
+    keeps=("n: int", "def f(n):\n if n == 1:\n  n = 2\n else:\n  n = 3\n return n"),
+)
 def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not isinstance(s, ast.If) or not negative(s.test):
@@ -105,6 +48,81 @@ def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 
 def negation(test: ast.expr, place: Place) -> ast.expr | None:
     """The opposite of a condition, pushed inward as far as types allow."""
-    from skyt.repair.rules.expressions.comparisons import opposite
-
     return opposite(test, place.scope)
+
+
+rewrite(
+    "return-condition",
+    (
+        """
+        if c:
+            return True
+        return False
+        """,
+        "return bool(c)",
+    ),
+    (
+        """
+        if c:
+            return False
+        return True
+        """,
+        "return not c",
+    ),
+    because="returning True or False by a condition is returning its truth",
+    fires=("n: int", "def f(n):\n if n > 3:\n  return True\n return False"),
+    keeps=("n: int", "def f(n):\n if n > 3:\n  return 1\n return 0"),
+)
+rewrite(
+    "return-rest",
+    (
+        """
+        if c:
+            return False
+        return r
+        """,
+        "return not c and r",
+    ),
+    needs=[no_quantifier("r")],
+    because="False where the condition holds, the rest where it does not, is what `and` gives",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return False\n return m > 4"),
+    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return 0\n return m > 4"),
+)
+rewrite(
+    "return-either",
+    (
+        """
+        if c:
+            return True
+        return r
+        """,
+        "return c or r",
+    ),
+    needs=[boolean("c"), no_quantifier("r")],
+    because="True where the condition holds, the rest where it does not, is what `or` gives",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return True\n return m > 4"),
+    keeps=("s: str; m: int", "def f(s, m):\n if s:\n  return True\n return m > 4"),
+)
+rewrite(
+    "return-connective",
+    (
+        """
+        if c:
+            return v
+        return False
+        """,
+        "return c and v",
+    ),
+    (
+        """
+        if c:
+            return v
+        return True
+        """,
+        "return not c or v",
+    ),
+    needs=[boolean("c", "v"), no_quantifier("v")],
+    because="of two booleans, both and either are what `and` and `or` give",
+    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return m > 4\n return False"),
+    keeps=("s: str; m: int", "def f(s, m):\n if s:\n  return m > 4\n return False"),
+)

@@ -7,12 +7,9 @@ import re
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import substitute
-from skyt.repair.rules.analysis.trees.trees import clone, text, walk
+from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.infer import dotted
-from skyt.repair.rules.context import Context
-from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.registry import expression, module
+from skyt.repair.rules.registry import expression
 
 try:
     from re import _constants as codes  # type: ignore[attr-defined]
@@ -143,6 +140,8 @@ FUNCTIONS = frozenset({"re.sub", "re.split", "re.findall", "re.match", "re.searc
     ast.Call,
     needs="a constant pattern of literals, character classes and repeats, without groups and flags",
     sound="the new spelling parses to the same expression (checked with the parser of `re` itself)",
+    fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('([\\\\s])+', '-', s)"),
 )
 def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[\\s]+` is `\\s+`; `[^\\w\\-]` is `[^\\w-]`; members of a class are sorted."""
@@ -163,6 +162,8 @@ def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
     ast.Call,
     needs="a constant pattern that is one character class, and the empty string in its place",
     sound="deleting every run of such characters and deleting every one of them is the same",
+    fires=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '-', s)"),
 )
 def delete_each(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`re.sub("[x]+", "", s)` is `re.sub("[x]", "", s)`."""
@@ -185,68 +186,3 @@ def delete_each(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     call = clone(node)
     call.args[0] = ast.Constant(value=value[:-1])
     return call
-
-
-@expression(
-    ast.Call,
-    needs="a pattern compiled where it is used",
-    sound="the methods of a compiled pattern are the functions of the module",
-)
-def compiled_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`re.compile(p).sub(r, s)` is `re.sub(p, r, s)`."""
-    function = node.func
-    if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call)) or node.keywords:
-        return None
-    made = function.value
-    if dotted(made.func) != "re.compile" or len(made.args) != 1 or made.keywords or not scope.is_module("re"):
-        return None
-    counts = {"sub": 2, "split": 1, "findall": 1, "match": 1, "search": 1, "fullmatch": 1}
-    if counts.get(function.attr) != len(node.args):
-        return None
-    new = clone(made.func)
-    new.attr = function.attr  # type: ignore[attr-defined]
-    return ast.Call(func=new, args=[made.args[0], *node.args], keywords=[])
-
-
-@module(
-    needs="a valid constant pattern without flags, compiled at module level and used by its methods only",
-    sound="compiling the same text again gives the same pattern",
-)
-def inline_pattern(context: Context) -> bool:
-    """`WORD = re.compile(p)` at module level goes where `WORD.sub(…)` stands."""
-    tree = context.tree
-    nodes = walk(tree)
-    names = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    names += [n.arg for n in nodes if isinstance(n, ast.arg)]
-    names += [n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    names += [name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names]
-    if "re" in names:
-        return False
-    owners = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
-    for s in tree.body:
-        name = simple_target(s)
-        if name is None or not isinstance(s, ast.Assign) or name in context.facts.public:
-            continue
-        uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-        if not _valid_pattern(s.value) or names.count(name) != 1 or any(id(n) not in owners for n in uses):
-            continue
-        tree.body = [substitute(t, {name: s.value}) for t in tree.body if t is not s]
-        context.record("inline-pattern", text(s), text(s.value))
-        return True
-    return False
-
-
-def _valid_pattern(node: ast.expr) -> bool:
-    """`re.compile` of a constant that compiles."""
-    if not (isinstance(node, ast.Call) and dotted(node.func) == "re.compile" and len(node.args) == 1):
-        return False
-    pattern = node.args[0]
-    if node.keywords or parser is None:
-        return False
-    if not (isinstance(pattern, ast.Constant) and isinstance(pattern.value, str)):
-        return False
-    try:
-        parser.parse(pattern.value)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True

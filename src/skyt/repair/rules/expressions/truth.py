@@ -5,62 +5,12 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, compare, int_value, is_false, is_true, number
+from skyt.repair.rules.analysis.trees.syntax import compare, is_false, is_true, number
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
+from skyt.repair.rules.patterns.conditions import boolean, of_kind, sized, truth_only
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
-
-
-@expression(
-    ast.Compare,
-    needs="a container or str of known type",
-    sound="such a value is empty exactly when its length is 0, and exactly then it is false",
-)
-def emptiness(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`len(x) == 0`, `x == []`, `len(x) < 1` are `not x`; their opposites are `x`."""
-    if len(node.ops) != 1:
-        return None
-    left, op, right = node.left, node.ops[0], node.comparators[0]
-    subject, empty = _length_test(left, op, right)
-    if subject is None and isinstance(op, ast.Eq | ast.NotEq) and _is_empty_literal(right):
-        wanted = {ast.List: {"list"}, ast.Constant: {"str", "char"}, ast.Dict: {"dict"}, ast.Call: {"set"}}
-        if kind(scope.type_of(left)) in wanted.get(type(right), set()):
-            subject, empty = left, isinstance(op, ast.Eq)
-    if subject is None:
-        return None
-    t = scope.type_of(subject)
-    if not (is_str(t) or kind(t) in SIZED):
-        return None
-    if empty:
-        return ast.UnaryOp(op=ast.Not(), operand=subject)
-    return subject if boolean else call("bool", subject)
-
-
-def _is_empty_literal(node: ast.expr) -> bool:
-    if isinstance(node, ast.List):
-        return not node.elts
-    if isinstance(node, ast.Dict):
-        return not node.keys
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in {"set", "list", "dict"} and not node.args
-    return isinstance(node, ast.Constant) and node.value == ""
-
-
-def _length_test(left: ast.expr, op: ast.cmpop, right: ast.expr) -> tuple[ast.expr | None, bool]:
-    """(container, True if the test asks for empty) of a comparison of a length with 0 or 1."""
-    value, subject = int_value(right), _len_argument(left)
-    if subject is not None and value is not None:
-        if value == 0 and isinstance(op, ast.Eq | ast.NotEq | ast.Gt | ast.LtE):
-            return subject, isinstance(op, ast.Eq | ast.LtE)
-        if value == 1 and isinstance(op, ast.Lt | ast.GtE):
-            return subject, isinstance(op, ast.Lt)
-    value, subject = int_value(left), _len_argument(right)
-    if subject is not None and value is not None:
-        if value == 0 and isinstance(op, ast.Lt):
-            return subject, False
-        if value == 1 and isinstance(op, ast.LtE):
-            return subject, False
-    return None, False
 
 
 def _len_argument(node: ast.expr) -> ast.expr | None:
@@ -84,6 +34,8 @@ def _length_truth(node: ast.expr, scope: Scope) -> ast.expr | None:
     ast.Attribute,
     needs="a value of type int in a place where only its truth counts",
     sound="an int is false exactly when it is 0; a length is 0 exactly when its container is false",
+    fires=("n: int", "def f(n):\n if n:\n  return 1\n return 2"),
+    keeps=("n: any", "def f(n):\n if n:\n  return 1\n return 2"),
 )
 def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if not boolean or not is_int(scope.type_of(node)):
@@ -93,29 +45,11 @@ def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | 
 
 
 @expression(
-    ast.Call,
-    ast.Compare,
-    needs="a place where only truth counts, or a value of type bool",
-    sound="`bool(x)`, `x is True`, `x == True` of a boolean are the boolean",
-)
-def plain_boolean(node: ast.Call | ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node, ast.Call):
-        if not (isinstance(node.func, ast.Name) and node.func.id == "bool" and len(node.args) == 1):
-            return None
-        return node.args[0] if boolean or scope.type_of(node.args[0]) == "bool" else None
-    if len(node.ops) == 1 and scope.type_of(node.left) == "bool":
-        right = node.comparators[0]
-        if isinstance(right, ast.Constant) and isinstance(right.value, bool):
-            positive = isinstance(node.ops[0], ast.Eq | ast.Is)
-            if positive or isinstance(node.ops[0], ast.NotEq | ast.IsNot):
-                return node.left if positive == right.value else ast.UnaryOp(op=ast.Not(), operand=node.left)
-    return None
-
-
-@expression(
     ast.BoolOp,
     needs="for dropping what follows a deciding constant: nothing; for nesting: nothing",
     sound="`and` and `or` are associative, True and False are their units and zeros",
+    fires=("n: int", "def f(n):\n return n < 3 and (n > 1 and n != 2)"),
+    keeps=("n: int", "def f(n):\n return n < 3 and (n > 1 or n != 2)"),
 )
 def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     conjunction = isinstance(node.op, ast.And)
@@ -155,3 +89,63 @@ def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr |
 
 def _is_unit(value: ast.expr, conjunction: bool) -> bool:
     return isinstance(value, ast.Constant) and value.value is conjunction
+
+
+FULL = ("len(x) != 0", "len(x) > 0", "0 < len(x)", "len(x) >= 1", "1 <= len(x)")
+EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
+rewrite(
+    "emptiness",
+    *((text, "not x") for text in EMPTY),
+    needs=[sized("x")],
+    because="such a value is empty exactly when its length is 0, and exactly then it is false",
+    fires=("s: str", "def f(s):\n return len(s) == 0"),
+    keeps=("s: str", "def f(s):\n return len(s) == 1"),
+)
+rewrite(
+    "fullness",
+    *((text, "x") for text in FULL),
+    needs=[sized("x"), truth_only()],
+    because="such a value has a length above 0 exactly when it is true",
+    fires=("s: str", "def f(s):\n if len(s) > 0:\n  return s[0]\n return s"),
+    keeps=("s: str", "def f(s):\n if len(s) > 1:\n  return s[0]\n return s"),
+)
+rewrite(
+    "fullness-as-value",
+    *((text, "bool(x)") for text in FULL),
+    needs=[sized("x")],
+    because="such a value has a length above 0 exactly when it is true",
+    fires=("s: str", "def f(s):\n return len(s) > 0"),
+    keeps=("s: str", "def f(s):\n return len(s) > 1"),
+)
+for empty, kinds, made in (
+    ("[]", "list", "list(s)"),
+    ("{}", "dict", "{s: 1}"),
+    ("set()", "set", "set(s)"),
+    ("''", "str", "s"),
+):
+    rewrite(
+        f"empty-{kinds}",
+        (f"x == {empty}", "not x"),
+        (f"x != {empty}", "bool(x)"),
+        needs=[of_kind(kinds, "x")],
+        because="a value equals the empty value of its type exactly when it is false",
+        fires=("s: str; xs: list[int]", f"def f(s, xs):\n x = {made}\n return x == {empty}"),
+        keeps=("s: str; xs: list[int]", f"def f(s, xs):\n x = len(s)\n return x == {empty}"),
+    )
+rewrite(
+    "truth-of-truth",
+    ("bool(x)", "x"),
+    needs=[truth_only()],
+    because="`bool(x)` is true exactly when x is",
+    fires=("s: str", "def f(s):\n if bool(s):\n  return 1\n return 2"),
+    keeps=("s: str", "def f(s):\n return bool(s)"),
+)
+rewrite(
+    "plain-boolean",
+    *((text, "x") for text in ("bool(x)", "x == True", "x is True", "x != False", "x is not False")),
+    *((text, "not x") for text in ("x == False", "x is False", "x != True", "x is not True")),
+    needs=[boolean("x")],
+    because="of a boolean, `bool(x)`, `x is True` and `x == True` are the boolean",
+    fires=("n: int", "def f(n):\n b = n > 3\n return b == True"),
+    keeps=("n: int", "def f(n):\n return n == True"),
+)

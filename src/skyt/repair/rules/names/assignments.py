@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from itertools import pairwise
 
-from skyt.repair.rules.analysis.effects.effects import conflict, test_effects
+from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import BLOCKS, blocks, count_reads, read_names
+from skyt.repair.rules.analysis.trees.syntax import BLOCKS, blocks, read_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
 from skyt.repair.rules.control.branches import replaced
@@ -32,6 +31,8 @@ def private(name: str, place: Place) -> bool:
     ast.Assign,
     needs="a constant; or locals and a pure value of immutable type that reads none of them",
     sound="every target gets the same value, left to right, and evaluating it again gives it again",
+    fires=("n: int", "def f(n):\n a = b = 0\n return a + b + n"),
+    keeps=("n: int", "def f(n):\n a = b = []\n a.append(n)\n return b"),
 )
 def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`i = j = 0` is `i = 0; j = 0`."""
@@ -49,13 +50,16 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
     names = {t.id for t in s.targets if isinstance(t, ast.Name)}
     if len(names) != len(s.targets) or names & read_names(s.value):
         return False
-    return scope.type_of(s.value) in IMMUTABLE and scope.effects(s.value).pure
+    t = scope.type_of(s.value)
+    return t in IMMUTABLE and t != "float" and scope.effects(s.value).pure
 
 
 @block(
     ast.Assign,
     needs="an order of the parts in which no part reads what an earlier one stored",
     sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
+    fires=("n: int", "def f(n):\n a, b = 0, n\n return a - b"),
+    keeps=("a: int; b: int", "def f(a, b):\n a, b = b, a\n return a - b"),
 )
 def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -67,17 +71,16 @@ def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         parts: list[ast.stmt] = [
             ast.Assign(targets=[t], value=v, lineno=0) for t, v in zip(targets, value.elts, strict=True)
         ]
-        ordered = _sequence(parts, value.elts, targets, place)
+        ordered = _sequence(parts, value.elts, targets, place, place.before(i))
         if ordered is not None:
             return replaced(body, i, *ordered)
     return None
 
 
 def _sequence(
-    parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place
+    parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place, scope: Scope
 ) -> list[ast.stmt] | None:
-    scope = place.scope
-    if any(isinstance(t, ast.Starred | ast.Tuple | ast.List) for t in targets):
+    if any(isinstance(t, ast.Tuple | ast.List) for t in targets):
         return None
     names = [t.id if isinstance(t, ast.Name) else None for t in targets]
     if any(n is not None and not private(n, place) for n in names):
@@ -104,13 +107,16 @@ def _sequence(
             return None
         pending.remove(k)
         result.append(parts[k])
-    return result
+    alone = sum(e.raises for e in seen) <= 1
+    return result if alone or all(a is b for a, b in zip(result, parts, strict=True)) else None
 
 
 @block(
     ast.AugAssign,
     needs="the variable's type: int, str, float, bool (immutable), or list",
     sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
+    fires=("n: int", "def f(n):\n n += 1\n return n"),
+    keeps=("n: any", "def f(n):\n n += 1\n return n"),
 )
 def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -130,8 +136,6 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
             method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
             argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
-            if isinstance(argument, ast.Starred):
-                continue
             call = ast.Call(
                 func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
             )
@@ -157,6 +161,8 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
     "evaluation stays",
     sound="a value nobody can read need not be stored",
+    fires=("n: int", "def f(n):\n m = n + 1\n return n"),
+    keeps=("n: int", "def f(n):\n m = n + 1\n return m"),
 )
 def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -169,37 +175,6 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         if scope.effects(s.value).total:
             return replaced(body, i) or [ast.Pass()]
         return replaced(body, i, ast.Expr(value=s.value))
-    return None
-
-
-@block(
-    ast.Assign,
-    needs="a local that is read only to compute its own next value, by operations that cannot raise",
-    sound="such a value never reaches anything that can be observed",
-)
-def drop_faint_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    info = place.scope.info
-    if info is None:
-        return None
-    for s in body:
-        name = simple_target(s)
-        if name is None or not private(name, place) or name in info.arguments:
-            continue
-        reads = place.context.census(info.node).reads[name]
-        if not reads:
-            continue
-        own = [x for x in _statements(info.node.body) if simple_target(x) == name]
-        inside = sum(count_reads(x, name) for x in own)
-        if not inside or inside != reads:
-            continue
-        if len(own) != place.context.census(info.node).stores[name]:
-            continue
-        anywhere = Scope(place.scope.program, info)
-        if not all(anywhere.effects(x.value).total for x in own if isinstance(x, ast.Assign)):
-            continue
-        if not all(any(x is n for n in _statements(body)) for x in own):
-            continue  # only where all its assignments go at once, from the block around them
-        return _without(name, body)
     return None
 
 
@@ -227,25 +202,3 @@ def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
             for inner in blocks(s):
                 found += _statements(inner)
     return found
-
-
-@block(
-    ast.If,
-    needs="a default value that cannot raise and that the condition and the other value do not read",
-    sound="the default is seen exactly when the condition fails",
-)
-def default_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`x = a; if c: x = b` is `if c: x = b else: x = a`."""
-    for i, (s, t) in enumerate(pairwise(body)):
-        name = simple_target(s)
-        if name is None or not isinstance(t, ast.If) or t.orelse or len(t.body) != 1:
-            continue
-        if simple_target(t.body[0]) != name or count_reads(t, name) or not private(name, place):
-            continue
-        if not isinstance(s, ast.Assign):
-            continue
-        scope = place.before(i)
-        value, test = scope.effects(s.value), test_effects(t.test, scope)
-        if value.total and not conflict(test, value, scope):
-            return [*body[:i], ast.If(test=t.test, body=t.body, orelse=[s]), *body[i + 2 :]]
-    return None

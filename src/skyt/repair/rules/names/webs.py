@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.liveness import GUARDED
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     local_functions,
@@ -15,7 +14,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
 from skyt.repair.rules.context import Context
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.expressions.comparisons import binding_order
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block, module
@@ -25,6 +23,8 @@ from skyt.repair.rules.registry import Place, block, module
     ast.Assign,
     needs="an assignment whose value is not read after its block, to a name that is bound elsewhere too",
     sound="the new value can live under a name of its own",
+    fires=("s: str", "def f(s):\n s = s.lower()\n return s + s"),
+    keeps=("s: str", "def f(s):\n while len(s) > 3:\n  s = s[1:]\n return s"),
 )
 def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
@@ -60,6 +60,8 @@ def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs="a run of assignments of pure values to locals, one of which is only a way to remember an old "
     "value",
     sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
+    fires=("a: int >= 1; b: int >= 1", "def f(a, b):\n while b:\n  t = a % b\n  a = b\n  b = t\n return a"),
+    keeps=("a: int >= 1; b: int >= 1", "def f(a, b):\n t = a\n a = b\n b = t\n return a - b + t"),
 )
 def simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = a % b; a = b; b = t` is `a, b = b, a % b`."""
@@ -113,36 +115,12 @@ def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | N
     return ast.Assign(targets=[target], value=value, lineno=0)
 
 
-@block(
-    ast.Assign,
-    needs="a simultaneous assignment of pure values, of which at most one may raise",
-    sound="the order of the parts of a simultaneous assignment to different locals does not matter",
-)
-def order_simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
-            continue
-        targets = s.targets[0].elts
-        if not isinstance(s.value, ast.Tuple) or not all(isinstance(t, ast.Name) for t in targets):
-            continue
-        names = [t.id for t in targets if isinstance(t, ast.Name)]
-        order = binding_order(place.scope)
-        wanted = sorted(range(len(names)), key=lambda k: order.get(names[k], 999))
-        if wanted == list(range(len(names))) or len(set(names)) != len(names) != len(s.value.elts):
-            continue
-        seen = [place.scope.effects(v) for v in s.value.elts]
-        if not all(e.pure for e in seen) or sum(e.raises for e in seen) > 1:
-            continue
-        target = ast.Tuple(elts=[targets[k] for k in wanted], ctx=ast.Store())
-        value = ast.Tuple(elts=[s.value.elts[k] for k in wanted], ctx=ast.Load())
-        return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
-    return None
-
-
 @module(
     needs="a parameter or local that is not mentioned again after it was copied, at the top of a function; a "
     "copy that has no value before",
     sound="of two names of which only one is used at a time, one is enough",
+    fires=("n: int >= 0", "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + k\n return t"),
+    keeps=("n: int >= 0", "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + n\n return t"),
 )
 def drop_copy(context: Context) -> bool:
     """`current = n; … current …` is `… n …` when n is not used any more."""
@@ -158,7 +136,7 @@ def drop_copy(context: Context) -> bool:
             source, rest = s.value.id, body[i + 1 :]
             if source == name or source not in {*info.arguments, *info.assigned} or name in info.arguments:
                 continue
-            if any(isinstance(n, NESTED) or n.__class__ in GUARDED for n in walk(body)):
+            if any(isinstance(n, NESTED) for n in walk(body)):
                 continue
             if any(isinstance(n, ast.Name) and n.id == source for n in walk(rest)):
                 continue

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.hidden import ATTRIBUTES
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
+
+ATTRIBUTES = ".*"  # a heap root: any attribute of any object
 
 
 @dataclass
@@ -27,6 +28,16 @@ class Effects:
     def fails(self, condition: bool = True, kind: str = UNKNOWN) -> None:
         if condition:
             self.errors.add(kind)
+
+    def include(self, other: Effects) -> None:
+        """These effects and those."""
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.heap_reads |= other.heap_reads
+        self.heap_writes |= other.heap_writes
+        self.errors |= other.errors
+        self.jumps = self.jumps or other.jumps
+        self.other = self.other or other.other
 
     @property
     def raises(self) -> bool:
@@ -79,7 +90,7 @@ def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
     owned = scope.owned
     for w in writes:
         for t in touched:
-            if w == t or (t == ATTRIBUTES and w[0] == "."):
+            if w == t or (ATTRIBUTES in (w, t) and w[0] == t[0] == "."):
                 return True
             if w[0] != "." and t[0] != "." and w not in owned and t not in owned:
                 return True

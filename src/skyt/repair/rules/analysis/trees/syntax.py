@@ -13,16 +13,6 @@ LOOPS = (ast.For, ast.While)
 BLOCKS = ("body", "orelse", "finalbody")
 
 
-FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-    ast.Eq: ast.Eq,
-    ast.NotEq: ast.NotEq,
-}
-
-
 OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -135,11 +125,6 @@ class Renaming(ast.NodeTransformer):
         node.name = self.names.get(node.name, node.name)
         return self.generic_visit(node)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        if node.name:
-            node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
-
 
 def rename(node: T, names: Mapping[str, str]) -> T:
     return Renaming(names).visit(node)  # type: ignore[no-any-return]
@@ -204,6 +189,14 @@ def is_true(node: ast.expr) -> bool:
 
 def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value) is False
+
+
+def is_quantifier(node: ast.expr) -> bool:
+    """`any(…)` or `all(…)` over a generator, possibly negated."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    named = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"any", "all"}
+    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp)  # type: ignore[attr-defined]
 
 
 def is_none(node: ast.expr | None) -> bool:

@@ -1,0 +1,162 @@
+"""The vocabulary of conditions: what a rule may ask of the pieces that it matched.
+
+A condition is a function of what was matched and of the place, with words for people. There is no other way
+for a rule in templates to look at the program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import (
+    int_value,
+    is_false,
+    is_quantifier,
+    is_true,
+    leaves,
+    own_breaks,
+)
+from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
+from skyt.repair.rules.analysis.values.types import ordered as in_order
+
+if TYPE_CHECKING:
+    from skyt.repair.rules.patterns.template import Found
+
+
+@dataclass(frozen=True)
+class Where:
+    """The place of a match."""
+
+    scope: Scope
+    boolean: bool = False  # only the truth of the expression counts
+
+
+@dataclass(frozen=True)
+class Condition:
+    words: str
+    holds: Callable[[Found, Where], bool]
+    leaving: frozenset[str] = frozenset()  # blocks that it says control never runs out of
+    decides: Mapping[str, bool] = field(default_factory=dict)  # names of which it says whether they are true
+
+
+def _each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
+    shown = " and ".join(f"`{n}`" for n in names)
+    return Condition(
+        f"{shown}: {words}",
+        lambda found, where: all(test(found[n], where) for n in names),  # type: ignore[arg-type]
+    )
+
+
+def integer(*names: str) -> Condition:
+    return _each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
+
+
+def text(*names: str) -> Condition:
+    return _each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
+
+
+def boolean(*names: str) -> Condition:
+    return _each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
+
+
+def of_kind(kinds: str, *names: str) -> Condition:
+    """Of one of these built-in types: `of_kind("list set", "x")`."""
+    wanted = frozenset(kinds.split())
+    return _each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
+
+
+def _kind(e: ast.expr, w: Where) -> str:
+    t = w.scope.type_of(e)
+    return "str" if is_str(t) else kind(t)
+
+
+def constant(*names: str) -> Condition:
+    """An integer constant above 0."""
+    return _each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
+
+
+def immutable(*names: str) -> Condition:
+    return _each("of immutable type", names, lambda e, w: w.scope.immutable(e))
+
+
+def plain(*names: str) -> Condition:
+    """A variable, or an attribute of one."""
+    return _each(
+        "a name or attribute",
+        names,
+        lambda e, w: isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name),
+    )
+
+
+def small(*names: str) -> Condition:
+    return _each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
+
+
+def at_least(low: int, *names: str) -> Condition:
+    def test(e: ast.expr, w: Where) -> bool:
+        least = w.scope.interval(e)[0]
+        return least is not None and least >= low
+
+    return _each(f"an int of at least {low}", names, test)
+
+
+def at_most(high: int, *names: str) -> Condition:
+    def test(e: ast.expr, w: Where) -> bool:
+        most = w.scope.interval(e)[1]
+        return most is not None and most <= high
+
+    return _each(f"an int of at most {high}", names, test)
+
+
+def ordered(a: str, b: str) -> Condition:
+    return Condition(
+        f"`{a}` and `{b}` are both int, or both str",
+        lambda found, w: in_order(w.scope.type_of(found[a]), w.scope.type_of(found[b])),  # type: ignore[arg-type]
+    )
+
+
+def leaving(*names: str) -> Condition:
+    return Condition(
+        " and ".join(f"`{n}`" for n in names) + " always leaves (return, raise, break, continue)",
+        lambda found, w: all(leaves(found[n]) for n in names),  # type: ignore[arg-type]
+        frozenset(names),
+    )
+
+
+def sized(*names: str) -> Condition:
+    return _each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
+
+
+def not_constant(*names: str) -> Condition:
+    return _each("not an integer constant", names, lambda e, w: int_value(e) is None)
+
+
+def always_true(name: str) -> Condition:
+    made = _each("a constant that is true", (name,), lambda e, w: is_true(e))
+    return replace(made, decides={name: True})
+
+
+def always_false(name: str) -> Condition:
+    made = _each("a constant that is false", (name,), lambda e, w: is_false(e))
+    return replace(made, decides={name: False})
+
+
+def no_quantifier(name: str) -> Condition:
+    """Not `any` or `all` over a generator, which are loops in disguise: see expand-quantifier."""
+    return _each(
+        "no `any` or `all` over a generator at its end",
+        (name,),
+        lambda e, w: not is_quantifier(e.values[-1] if isinstance(e, ast.BoolOp) else e),
+    )
+
+
+def truth_only() -> Condition:
+    return Condition("only the truth of the result counts", lambda found, w: w.boolean)
+
+
+def no_break(name: str) -> Condition:
+    return Condition(f"`{name}` has no `break`", lambda found, w: not own_breaks(found[name]))  # type: ignore[arg-type]

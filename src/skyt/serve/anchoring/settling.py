@@ -1,0 +1,43 @@
+"""Measuring samples from before their prompt had a canon against it, as a file-based run would have."""
+
+from __future__ import annotations
+
+import asyncio
+
+from skyt.canon import Canon
+from skyt.contracts.contract import Contract
+from skyt.records import SampleRecord
+from skyt.serve.anchoring.judge import Judge, Output
+from skyt.serve.database.rows import numbered
+from skyt.serve.database.store import Store
+
+
+async def settle(store: Store, judge: Judge, contract: Contract, evidence: str) -> int:
+    """Measure what waits, one sample after another, so that requests come first."""
+    done = 0
+    while waiting := await asyncio.to_thread(store.unsettled, contract.id):
+        canon = await asyncio.to_thread(store.get, contract.id)
+        if canon is None:
+            break
+        by_ledger: dict[str, list[tuple[int, SampleRecord]]] = {}
+        for ledger, number, record in waiting:
+            measured = await _again(judge, contract, canon, record, evidence)
+            by_ledger.setdefault(ledger, []).append((number, measured))
+        for ledger, found in by_ledger.items():
+            await asyncio.to_thread(store.settle, ledger, found)
+            done += len(found)
+    return done
+
+
+async def _again(
+    judge: Judge, contract: Contract, canon: Canon, record: SampleRecord, evidence: str
+) -> SampleRecord:
+    sample = record.sample
+    output = Output(sample["raw_output"], sample["model"], sample["temperature"])
+    return numbered(
+        await judge.sample(contract, output, canon, evidence),
+        run_id=sample["run_id"],
+        number=int(sample["sample_id"]),
+        sample=sample["sample"],
+        timestamp=record.pre.timestamp,
+    )

@@ -1,0 +1,158 @@
+"""One judge in a process of its own: `python -m skyt.serve.anchoring.worker`, started by `processes`.
+
+It reads requests from standard input and writes answers to standard output, each a length and JSON. Before it
+judges a sample it says what the sample's text is and how far that is from the canon, so that a sample which
+takes too long is at least measured. SIGUSR1 ends the work on a sample; the judge itself goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from homeostat.core.errors import UserError
+from skyt.canon import Canon
+from skyt.contracts.contract import Contract
+from skyt.generators.base import Generation
+from skyt.runs.assess import Assessor
+from skyt.runs.canons import faults, new_canon
+from skyt.runs.config import MeasureConfig
+from skyt.runs.pipeline import sample_record
+from skyt.serve.protocol.codec import read_json, write_json
+from skyt.text.distance import Measured
+
+LENGTH = struct.Struct(">Q")
+UNPLACED = "unplaced"  # a run_id until the store has numbered the sample
+_NICENESS = 5  # the service itself comes first
+_PR_SET_PDEATHSIG = 1
+
+
+class Cut(BaseException):
+    """The time for a sample is over. Not an `Exception`: nothing on the way may take it for a failure."""
+
+
+class Judging:
+    """Contracts and tools of one process."""
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        for name in setup["modules"]:  # a distance of the user's own registers itself when it is imported
+            importlib.import_module(name)
+        settings = MeasureConfig.model_validate(setup["settings"])
+        self.contracts = {
+            name: Contract.model_validate(contract) for name, contract in setup["contracts"].items()
+        }
+        self._benches = {
+            level: Assessor(settings.model_copy(update={"evidence": level}), workers=1)
+            for level in setup["evidence"]
+        }
+
+    def answer(self, request: dict[str, Any], first: _Sender) -> dict[str, Any]:
+        contract = self.contracts[request["contract"]]
+        bench = self._benches[request["evidence"]]
+        canon = None if request["canon"] is None else Canon(**request["canon"])
+        if request["task"] == "examine" and canon is not None:
+            return {"faults": faults(canon, contract, bench)}
+        generation = Generation(contract.id, request["model"], request["temperature"], 0, request["text"])
+        prepared = bench.prepare(generation.raw_output)
+        far = Measured(1.0) if canon is None else bench.distance(prepared.text, canon.normalized_code)
+        measured = {"text": prepared.text, "parsed": prepared.parsed, "d": far.d, "method": far.method}
+        first({"prepared": measured})
+        if canon is None and bench.verdict(contract, prepared.text).compliant:
+            canon = new_canon(
+                contract,
+                prepared.text,
+                origin="first_compliant",
+                model=generation.model,
+                temperature=generation.temperature,
+            )
+        record = sample_record(UNPLACED, 0, generation, contract, canon, bench)
+        sample = {name: value for name, value in record.sample.items() if name != "raw_output"}
+        return {
+            "sample": sample,
+            "attempted": record.repair is not None,
+            "timestamp": record.pre.timestamp,
+            "canon": None if canon is None else asdict(canon),
+        }
+
+    def close(self) -> None:
+        for bench in self._benches.values():
+            bench.__exit__(None, None, None)
+
+
+class _Sender:
+    """Writes answers; tells those of one sample from those of another by the request's number."""
+
+    def __init__(self, file: BinaryIO, number: int) -> None:
+        self._file, self._number = file, number
+
+    def __call__(self, answer: dict[str, Any]) -> None:
+        data = write_json({**answer, "number": self._number})
+        self._file.write(LENGTH.pack(len(data)) + data)
+        self._file.flush()
+
+
+def main() -> None:
+    # Nothing but answers may go to standard output, whatever a module prints.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    working = False
+
+    def cut(*_: object) -> None:
+        nonlocal working
+        if working:
+            working = False
+            raise Cut
+
+    signal.signal(signal.SIGUSR1, cut)
+    _die_with_the_service()
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    requests = _requests(sys.stdin.buffer)
+    start = _Sender(answers, 0)
+    try:
+        judging = Judging(next(requests))
+    except UserError as error:
+        start({"refused": str(error)})
+        return
+    start({"ready": True})
+    for request in requests:
+        send = _Sender(answers, request["number"])
+        answer: dict[str, Any]
+        try:
+            working = True
+            answer = judging.answer(request, send)
+            working = False
+        except Cut:
+            answer = {"cut": True}
+        except UserError as error:
+            working = False
+            answer = {"refused": str(error)}
+        except Exception as error:  # one sample's trouble must not end the judge
+            working = False
+            answer = {"failed": f"{type(error).__name__}: {error}"[:500]}
+        send(answer)
+    judging.close()
+
+
+def _requests(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    while len(head := file.read(LENGTH.size)) == LENGTH.size:
+        (size,) = LENGTH.unpack(head)
+        yield read_json(file.read(size))
+
+
+def _die_with_the_service() -> None:
+    """Also when the service is killed while this process is busy. Without Linux, the pipe's end does it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()
