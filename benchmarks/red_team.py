@@ -14,7 +14,7 @@ import argparse
 import ast
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,12 +123,16 @@ def calls_of(program: Program, count: int, seed: int) -> list[Call]:
 
 
 def differences(
-    programs: Iterable[Program], pool: SandboxPool, calls: int = 80, seed: int = 1
+    programs: Iterable[Program],
+    pool: SandboxPool,
+    calls: int = 80,
+    seed: int = 1,
+    form_of: Callable[[Program], NormalForm] = lambda p: normal_form(p.code, facts_of(p.facts)),
 ) -> Iterator[tuple[Program, NormalForm, Difference | None]]:
     """Each program with its normal form and the first call that tells them apart."""
     entry = EntryPoint(kind="function", name=ENTRY)
     programs = list(programs)
-    forms = [normal_form(p.code, facts_of(p.facts)) for p in programs]
+    forms = [form_of(p) for p in programs]
     made = [calls_of(p, calls, seed) for p in programs]
     jobs = [
         Job(text + OBSERVER, entry, encode_calls(given))

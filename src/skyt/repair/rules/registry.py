@@ -94,38 +94,48 @@ RULES: list[Rule] = []
 
 
 def expression(
-    *nodes: type, needs: str, sound: str, name: str | None = None
+    *nodes: type, needs: str, sound: str, fires: Example, keeps: Example
 ) -> Callable[[ExpressionRule], ExpressionRule]:
     def register(f: ExpressionRule) -> ExpressionRule:
-        RULES.append(Rule(name or _named(f), "expression", needs, sound, f, nodes, home=f.__module__))
+        RULES.append(_rule(f, "expression", needs, sound, fires, keeps, nodes))
         return f
 
     return register
 
 
 def block(
-    *statements: type, needs: str, sound: str, name: str | None = None
+    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
 ) -> Callable[[BlockRule], BlockRule]:
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
 
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(Rule(name or _named(f), "block", needs, sound, f, statements, home=f.__module__))
+        RULES.append(_rule(f, "block", needs, sound, fires, keeps, statements))
         return f
 
     return register
 
 
 def module(
-    *, needs: str, sound: str, phase: int = 1, name: str | None = None
+    *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1
 ) -> Callable[[ModuleRule], ModuleRule]:
     """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(Rule(name or _named(f), "module", needs, sound, f, phase=phase, home=f.__module__))
+        RULES.append(_rule(f, "module", needs, sound, fires, keeps, phase=phase))
         return f
 
     return register
 
 
-def _named(f: Callable[..., Any]) -> str:
-    return f.__name__.replace("_", "-")
+def _rule(
+    f: Callable[..., Any],
+    shape: Literal["expression", "block", "module"],
+    needs: str,
+    sound: str,
+    fires: Example,
+    keeps: Example,
+    nodes: tuple[type, ...] = (),
+    phase: int = 1,
+) -> Rule:
+    name = f.__name__.replace("_", "-")
+    return Rule(name, shape, needs, sound, f, nodes, phase, fires, keeps, f.__module__)

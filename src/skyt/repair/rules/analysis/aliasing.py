@@ -27,9 +27,7 @@ def made_here(value: ast.expr) -> bool:
         )
     if isinstance(value, ast.Subscript):
         return isinstance(value.slice, ast.Slice)
-    return not isinstance(
-        value, ast.Name | ast.Attribute | ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.Starred
-    )
+    return not isinstance(value, ast.Name | ast.Attribute | ast.IfExp | ast.BoolOp)
 
 
 def defaulting(values: Sequence[ast.expr | None]) -> bool:

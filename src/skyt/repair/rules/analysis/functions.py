@@ -27,13 +27,7 @@ class FunctionInfo:
 
     @property
     def arguments(self) -> list[str]:
-        a = self.node.args
-        return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-
-    @property
-    def simple_arguments(self) -> bool:
-        a = self.node.args
-        return not (a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+        return [x.arg for x in self.node.args.args]
 
     def bounds_of(self, name: str) -> tuple[int | None, int | None]:
         """Bounds of a parameter that is never assigned, from the contract; of a variable proven
@@ -53,8 +47,4 @@ class FunctionInfo:
     @property
     def value_arguments(self) -> list[str]:
         """Arguments without `self`."""
-        return self.arguments[1:] if self.owner is not None and not self.static else self.arguments
-
-    @property
-    def static(self) -> bool:
-        return any(getattr(d, "id", "") == "staticmethod" for d in self.node.decorator_list)
+        return self.arguments[1:] if self.owner is not None else self.arguments

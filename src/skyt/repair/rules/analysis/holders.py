@@ -12,7 +12,6 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import children, same, walk
 from skyt.repair.rules.context import Context
 
-REFLECTION = frozenset({"getattr", "setattr", "hasattr", "delattr", "vars", "dir", "globals", "locals"})
 READERS = frozenset({"len", "sorted", "list", "tuple", "set", "max", "min", "sum", "any", "all", "bool"})
 
 
@@ -68,12 +67,6 @@ def holders(context: Context, makes: Callable[[ast.expr, Scope], bool]) -> Itera
     if not any(isinstance(s, ast.Import) and s.names[0].name == "collections" for s in context.tree.body):
         return
     nodes = walk(context.tree)
-    if any(isinstance(n, ast.Name) and n.id in REFLECTION for n in nodes):
-        return
-    bound = context.program.bound
-    hidden = {"__dict__", "__init__"}
-    if any(isinstance(n, ast.Attribute) and n.attr in hidden for n in nodes) or READERS & bound:
-        return
     made = [n for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1]
     made = [n for n in made if makes(n.value, Scope(context.program, None))]
     if not made:
@@ -98,10 +91,6 @@ def _local(name: str, info: FunctionInfo, inside: list[ast.AST], made: list[ast.
         return None
     if any(isinstance(n, ast.arg) and n.arg == name for n in inside):
         return None
-    if any(isinstance(n, ast.Global | ast.Nonlocal) and name in n.names for n in inside):
-        return None
-    if any(isinstance(n, ast.ExceptHandler) and n.name == name for n in inside):
-        return None
     mentions = [n for n in inside if isinstance(n, ast.Name) and n.id == name]
     stores = [n for n in mentions if not isinstance(n.ctx, ast.Load)]
     own = [n for n in made if n.targets[0] in stores]
@@ -121,18 +110,13 @@ def _attribute(
     own = [n for n in made if n.targets[0] in stores]
     if len(stores) != len(own) or not all(isinstance(n.value, ast.Name) for n in mentions):
         return None
-    functions = context.program.functions
     uses: list[ast.expr] = [n for n in mentions if isinstance(n.ctx, ast.Load)]
     holder = Holder(context.tree, None, own, uses, parents)
     for n in mentions:
         info = holder.scope(n, context).info
         owner = info.owner if info is not None else None
-        if info is None or owner is None or owner.bases or owner.keywords or owner.decorator_list:
-            return None
-        if info.node.decorator_list or id(info.node) not in functions or not info.arguments:
+        if info is None or owner is None or not info.arguments:
             return None
         if not same(n.value, ast.Name(id=info.arguments[0])) or info.arguments[0] in info.assigned:
-            return None
-        if any(isinstance(s, ast.Assign | ast.AnnAssign) for s in owner.body):
             return None
     return holder

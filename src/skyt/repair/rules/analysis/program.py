@@ -13,7 +13,7 @@ from functools import cached_property
 
 from skyt.repair.rules.analysis.aliasing import defaulting, made_here, widened
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver, pure_call
-from skyt.repair.rules.analysis.exposure import Exposure
+from skyt.repair.rules.analysis.exposure import exposed
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.ownership import owned_names
 from skyt.repair.rules.analysis.reach import Outside
@@ -56,7 +56,6 @@ class Program:
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
         nodes = walk(tree)
-        self.rebinds_builtins = any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes)
         self.bound = frozenset(bound_anywhere(nodes))
         self.attribute_order = attribute_order(tree, facts.public)
         # Reading a `defaultdict` may change it.
@@ -92,7 +91,7 @@ class Program:
                 if isinstance(inner, ast.FunctionDef) and inner is not node:
                     self._add(None, inner)
         self.inference.classes = {s.name for s in self.tree.body if isinstance(s, ast.ClassDef)}
-        self.exposure = Exposure(self.tree, self.functions.values())
+        self.open = exposed(self.tree, self.functions.values())
 
     @cached_property
     def outside(self) -> Outside:
@@ -134,9 +133,9 @@ class Program:
                 env[argument] = None if not info.public else ANY
             for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
                 env[argument] = parameter.type
-            if id(info.node) in self.exposure.open:
+            if id(info.node) in self.open:
                 env.update(dict.fromkeys(info.arguments, ANY))
-            if info.owner is not None and info.arguments and not info.static:
+            if info.owner is not None and info.arguments:
                 env[info.arguments[0]] = "object:" + info.owner.name
             for default in info.node.args.defaults:
                 name = info.arguments[-len(info.node.args.defaults) :][info.node.args.defaults.index(default)]
@@ -185,33 +184,18 @@ class Program:
             elif isinstance(node, ast.AugAssign):
                 value = ast.BinOp(left=loaded(node.target), op=node.op, right=node.value)
                 self._bind(node.target, infer.of(value, env), None, env)
-            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-                self._bind(node.target, infer.of(node.value, env), node.value, env)
             elif isinstance(node, ast.For | ast.comprehension):
                 self._bind(node.target, element(infer.of(node.iter, env)), None, env)
             elif isinstance(node, ast.Call):
                 self._arguments(node, env)
                 self._grow(node, env)
-            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-                self._bind(node.optional_vars, ANY, None, env)
-            elif isinstance(node, ast.ExceptHandler) and node.name:
-                env[node.name] = ANY
-            elif isinstance(node, ast.Global | ast.Nonlocal):
-                env.update(dict.fromkeys(node.names, ANY))
             elif isinstance(node, ast.Lambda):
                 env.update({a.arg: ANY for a in node.args.args})
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            elif isinstance(node, ast.FunctionDef):
                 env[node.name] = ANY
-            elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Match):
-                returned = ANY
-                env.update({n.id: ANY for n in walk(info.node) if isinstance(n, ast.Name)})
         falls = not returns(info.node.body)
         key = ("." if info.owner else "") + info.node.name
-        if key in self.exposure.ambiguous or (
-            info.owner and id(info.node) in self.exposure.open and info.node.decorator_list
-        ):
-            infer.results[key] = ANY
-        elif self.by_name.get(key) is info:
+        if self.by_name.get(key) is info:
             infer.results[key] = join(infer.results.get(key), join(returned, "none" if falls else None))
             if falls and returned is not None:
                 infer.results[key] = join(infer.results[key], "none")
@@ -246,8 +230,6 @@ class Program:
                     self._widen_all(("list", value))
                     self._widen_all(("deque", value))
                     self._widen_all(("dict", ANY, value))
-        elif isinstance(target, ast.Starred):
-            self._bind(target.value, ANY, None, env)
 
     def _apart(self, owner: ast.expr, env: dict[str, Type]) -> bool:
         """Whether a name only ever means new dicts with defaults, which are none of the other containers."""
@@ -318,7 +300,6 @@ class Program:
     def _arguments(self, node: ast.Call, env: dict[str, Type]) -> None:
         """Arguments at a call site widen the parameters of the function called."""
         function = node.func
-        explicit = False
         if isinstance(function, ast.Name) and function.id in self.inference.classes:
             found = [i for i in self._methods("__init__") if i.owner and i.owner.name == function.id]
         elif isinstance(function, ast.Name):
@@ -326,16 +307,12 @@ class Program:
             found = [] if info is None or info.owner is not None else [info]
         elif isinstance(function, ast.Attribute):
             receiver = function.value
-            explicit = isinstance(receiver, ast.Name) and receiver.id in self.inference.classes
             k = kind(self.inference.of(receiver, env))
             found = self._methods(function.attr) if not k or k.startswith("object:") else []
         else:
             return
         for info in found:
-            if explicit and not info.static:
-                info.env.update(dict.fromkeys(info.value_arguments, ANY))
-            else:
-                self._pass(node, info, env)
+            self._pass(node, info, env)
 
     def _methods(self, name: str) -> list[FunctionInfo]:
         return [i for i in self.functions.values() if i.owner is not None and i.node.name == name]
@@ -344,20 +321,14 @@ class Program:
         names = info.value_arguments
         given = {k.arg: k.value for k in node.keywords if k.arg}
         given.update(zip(names, node.args, strict=False))
-        irregular = any(isinstance(a, ast.Starred) for a in node.args) or any(
-            k.arg is None for k in node.keywords
-        )
         for name in names:
-            if irregular:
-                info.env[name] = ANY
-            elif name in given:
+            if name in given:
                 info.env[name] = join(info.env.get(name), self.inference.of(given[name], env))
                 self._shared(name, given[name], info.env, env)
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
-        candidates = {n for n, i in self.by_name.items() if i.owner is None and not self.rebinds_builtins}
-        candidates -= self.exposure.ambiguous
+        candidates = {n for n, i in self.by_name.items() if i.owner is None}
         while True:
             impure = {n for n in candidates if not self._is_pure(self.by_name[n], candidates)}
             if not impure:
@@ -376,7 +347,7 @@ class Program:
                         return False
                 elif not pure_call(node, candidates, self.by_name):
                     return False
-            elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith) or (
+            elif (
                 isinstance(node, ast.AugAssign)
                 and isinstance(node.target, ast.Name)
                 and kind(info.env.get(node.target.id, ANY)) in {"", "list", "set", "dict", "deque"}

@@ -77,9 +77,10 @@ class Scope:
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
         if read_names(condition) & changed.writes:
             return False
-        return not (changed.heap_writes or changed.other) or not disturbs(
-            changed, test_effects(condition, self), self
-        )
+        if not (changed.heap_writes or changed.other):
+            return True
+        seen = test_effects(condition, Scope(self.program, self.info))  # what it reads, whatever holds
+        return not disturbs(changed, seen, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         return effects(node, self)

@@ -13,12 +13,10 @@ from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block
 
-FORBIDDEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
-
 
 def built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
     """(conditions, the one statement under them) of a loop that does one thing."""
-    if s.orelse or any(isinstance(n, FORBIDDEN) for n in walk(s)):
+    if s.orelse:
         return None
     conditions: list[ast.expr] = []
     body = s.body
@@ -46,6 +44,8 @@ def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
     ast.For,
     needs="a new empty list (or string) that only this loop fills; loop variables dead after the loop",
     sound="a comprehension evaluates the same conditions and elements in the same order",
+    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  if x > 1:\n   r.append(x)\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.append(len(r))\n return r"),
 )
 def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; with strings it is a join."""
@@ -99,6 +99,11 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
     "several statements",
     sound="a comprehension evaluates the same conditions and elements in the same order as a loop",
+    fires=(
+        "xs: list[int]",
+        "def f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n return 7 // k",
+    ),
+    keeps=("xs: list[int]", "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1"),
 )
 def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return [helper(x) for x in e]` becomes a loop, in which the helper can be put where it is called."""
@@ -110,7 +115,7 @@ def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             continue
         made, start = found
         g = made.generators[0]
-        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+        if len(made.generators) != 1:
             continue
         bound = sorted(stored_names(g.target))
         names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
@@ -182,6 +187,8 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     ast.For,
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
+    fires=("xs: list[int]", "def f(xs):\n r = [0]\n for x in xs:\n  r.append(x)\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n r = xs\n for x in [1, 2]:\n  r.append(x)\n return r"),
 )
 def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
@@ -238,6 +245,8 @@ def _tail(s: ast.For, item: ast.expr, place: Place) -> ast.expr | None:
     ast.Return,
     needs="a list that the function made and hands out only here; list operands",
     sound="nobody else holds the list, so a new list with the same elements cannot be told apart",
+    fires=("xs: list[int]", "def f(xs):\n r = [1]\n r.extend(xs)\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n xs.extend([1])\n return xs"),
 )
 def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r.extend(a); return r + b` is `return r + a + b`."""

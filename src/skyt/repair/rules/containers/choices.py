@@ -55,6 +55,17 @@ def _function(name: str, value: ast.expr) -> ast.Lambda:
     needs="a dict under a plain name or attribute; a key function without effects that looks at key and "
     "entry",
     sound="keys come in the order of the items, and are compared by the same values",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n"
+            " return max(d.items(), key=lambda p: (p[1], p[0]))[0]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        "def f(s):\n d = {x: ord(x) % 3 for x in s + 'a'}\n return max(d.items(), key=lambda p: p[::-1])[0]",
+    ),
 )
 def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.expr | None:
     """`max(d.items(), key=lambda p: p[1])[0]` is `max(d, key=lambda k: d[k])`."""
@@ -71,9 +82,7 @@ def key_of_best_item(node: ast.Subscript, scope: Scope, boolean: bool) -> ast.ex
     if owner is None or not isinstance(key, ast.Lambda) or not scope.effects(made).pure:
         return None
     a = key.args
-    if len(a.args) != 1 or a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
-        return None
-    if any(isinstance(n, ast.Lambda | ast.NamedExpr) for n in walk(key.body)):
+    if len(a.args) != 1:
         return None
     name = _fresh(node, scope)
     change = _Parts(a.args[0].arg, load(name), ast.Subscript(value=owner, slice=load(name), ctx=ast.Load()))

@@ -53,6 +53,8 @@ def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] 
     ast.Compare,
     needs="a constant table; a subject of type str or int (for a string as table: a single character)",
     sound="membership depends on the elements alone, not on their order, number or container",
+    fires=("s: str", "def f(s):\n return s in {'b', 'a'}"),
+    keeps=("s: str", "def f(s):\n return s in 'ba'"),
 )
 def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`c in d.values()`, `c in "([{"`, `c in {...}` all become `c in (…)` with sorted elements."""
@@ -82,6 +84,8 @@ def _value(node: ast.expr) -> object:
     ast.BoolOp,
     needs="comparisons of one name of type str or int with constants",
     sound="being equal to one of several constants is being a member of them",
+    fires=("s: str", "def f(s):\n return s == 'a' or s == 'b'"),
+    keeps=("s: any", "def f(s):\n return s == 'a' or s == 'b'"),
 )
 def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     any_of = isinstance(node.op, ast.Or)

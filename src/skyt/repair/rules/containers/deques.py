@@ -22,6 +22,22 @@ ENDS = {"popleft": 0, "appendleft": 1}
     "a list has too, at its ends, by index, for membership, length, truth, and iteration that does not "
     "change it",
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
+    fires=(
+        "xs: list[int]",
+        (
+            "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
+            "  q.append(x)\n  if x > 1:\n   q.appendleft(x + 1)\n  if len(q) > 3:\n"
+            "   r.append(q.popleft())\n return [r, list(q), q[-1]]"
+        ),
+    ),
+    keeps=(
+        "xs: list[int]",
+        (
+            "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n"
+            " p = collections.deque(xs)\n for x in xs:\n  q.append(x)\n for x in p:\n  if x == 3:\n"
+            "   p.append(x)\n return list(q) + list(p)"
+        ),
+    ),
 )
 def deque_to_list(context: Context) -> bool:
     """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
@@ -43,8 +59,7 @@ def deque_to_list(context: Context) -> bool:
 def _makes(value: ast.expr, scope: Scope) -> bool:
     if not isinstance(value, ast.Call) or dotted(value.func) != "collections.deque":
         return False
-    starred = any(isinstance(a, ast.Starred) for a in value.args)
-    plain = len(value.args) <= 1 and not value.keywords and not starred
+    plain = len(value.args) <= 1 and not value.keywords
     return plain and scope.is_module("collections") and scope.builtin(ast.Name(id="list")) == "list"
 
 
@@ -64,7 +79,7 @@ def _allowed(use: ast.expr, holder: Holder, context: Context) -> bool:
         if not isinstance(made, ast.Call) or made.func is not parent or made.keywords:
             return False
         known = SHARED | ENDS
-        if len(made.args) != known.get(parent.attr, -1) or any(isinstance(a, ast.Starred) for a in made.args):
+        if len(made.args) != known.get(parent.attr, -1):
             return False
         return parent.attr != "extend" or not any(n in holder.uses for n in walk(made.args[0]))
     if isinstance(parent, ast.For):
@@ -79,8 +94,6 @@ def _quiet(inside: list[ast.stmt] | list[ast.AST], holder: Holder, context: Cont
     """Whether nothing in there could change the container while it is gone through."""
     functions = {i.node.name for i in context.program.functions.values()}
     for n in walk(inside):
-        if isinstance(n, ast.Yield | ast.YieldFrom | ast.Await | ast.GeneratorExp):
-            return False
         if isinstance(n, ast.Name) and n.id in functions | context.program.inference.classes:
             return False
         if isinstance(n, ast.Attribute) and n.attr in functions:

@@ -8,9 +8,9 @@ from skyt.repair.rules.analysis.effects.effects import Effects, conflict, distur
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.containers.building import FORBIDDEN, built, generator_of, needs_loop, start_of
+from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.registry import Place, block
@@ -21,6 +21,14 @@ from skyt.repair.rules.registry import Place, block
     needs="a new empty dict or set that only this loop fills, and does not read; loop variables dead after "
     "the loop; key and value in either order",
     sound="a comprehension evaluates the same conditions, keys and values in the same rounds",
+    fires=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n d = {}\n s = set()\n for x in xs:\n  if x > 1:\n   d[x] = x * x\n"
+            " for x in xs:\n  s.add(x % 3)\n return [d, sorted(s)]"
+        ),
+    ),
+    keeps=("xs: list[int]", "def f(xs):\n d = {}\n for x in xs:\n  d[x] = len(d)\n return d"),
 )
 def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d = {}; for x in e: if c: d[k] = v` is `d = {k: v for x in e if c}`; `add` fills a set."""
@@ -70,8 +78,7 @@ def _put(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
     function = s.value.func
     if not (isinstance(function, ast.Attribute) and function.attr == "add") or s.value.keywords:
         return None
-    starred = isinstance(s.value.args[0], ast.Starred)
-    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) and not starred else None
+    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) else None
 
 
 def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
@@ -88,6 +95,14 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     "comprehension reads, and what it has done cannot be seen where the comprehension raises",
     sound="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
+    fires=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n t = 0\n for y in [x * x for x in xs if x > 1]:\n  t = t * 2 + y\n"
+            " for y in (x + t for x in xs):\n  t = t + y\n return t"
+        ),
+    ),
+    keeps=("xs: list[int]", "def f(xs):\n for y in [x + len(xs) for x in xs]:\n  xs.append(y)\n return xs"),
 )
 def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
@@ -97,7 +112,7 @@ def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt
             continue
         made = s.iter
         g = made.generators[0]
-        if len(made.generators) != 1 or g.is_async or any(isinstance(n, FORBIDDEN) for n in walk(made)):
+        if len(made.generators) != 1:
             continue
         if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
             continue
@@ -128,6 +143,8 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     ast.Expr,
     needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
     sound="extending by a list of known elements is appending them in turn",
+    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, x + 1])\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, len(r)])\n return r"),
 )
 def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
@@ -142,8 +159,6 @@ def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         if not isinstance(named, ast.Name):
             continue
         if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
-            continue
-        if any(isinstance(e, ast.Starred) for e in given.elts):
             continue
         own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
         written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})

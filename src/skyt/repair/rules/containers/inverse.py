@@ -18,6 +18,22 @@ from skyt.repair.rules.registry import expression
     "which it only "
     "puts keys of the table; a right side known to be one of the values",
     sound="for a one-to-one table, `table[key] == value` says the same as `key == inverse[value]`",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  if c in ('a', 'b'):\n   k.append(c)\n"
+            "  elif c in ('A', 'B'):\n   if not k or {'a': 'A', 'b': 'B'}[k.pop()] != c:\n"
+            "    return False\n return not k"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  if c in ('a', 'b', 'ß'):\n   k.append(c)\n"
+            "  elif c in ('A', 'B'):\n   if not k or {'a': 'A', 'b': 'B'}[k.pop()] != c:\n"
+            "    return False\n return not k"
+        ),
+    ),
 )
 def invert_table(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`{"(": ")"}[stack.pop()] != c` is `stack.pop() != {")": "("}[c]`."""

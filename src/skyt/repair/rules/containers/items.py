@@ -85,6 +85,20 @@ def _both(key: str, value: str) -> ast.Tuple:
     ast.Call,
     needs="a dict under a plain name or attribute; a comprehension without effects, used up at once",
     sound="an item is a key with the entry under it",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) for x in s}\n"
+            " return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n d = {x: ord(x) for x in s}\n g = (d[x] for x in d)\n for c in s:\n  d[c] = 1\n"
+            " return list(g)"
+        ),
+    ),
 )
 def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[… d[k] … for k in d]` is `[… v … for k, v in d.items()]`."""

@@ -13,7 +13,7 @@ from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.registry import Place, block
 
-LATE = (ast.Lambda, ast.FunctionDef, ast.ClassDef, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+LATE = (ast.Lambda, ast.FunctionDef)
 
 
 def _offset(node: ast.expr, scope: Scope) -> tuple[str, int] | None:
@@ -82,6 +82,17 @@ def _builtins(scope: Scope) -> bool:
     needs="a str, or a list under a plain name that the body does not change; two variables that are neither "
     "assigned in the body nor read after the loop",
     sound="the shorter of two tails of one sequence ends with it",
+    fires=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  t = t * 2 + a - b\n return t",
+    ),
+    keeps=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n"
+            "  t = t + b + 3\n return t"
+        ),
+    ),
 )
 def neighbours_by_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for a, b in zip(x, x[1:])` is `for i in range(len(x) - 1)` with `x[i]` and `x[i + 1]`."""

@@ -18,6 +18,8 @@ CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "f
     ast.Call,
     needs="a consumer that uses up its argument at once",
     sound="the same elements come in the same order, whether in a list first or one by one",
+    fires=("s: str", "def f(s):\n return ''.join([c for c in s if c != 'a'])"),
+    keeps=("xs: list[int]", "def f(xs):\n return any([1 // x for x in xs])"),
 )
 def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join([…])` is `"".join(…)`; `list(x for …)` is a list comprehension."""
@@ -54,6 +56,8 @@ def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope
     ast.Call,
     needs="a str or list as source; a consumer that uses it up at once",
     sound="iterating over a generator that passes elements on is iterating over its source",
+    fires=("s: str", "def f(s):\n return ''.join(c for c in s)"),
+    keeps=("s: str", "def f(s):\n return ''.join(c.upper() for c in s)"),
 )
 def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join(c for c in s)` is `"".join(s)`, which for a str is s."""
@@ -85,6 +89,11 @@ def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     ast.Return,
     needs="a list; a program none of whose functions changes an object that is not its own",
     sound="results are observed by value, and nobody in the program could change what two names share",
+    fires=("xs: list[int]", "def f(xs):\n return list(xs)"),
+    keeps=(
+        "xs: list[int]",
+        "def g(xs):\n return list(xs)\ndef f(xs):\n ys = g(xs)\n ys.append(1)\n return ys",
+    ),
 )
 def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return list(x)` is `return x` where nothing is ever changed in place."""

@@ -16,6 +16,20 @@ from skyt.repair.rules.registry import Place, block
     needs="a list that the function owns; a branch that leaves without looking at it again",
     sound="where the branch is taken nobody sees the list any more; where it is not, the element is "
     "popped once either way",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
+            "   return False\n  k.pop()\n return True"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
+            "   return len(k)\n  k.pop()\n return True"
+        ),
+    ),
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""

@@ -84,6 +84,8 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
     ast.Assign,
     needs="a constant table, assigned once, never changed and never handed on",
     sound="a table that is only looked up is the same wherever it is written down",
+    fires=("s: str", "def f(s):\n t = {'a': 1}\n return s in t"),
+    keeps=("s: str", "def f(s):\n t = {'a': 1}\n t[s] = 2\n return len(t)"),
 )
 def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     info = place.scope.info
@@ -107,6 +109,8 @@ def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 @module(
     needs="a constant or constant table at module level, assigned once, never changed and never handed on",
     sound="a constant is the same wherever it is written down",
+    fires=("n: int", "K = 3\ndef f(n):\n return n + K"),
+    keeps=("n: int", "K = []\ndef f(n):\n K.append(n)\n return len(K) * 0"),
 )
 def inline_module_constant(context: Context) -> bool:
     tree = context.tree
@@ -122,7 +126,6 @@ def inline_module_constant(context: Context) -> bool:
             (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
             or (isinstance(n, ast.arg) and n.arg == name)
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
-            or (isinstance(n, ast.Global) and name in n.names)
             for n in walk(tree)
         )
         table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
@@ -139,6 +142,8 @@ def inline_module_constant(context: Context) -> bool:
     ast.Call,
     needs="constant keys, all different",
     sound="a lookup in a table does not depend on the order of its entries",
+    fires=("s: str", "def f(s):\n return {'b': 1, 'a': 2}.get(s)"),
+    keeps=("s: str", "def f(s):\n return list({'b': 1, 'a': 2})"),
 )
 def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Subscript):

@@ -27,6 +27,8 @@ from skyt.repair.rules.registry import Place, block, expression
     ast.Call,
     needs="for `len`: elements made without effects that cannot raise; for `sum`: conditions of type bool",
     sound="the length of a list is the number of its elements; True counts as 1 and False as 0",
+    fires=("xs: list[int]", "def f(xs):\n return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
+    keeps=("xs: list[int]", "def f(xs):\n return len([1 // x for x in xs]) + sum(x for x in xs)"),
 )
 def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`len([x for x in e if c])` and `sum(c for x in e)` are `sum(1 for x in e if c)`."""
@@ -42,7 +44,7 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
         one = ast.GeneratorExp(elt=ast.Constant(value=1), generators=only.generators)
         return call("sum", one)
     if name == "sum" and isinstance(only, ast.GeneratorExp) and scope.type_of(only.elt) == "bool":
-        if isinstance(only.elt, ast.Constant) or any(g.is_async for g in only.generators):
+        if isinstance(only.elt, ast.Constant):
             return None
         last = only.generators[-1]
         kept = ast.comprehension(target=last.target, iter=last.iter, ifs=[*last.ifs, only.elt], is_async=0)
@@ -57,6 +59,8 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     needs="a local that starts at 0 and to which only this loop adds; integers; loop variables dead after "
     "the loop",
     sound="`sum` adds the same integers in the same order, starting from 0",
+    fires=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > 1:\n   t = t + x\n return t"),
+    keeps=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > t:\n   t = t + x\n return t"),
 )
 def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`; loops may be nested."""
@@ -135,6 +139,11 @@ def _added(value: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     ast.If,
     needs="integers; both sides pure",
     sound="the larger of two integers is what is left after replacing the smaller by the larger",
+    fires=(
+        "n: int; m: int",
+        "def f(n, m):\n if n < m:\n  n = m\n if n > 7:\n  k = 7\n else:\n  k = n\n return [n, k]",
+    ),
+    keeps=("n: float; m: float", "def f(n, m):\n if n < m:\n  n = m\n return n"),
 )
 def keep_extreme(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if b < a: b = a` is `b = max(b, a)`; with an `else` that keeps the other one too."""
@@ -182,6 +191,8 @@ def _extreme(test: ast.expr, then: ast.expr, other: ast.expr) -> str | None:
     ast.Call,
     needs="integers, at most one of which may raise",
     sound="the largest of some integers does not depend on their order",
+    fires=("n: int; m: int", "def f(n, m):\n return max(m, n)"),
+    keeps=("n: float; m: float", "def f(n, m):\n return max(m, n)"),
 )
 def order_extremes(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`max(b, a)` is `max(a, b)`."""

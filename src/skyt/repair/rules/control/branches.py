@@ -21,7 +21,12 @@ def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]
     return [*body[:index], *new, *body[index + 1 :]]
 
 
-@block(needs=ALWAYS, sound="control never reaches a statement behind one that always leaves")
+@block(
+    needs=ALWAYS,
+    sound="control never reaches a statement behind one that always leaves",
+    fires=("n: int", "def f(n):\n return n\n n = 1"),
+    keeps=("n: int", "def f(n):\n n = 1\n return n"),
+)
 def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
         if leaves([s]):
@@ -33,6 +38,11 @@ def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     needs=ALWAYS,
     sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
     "happens anyway",
+    fires=("xs: list[int]", "def f(xs):\n for x in xs:\n  if x:\n   xs = xs\n  continue\n return 1"),
+    keeps=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x:\n   continue\n  t = x + 1\n return t",
+    ),
 )
 def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     last = body[-1]
@@ -47,6 +57,14 @@ def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs=ALWAYS,
     sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
+    fires=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   continue\n  t = t + x\n return t",
+    ),
+    keeps=(
+        "xs: list[int]",
+        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   break\n  t = t + x\n return t",
+    ),
 )
 def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
@@ -86,6 +104,8 @@ def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
     ast.If,
     needs=ALWAYS,
     sound="code at the end of both branches runs after either, so it can stand behind them",
+    fires=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n"),
+    keeps=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n"),
 )
 def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):

@@ -25,6 +25,11 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
     needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
     "function of the program that is given to map or filter",
     sound="the same function is applied to the same elements in the same order",
+    fires=(
+        "s: str",
+        ("def f(s):\n return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
+    ),
+    keeps=("s: str", "def f(s):\n m = map(ord, s)\n return [next(m, 0), sum(m)]"),
 )
 def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
@@ -55,7 +60,7 @@ def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
     variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
     if isinstance(function, ast.Lambda):
         a = function.args
-        plain = len(a.args) == 1 and not (a.defaults or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
+        plain = len(a.args) == 1 and not a.defaults
         if not plain or any(isinstance(n, SCOPED) for n in walk(function.body)):
             return None
         return variable, substitute(clone(function.body), {a.args[0].arg: load(variable)})
@@ -81,6 +86,8 @@ def consumes(node: ast.Call, scope: Scope) -> bool:
     ast.Call,
     needs="a str or list; a consumer that uses it up at once",
     sound="`reversed` gives the elements of the slice with step -1, in the same order",
+    fires=("xs: list[int]", "def f(xs):\n return list(reversed(xs))"),
+    keeps=("xs: list[int]", "def f(xs):\n return list(reversed(range(len(xs))))"),
 )
 def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(reversed(x))` is `list(x[::-1])`."""
@@ -99,6 +106,8 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
     ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
+    fires=("xs: list[int]", "def f(xs):\n r = list(xs)\n r.sort()\n r.reverse()\n return r"),
+    keeps=("xs: list[int]", "def f(xs):\n xs.sort()\n return xs"),
 )
 def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
@@ -132,6 +141,8 @@ def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
     ast.Call,
     needs="a consumer that goes through all elements at once",
     sound="going through a list of the elements is going through the elements",
+    fires=("xs: list[int]", "def f(xs):\n return sorted(list(x % 3 for x in xs))"),
+    keeps=("xs: list[int]", "def f(xs):\n return any(list(3 // x for x in xs))"),
 )
 def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sorted(list(e))` is `sorted(e)`."""

@@ -15,6 +15,17 @@ from skyt.repair.rules.registry import module
     "says",
     sound="a default that is a constant is the same value at every call, so the call can pass it; what every "
     "call passes needs no default",
+    fires=(
+        "n: int",
+        (
+            "def g(a, b=2, c=3):\n return a * b - c if a < 9 else g(a - 9, b, c)\ndef f(n=0):\n"
+            " return g(n) + g(n, b=5)"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        "def g(a, b=[]):\n b.append(a)\n return len(b) - len(b)\ndef f(n):\n return g(n) + g(n)",
+    ),
 )
 def explicit_arguments(context: Context) -> bool:
     """`def f(a, k=0)` with `f(x)` and `f(x, k=2)` becomes `def f(a, k)` with `f(x, 0)` and `f(x, 2)`."""
@@ -22,8 +33,6 @@ def explicit_arguments(context: Context) -> bool:
     for info in context.program.functions.values():
         defaults = info.node.args.defaults
         if not defaults and not keywords:
-            continue
-        if not info.simple_arguments or info.node.decorator_list:
             continue
         passed = context.facts.out_of_domain_free and len(info.parameters) == len(info.value_arguments)
         if info.public and not passed:
@@ -74,7 +83,7 @@ def _complete(call: ast.Call, info: FunctionInfo) -> bool:
     """Whether positions, keywords in the parameters' order, and defaults at the end make up the call."""
     names = info.value_arguments
     given = len(call.args)
-    if any(isinstance(a, ast.Starred) for a in call.args) or given > len(names):
+    if given > len(names):
         return False
     keywords = [k.arg for k in call.keywords]
     if keywords != names[given : given + len(keywords)]:

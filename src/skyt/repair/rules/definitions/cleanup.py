@@ -31,6 +31,8 @@ FREE_MODULES = MODULES | {
     sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
     "in the "
     "contract's observation (result, exception, arguments)",
+    fires=("n: int", "def f(n: int) -> int:\n x: int = n\n return x"),
+    keeps=("n: int", "def f(n):\n return n"),
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
@@ -66,6 +68,8 @@ def _plain(s: ast.stmt) -> ast.stmt | None:
     phase=0,
     needs="the entry point's name; statements that neither define nor change what the entry point reaches",
     sound="such statements cannot change a call's result; output and `__main__` are not observed",
+    fires=("n: int", "def f(n):\n return n\nif __name__ == '__main__':\n print(f(1))"),
+    keeps=("n: int", "LIMIT = 3\ndef f(n):\n return n + LIMIT"),
 )
 def drop_demo_code(context: Context) -> bool:
     tree, facts = context.tree, context.facts
@@ -84,6 +88,8 @@ def drop_demo_code(context: Context) -> bool:
     phase=0,
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
+    fires=("n: int >= 0", "def f(n):\n from math import isqrt\n return isqrt(n)"),
+    keeps=("n: int >= 0", "def f(n):\n import json\n return json.dumps(n)"),
 )
 def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
@@ -181,6 +187,8 @@ class _ImportRemover(ast.NodeTransformer):
 @module(
     needs="nothing",
     sound="a definition that nothing reachable from the entry point names is never used",
+    fires=("n: int", "import math\ndef f(n):\n return n"),
+    keeps=("n: int", "def g(n):\n return n\ndef f(n):\n return g(n)"),
 )
 def drop_unused_definitions(context: Context) -> bool:
     tree, facts = context.tree, context.facts
@@ -217,6 +225,8 @@ def _changes(node: ast.expr) -> bool:
     ast.Pass,
     needs="nothing",
     sound="`pass`, constants and other pure, total expressions as statements do nothing",
+    fires=("n: int", "def f(n):\n n + 1\n return n"),
+    keeps=("n: int", "def f(n):\n 1 // n\n return n"),
 )
 def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [

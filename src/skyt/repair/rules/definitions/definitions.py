@@ -9,12 +9,12 @@ from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
 from skyt.repair.rules.context import Context
 from skyt.repair.rules.registry import module
 
-NESTED_OR_REBINDING = (*NESTED, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom)
-
 
 @module(
     needs="a nested function that uses no variable of the function around it",
     sound="such a function does not depend on where it is defined",
+    fires=("n: int", "def f(n):\n def g(k):\n  return k + 1\n return g(n) * g(2)"),
+    keeps=("n: int", "def f(n):\n def g(k):\n  return k + n\n return g(n) * g(2)"),
 )
 def hoist_function(context: Context) -> bool:
     """A nested function without free variables moves to the top of the module."""
@@ -23,11 +23,11 @@ def hoist_function(context: Context) -> bool:
         if not isinstance(s, ast.FunctionDef):
             continue
         for i, inner in enumerate(s.body):
-            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+            if not isinstance(inner, ast.FunctionDef):
                 continue
             outer_names = bound_names(s) - {inner.name}
             free = read_names(inner) - bound_names(inner) - {inner.name}
-            if free & outer_names or any(isinstance(n, ast.Nonlocal | ast.Global) for n in walk(inner)):
+            if free & outer_names:
                 continue
             others = [x for x in s.body if x is not inner]
             if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
@@ -47,6 +47,11 @@ def hoist_function(context: Context) -> bool:
     needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
     "around it",
     sound="what it reads when it is called is what is passed when it is called",
+    fires=(
+        "n: int",
+        "def f(n):\n def g(k):\n  if k > 3:\n   return g(k - 3) + n\n  return k * n\n return g(n) + g(5)",
+    ),
+    keeps=("n: int", "def f(n):\n t = n\n def g(k):\n  return k * t\n t = 5\n return g(n)"),
 )
 def lift_function(context: Context) -> bool:
     """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
@@ -55,12 +60,12 @@ def lift_function(context: Context) -> bool:
             continue
         parameters = [a.arg for a in outer.args.args]
         for inner in outer.body:
-            if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+            if not isinstance(inner, ast.FunctionDef):
                 continue
-            if any(isinstance(n, NESTED_OR_REBINDING) and n is not inner for n in walk(inner)):
+            if any(isinstance(n, NESTED) and n is not inner for n in walk(inner)):
                 continue
             a = inner.args
-            if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+            if a.defaults:
                 continue
             free = read_names(inner) - bound_names(inner)
             wanted = [p for p in parameters if p in free]
@@ -113,6 +118,20 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
     needs="a class without bases whose body only defines functions and constants, each name once; defaults "
     "that name nothing",
     sound="methods are looked up by name, and none is called while the class is made",
+    fires=(
+        "n: int",
+        (
+            "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        (
+            "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()"
+        ),
+    ),
 )
 def order_methods(context: Context) -> bool:
     """`__init__`, then the contract's methods in its order, then the others as they are first named."""
@@ -146,8 +165,6 @@ def _named(nodes: list[ast.AST]) -> list[str]:
 
 def _orderless(owner: ast.ClassDef) -> bool:
     """Whether the statements of a class can stand in any order."""
-    if owner.bases or owner.keywords or owner.decorator_list:
-        return False
     names: list[str] = []
     for s in owner.body:
         if isinstance(s, ast.FunctionDef):

@@ -32,6 +32,11 @@ MAX_INLINED = 400  # nodes that inlining may add to a program
     "its body fits",
     sound="parameters become locals with fresh names, assigned in order; returns become the caller's "
     "returns or its value",
+    fires=("n: int", "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a"),
+    keeps=(
+        "n: int",
+        "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n return g(a - 1, b)",
+    ),
 )
 def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
@@ -65,7 +70,7 @@ def _key(info: FunctionInfo) -> str:
 
 def _inlinable(info: FunctionInfo, context: Context) -> bool:
     node = info.node
-    if not info.simple_arguments or node.decorator_list or node.args.defaults:
+    if node.args.defaults:
         return False
     if info.public or node.name in context.facts.public:  # stays, but a call may show what it returns
         only = info.owner is not None and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
@@ -76,31 +81,15 @@ def _inlinable(info: FunctionInfo, context: Context) -> bool:
         return False
     if info.owner is None and node not in context.tree.body:
         return False
-    if any(
-        isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom, ast.Global, ast.Try)) and n is not node
-        for n in walk(node)
-    ):
-        return False
-    if info.owner is None and node.name in context.program.exposure.ambiguous:
-        return False
-    if info.owner is not None and _is_value(info, context):
+    if any(isinstance(n, NESTED) and n is not node for n in walk(node)):
         return False
     same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
     return len(same_name) == 1 and not any(True for _ in _calls(node, info))
 
 
-def _is_value(info: FunctionInfo, context: Context) -> bool:
-    """Whether a method's name is also that of an attribute, or is read in the body of its class."""
-    name, body = info.node.name, info.owner.body if info.owner else []
-    return name in read_names([s for s in body if not isinstance(s, ast.FunctionDef)]) or any(
-        isinstance(n, ast.Attribute) and n.attr == name and not isinstance(n.ctx, ast.Load)
-        for n in walk(context.tree)
-    )
-
-
 def _calls(where: ast.FunctionDef, info: FunctionInfo) -> Iterator[ast.Call]:
     for n in walk(where):
-        if isinstance(n, ast.Call) and not n.keywords and not any(isinstance(a, ast.Starred) for a in n.args):
+        if isinstance(n, ast.Call) and not n.keywords:
             if info.owner is None:
                 if isinstance(n.func, ast.Name) and n.func.id == info.node.name:
                     yield n
@@ -173,9 +162,7 @@ def _expression_body(
         return None
     quiet = Scope(scope.program, info).effects(value).pure
     for name, argument in zip(info.arguments, arguments, strict=True):
-        if isinstance(argument, ast.Constant) or (
-            isinstance(argument, ast.Name) and not _rebound(argument, scope)
-        ):
+        if isinstance(argument, ast.Constant | ast.Name):
             continue
         seen = scope.effects(argument)
         if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
@@ -183,11 +170,6 @@ def _expression_body(
     new = clone(statement)
     replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
     return [_ReplaceCall(call, replacement).visit(new)]
-
-
-def _rebound(argument: ast.Name, scope: Scope) -> bool:
-    """Whether calling something may give this variable another value."""
-    return scope.program.rebinds_builtins and (scope.info is None or argument.id not in scope.info.arguments)
 
 
 class _ReplaceCall(ast.NodeTransformer):
@@ -209,11 +191,10 @@ def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, i
     for i, s in enumerate(body):
         if not any(n is call for n in walk(s)):
             continue
-        for part in (s, *getattr(s, "handlers", ())):
-            for field in ("body", "orelse", "finalbody"):
-                inner = getattr(part, field, None)
-                if isinstance(inner, list) and any(n is call for x in inner for n in walk(x)):
-                    return None if isinstance(s, NESTED) else _locate(part, field, call)
+        for field in ("body", "orelse"):
+            inner = getattr(s, field, None)
+            if isinstance(inner, list) and any(n is call for x in inner for n in walk(x)):
+                return None if isinstance(s, NESTED) else _locate(s, field, call)
         return holder, name, i
     return None
 

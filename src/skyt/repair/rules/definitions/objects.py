@@ -15,11 +15,25 @@ SHOWN = frozenset({"__str__", "__repr__"})
     needs="a method that no caller and nothing in the program names; for special methods: objects of the "
     "class are only used for their attributes",
     sound="a method that is never called does nothing",
+    fires=(
+        "n: int",
+        (
+            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+            " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x"
+        ),
+    ),
+    keeps=(
+        "n: int",
+        (
+            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+            "def f(n):\n return str(Box(n))"
+        ),
+    ),
 )
 def drop_unused_methods(context: Context) -> bool:
     tree = context.tree
     for owner in tree.body:
-        if not isinstance(owner, ast.ClassDef) or owner.bases or owner.decorator_list or owner.keywords:
+        if not isinstance(owner, ast.ClassDef):
             continue
         for m in owner.body:
             if not isinstance(m, ast.FunctionDef) or m.name in context.facts.public or len(owner.body) == 1:
@@ -31,9 +45,7 @@ def drop_unused_methods(context: Context) -> bool:
                 used = m.name == "__init__" or _used_as_value(owner, outside)
             else:
                 used = any(isinstance(n, ast.Attribute) and n.attr == m.name for n in outside)
-            if used or any(
-                isinstance(n, ast.Name) and n.id in {"getattr", "hasattr", "vars", "dir"} for n in outside
-            ):
+            if used:
                 continue
             context.record("drop-unused-methods", text(m), "")
             owner.body = [x for x in owner.body if x is not m]
@@ -46,8 +58,6 @@ def _used_as_value(owner: ast.ClassDef, outside: list[ast.AST]) -> bool:
     if any(isinstance(n, ast.Name) and n.id == owner.name for n in outside):
         return True
     functions = [n for n in outside if isinstance(n, ast.FunctionDef)]
-    if any(n.decorator_list or not n.args.args for n in functions if n in owner.body):
-        return True
     selves = {n.args.args[0].arg for n in functions if n in owner.body}
     mentions = sum(isinstance(n, ast.Name) and n.id in selves for n in outside)
     accesses = sum(

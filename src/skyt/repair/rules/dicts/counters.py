@@ -24,6 +24,21 @@ from skyt.repair.rules.registry import Place, block
     needs="a dict; a key without effects; an integer constant as first value; what is added reads nothing of "
     "the dict, and cannot raise where the dict outlives the function",
     sound="`get` gives the value under the key, or the default that would have been stored there first",
+    fires=(
+        "s: str",
+        (
+            "def f(s):\n d = {}\n e = {}\n g = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n"
+            "  else:\n   d[c] = 1\n  if c not in e:\n   e[c] = 5\n  e[c] += 2\n  if c in g:\n"
+            "   g[c] = g[c] + len(s)\n  else:\n   g[c] = len(s)\n return [d, e, g]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "def f(s):\n d = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + d[c]\n  else:\n"
+            "   d[c] = 1\n return d"
+        ),
+    ),
 )
 def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: d[k] = d[k] + 1` `else: d[k] = 1` is `d[k] = d.get(k, 0) + 1`."""
@@ -120,6 +135,20 @@ def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr 
     ast.If,
     needs="a dict of integers; a key without effects; an integer variable",
     sound="where there is no entry, 0 is added, which changes no integer",
+    fires=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x]\n"
+            "  d[x] = d.get(x, 0) + 1\n return t"
+        ),
+    ),
+    keeps=(
+        "xs: list[int]",
+        (
+            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x] / 2\n"
+            "  d[x] = d.get(x, 0) + 1\n return t"
+        ),
+    ),
 )
 def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
@@ -164,6 +193,16 @@ def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     needs="a `collections.Counter` over a container that is not a dict, evaluated first in its statement and "
     "used for membership, length, truth and iteration only, or as a `dict`",
     sound="a counter adds one for each element in turn, starting from nothing",
+    fires=(
+        "s: str",
+        (
+            "import collections\ndef f(s):\n"
+            " d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
+            " e = dict(collections.Counter(c.lower() for c in s))\n"
+            " return [d, e, len(collections.Counter(s))]"
+        ),
+    ),
+    keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
 )
 def counter_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return dict(Counter(e))` is a loop over e that counts in a dict."""

@@ -37,13 +37,29 @@ def _makes(value: ast.expr, scope: Scope) -> bool:
     "missing: 0 as default, and nothing that could tell whether the entry is there",
     sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
     "missing entry is what `get` gives",
+    fires=(
+        "s: str",
+        (
+            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
+            " g = collections.defaultdict(list)\n e = collections.Counter()\n"
+            " n = collections.Counter(s)\n seen = collections.defaultdict(lambda: 0)\n for c in s:\n"
+            "  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
+            "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
+            " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values())]"
+        ),
+    ),
+    keeps=(
+        "s: str",
+        (
+            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+            " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]"
+        ),
+    ),
 )
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
     first."""
     for holder in holders(context, _makes):
-        if context.program.rebinds_builtins:
-            return False
         starts = [_start(s.value, holder.scope(s, context), holder) for s in holder.made]
         if any(s is None or not same(s[0], starts[0][0]) or s[1] != starts[0][1] for s in starts):  # type: ignore[index]
             continue
@@ -127,7 +143,7 @@ class _Plain(ast.NodeTransformer):
         if isinstance(outer, ast.AugAssign) and outer.target is entry:
             stable = stable_key(entry.slice, scope) and not _mentions(entry.slice, self.holder)
             kept = not disturbs(scope.effects(outer.value), scope.effects(entry.slice), scope)
-            return stable and (kept or not self.counter) and not _binds(outer.value)
+            return stable and (kept or not self.counter)
         if isinstance(entry.ctx, ast.Store):
             return isinstance(outer, ast.Assign)
         if self._grows(entry):
@@ -246,7 +262,3 @@ class _Plain(ast.NodeTransformer):
 
 def _binds_name(target: ast.expr, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name for n in walk(target))
-
-
-def _binds(node: ast.expr) -> bool:
-    return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.Await) for n in walk(node))

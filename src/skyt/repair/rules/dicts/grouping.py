@@ -42,6 +42,15 @@ def _again(owner: ast.expr, key: ast.expr, scope: Scope) -> bool:
     ast.Assign,
     needs="a dict under a plain name or attribute; a pure key; a value without effects that cannot raise",
     sound="`setdefault` stores its value exactly where the key is missing, and gives the entry",
+    fires=(
+        "xs: list[str]",
+        (
+            "def f(xs):\n d = {}\n e = {}\n g = {}\n for x in xs:\n"
+            "  d.setdefault(len(x), []).append(x)\n  e.setdefault(x, len(e))\n  g[x] = g.get(x, 3)\n"
+            " return [d, e, g]"
+        ),
+    ),
+    keeps=("xs: list[str]", "def f(xs):\n d = {}\n for x in xs:\n  d.setdefault(x, 1 // len(x))\n return d"),
 )
 def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d.setdefault(k, [])` and `d[k] = d.get(k, [])` are `if k not in d: d[k] = []`; what is done with the
@@ -52,7 +61,7 @@ def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             continue
         owner, key, scope = made.func.value, made.args[0], place.before(i)
         value = made.args[1] if len(made.args) == 2 else ast.Constant(value=None)
-        if made.keywords or any(isinstance(a, ast.Starred) for a in made.args) or not _owner(owner, scope):
+        if made.keywords or not _owner(owner, scope):
             continue
         if not _again(owner, key, scope) or not scope.effects(value).total:
             continue
@@ -91,6 +100,21 @@ def _named(node: ast.expr | None, name: str) -> bool:
     needs="a dict; a pure key; an element that reads nothing of the dict, and cannot raise where the dict "
     "outlives the function",
     sound="a list of one element is an empty list to which it is appended",
+    fires=(
+        "xs: list[str]",
+        (
+            "def f(xs):\n d = {}\n e = {}\n for x in xs:\n  if len(x) in d:\n   d[len(x)].append(x)\n"
+            "  else:\n   d[len(x)] = [x]\n  if x not in e:\n   e[x] = {len(x)}\n  else:\n"
+            "   e[x].add(len(x))\n return [d, e]"
+        ),
+    ),
+    keeps=(
+        "xs: list[str]",
+        (
+            "def f(xs):\n d = {}\n for x in xs:\n  if x in d:\n   d[x].append(len(d))\n  else:\n"
+            "   d[x] = [len(d)]\n return d"
+        ),
+    ),
 )
 def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: d[k].append(x)` `else: d[k] = [x]` makes an empty list first and appends in either case."""
@@ -122,8 +146,6 @@ def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
 def _collection(value: ast.expr) -> tuple[str, ast.expr | None]:
     """(method that adds, empty collection) of a literal with one element."""
     if isinstance(value, ast.List | ast.Set) and len(value.elts) == 1:
-        if isinstance(value.elts[0], ast.Starred):
-            return "", None
         if isinstance(value, ast.List):
             return "append", ast.List(elts=[], ctx=ast.Load())
         return "add", call("set")
@@ -146,6 +168,17 @@ def _unseen(item: ast.expr, owner: ast.expr, entry: ast.Subscript, scope: Scope,
     needs="a local dict, empty at first, whose entries are only lengthened in this way and which is else "
     "only returned or searched; a pure key",
     sound="nobody has the list that was there before, so that it may be lengthened in place",
+    fires=(
+        "xs: list[str]",
+        "def f(xs):\n d = {}\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n return d",
+    ),
+    keeps=(
+        "xs: list[str]",
+        (
+            "def f(xs):\n d = {}\n r = []\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n"
+            "  r.append(d[len(x)])\n return r"
+        ),
+    ),
 )
 def lengthen_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d[k] = d.get(k, []) + [x]` is an empty list if there is none, and an append."""

@@ -108,6 +108,8 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
     needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
+    fires=("n: int", "def f(n):\n return 1 + n + 2"),
+    keeps=("n: float", "def f(n):\n return 1 + n + 2"),
 )
 def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
@@ -136,6 +138,8 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
     ast.BinOp,
     needs="operands of type int, a positive constant divisor",
     sound="x + y // k equals (k·x + y) // k for integers, exactly",
+    fires=("a: int; b: int", "def f(a, b):\n return a + (b - a) // 2"),
+    keeps=("a: float; b: float", "def f(a, b):\n return a + (b - a) // 2"),
 )
 def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
@@ -161,6 +165,8 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
     ast.BinOp,
     needs="constant operands of type int and of moderate size",
     sound="the operation is computed as Python would; nothing is folded that raises",
+    fires=("n: int", "def f(n):\n return n * (2 * 3)"),
+    keeps=("n: int", "def f(n):\n return n * (2 // 0)"),
 )
 def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     a, b = int_value(node.left), int_value(node.right)
@@ -188,6 +194,8 @@ def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | No
     ast.BinOp,
     needs="operands of type int that can be evaluated in either order",
     sound="integer multiplication is commutative",
+    fires=("n: int", "def f(n):\n return 3 * n"),
+    keeps=("n: any", "def f(n):\n return 3 * n"),
 )
 def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Mult):
@@ -208,6 +216,8 @@ EXACT_ROOT = 2**50
     needs="an int between 0 and 2**50 (from the contract or the path)",
     sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is "
     "isqrt",
+    fires=("n: int >= 0 <= 1000000", "def f(n):\n return int(n ** 0.5)"),
+    keeps=("n: int >= 0", "def f(n):\n return int(n ** 0.5)"),
 )
 def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`int(n ** 0.5)`, `int(math.sqrt(n))`, `math.floor(math.sqrt(n))` are `math.isqrt(n)`."""

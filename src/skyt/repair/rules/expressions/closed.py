@@ -52,6 +52,8 @@ def _apply(function: Callable[[int, int], int] | None, a: int | None, b: int | N
     needs="a sum over a range from a constant on, whose first terms are 0 or left out; conditions that "
     "cannot raise there",
     sound="leaving out a term that is 0 does not change a sum",
+    fires=("n: int", "def f(n):\n return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
+    keeps=("n: int", "def f(n):\n return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
 )
 def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sum(x for x in range(n) if x % 3 == 0)` starts at 3."""
@@ -61,7 +63,7 @@ def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
     if not isinstance(made, ast.GeneratorExp) or len(made.generators) != 1:
         return None
     g = made.generators[0]
-    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)) or g.is_async:
+    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)):
         return None
     args = g.iter.args
     if scope.builtin(g.iter.func) != "range" or len(args) not in (1, 2) or g.iter.keywords:

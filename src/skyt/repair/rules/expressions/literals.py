@@ -25,6 +25,8 @@ EMPTY: dict[str, ast.expr] = {
     ast.Call,
     needs="a constant argument",
     sound="`ord`, `chr` and `len` of a constant are constants",
+    fires=("n: int", "def f(n):\n return ord('a') + len('abc') + n"),
+    keeps=("n: int", "def f(n):\n return ord('ab')"),
 )
 def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     name = scope.builtin(node.func)
@@ -47,6 +49,8 @@ def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     ast.Call,
     needs="values of type str, int, float or bool, without format specifications",
     sound="formatting such a value without a specification gives what `str` gives",
+    fires=("s: str; n: int", "def f(s, n):\n return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
+    keeps=("s: str; n: int", "def f(s, n):\n return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
 )
 def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
@@ -84,7 +88,6 @@ def _pieces(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr] | No
         and isinstance(function.value, ast.Constant)
         and isinstance(function.value.value, str)
         and not node.keywords
-        and not any(isinstance(a, ast.Starred) for a in node.args)
     ):
         return None
     if len(node.args) > 1 and not all(scope.effects(a).total for a in node.args):

@@ -25,7 +25,13 @@ def negative(test: ast.expr) -> bool:
     return False
 
 
-@block(ast.If, needs=ALWAYS, sound="swapping two branches under the negated condition changes nothing")
+@block(
+    ast.If,
+    needs=ALWAYS,
+    sound="swapping two branches under the negated condition changes nothing",
+    fires=("n: int", "def f(n):\n if n != 1:\n  n = 2\n else:\n  n = 3\n return n"),
+    keeps=("n: int", "def f(n):\n if n == 1:\n  n = 2\n else:\n  n = 3\n return n"),
+)
 def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if not isinstance(s, ast.If) or not negative(s.test):

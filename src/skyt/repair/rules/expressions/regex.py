@@ -140,6 +140,8 @@ FUNCTIONS = frozenset({"re.sub", "re.split", "re.findall", "re.match", "re.searc
     ast.Call,
     needs="a constant pattern of literals, character classes and repeats, without groups and flags",
     sound="the new spelling parses to the same expression (checked with the parser of `re` itself)",
+    fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('([\\\\s])+', '-', s)"),
 )
 def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[\\s]+` is `\\s+`; `[^\\w\\-]` is `[^\\w-]`; members of a class are sorted."""
@@ -160,6 +162,8 @@ def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
     ast.Call,
     needs="a constant pattern that is one character class, and the empty string in its place",
     sound="deleting every run of such characters and deleting every one of them is the same",
+    fires=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '-', s)"),
 )
 def delete_each(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`re.sub("[x]+", "", s)` is `re.sub("[x]", "", s)`."""

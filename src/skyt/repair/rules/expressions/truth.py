@@ -34,6 +34,8 @@ def _length_truth(node: ast.expr, scope: Scope) -> ast.expr | None:
     ast.Attribute,
     needs="a value of type int in a place where only its truth counts",
     sound="an int is false exactly when it is 0; a length is 0 exactly when its container is false",
+    fires=("n: int", "def f(n):\n if n:\n  return 1\n return 2"),
+    keeps=("n: any", "def f(n):\n if n:\n  return 1\n return 2"),
 )
 def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if not boolean or not is_int(scope.type_of(node)):
@@ -46,6 +48,8 @@ def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | 
     ast.BoolOp,
     needs="for dropping what follows a deciding constant: nothing; for nesting: nothing",
     sound="`and` and `or` are associative, True and False are their units and zeros",
+    fires=("n: int", "def f(n):\n return n < 3 and (n > 1 and n != 2)"),
+    keeps=("n: int", "def f(n):\n return n < 3 and (n > 1 or n != 2)"),
 )
 def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     conjunction = isinstance(node.op, ast.And)
@@ -113,7 +117,12 @@ rewrite(
     fires=("s: str", "def f(s):\n return len(s) > 0"),
     keeps=("s: str", "def f(s):\n return len(s) > 1"),
 )
-for empty, kinds, made in (("[]", "list", "list(s)"), ("{}", "dict", "{s: 1}"), ("set()", "set", "set(s)"), ("''", "str", "s")):
+for empty, kinds, made in (
+    ("[]", "list", "list(s)"),
+    ("{}", "dict", "{s: 1}"),
+    ("set()", "set", "set(s)"),
+    ("''", "str", "s"),
+):
     rewrite(
         f"empty-{kinds}",
         (f"x == {empty}", "not x"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.trees.bindings import own_nodes
-from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, stored_names
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.context import Context
@@ -16,14 +16,12 @@ from skyt.repair.rules.registry import module
     phase=2,
     needs="public names; for parameters: calls by position",
     sound="a name that only the program itself uses can be any name that is not taken",
+    fires=("n: int", "def f(n):\n m = n\n return m"),
+    keeps=("n: int", "def f(v0):\n return v0"),
 )
 def rename_private(context: Context) -> bool:
     """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
     tree = context.tree
-    if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in walk(tree)):
-        return False
-    if any(isinstance(n, ast.Global | ast.Nonlocal | ast.Match) for n in walk(tree)):
-        return False
     kept = _kept_names(tree, context)
     private, foreign = _private_attributes(tree, context)
     attributes = _Appearance(set(), private, foreign)
@@ -44,15 +42,9 @@ def rename_private(context: Context) -> bool:
 
 
 def _kept_names(tree: ast.Module, context: Context) -> set[str]:
-    """Names that callers use, keywords of calls (a parameter may be meant), and names that can be seen: of
-    exceptions, of classes that say what they are."""
+    """Names that callers use, and keywords of calls (a parameter may be meant)."""
     kept = {context.facts.name, "__name__"}  # the methods of a class are attributes, not variables
     kept |= {n.arg for n in walk(tree) if isinstance(n, ast.keyword) and n.arg}
-    shown = any(isinstance(n, ast.Attribute) and n.attr in {"__name__", "__qualname__"} for n in walk(tree))
-    for s in walk(tree):
-        special = isinstance(s, ast.ClassDef) and (s.bases or s.keywords or s.decorator_list)
-        if special or (shown and isinstance(s, ast.FunctionDef | ast.ClassDef)):
-            kept.add(s.name)  # type: ignore[attr-defined]
     if not context.facts.positional:
         kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
     return kept
@@ -81,7 +73,6 @@ def _rename_locals(
     names |= {
         n.name for n in walk(function) if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
     }
-    names |= {n.name for n in walk(function) if isinstance(n, ast.ExceptHandler) and n.name}
     order = _Appearance(names - kept, set())
     for part in (function.args, *function.body):
         order.visit(part)
@@ -106,32 +97,15 @@ def _numbered(
     return renaming
 
 
-_NAMED_BY_TEXT = {"__slots__", "__dict__", "namedtuple", "make_dataclass", "SimpleNamespace", "attrgetter"}
-_NAMED_BY_TEXT |= {"methodcaller", "__getattribute__", "__match_args__"}
-_REFLECTION = {"getattr", "setattr", "hasattr", "vars", "locals", "globals", "eval", "exec", "dir", "delattr"}
-
-
 def _private_attributes(tree: ast.Module, context: Context) -> tuple[set[str], set[int]]:
     """Attributes that the program's own classes define; and places where a name like theirs (`items`) means
     that of a built-in type."""
-    named = {n.id if isinstance(n, ast.Name) else getattr(n, "attr", "") for n in walk(tree)}
-    if named & _NAMED_BY_TEXT:
-        return set(), set()
     defined = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):
-            if owner.bases or owner.decorator_list or owner.keywords:
-                return set(), set()
             defined |= {m.name for m in owner.body if isinstance(m, ast.FunctionDef)}
-            defined |= {
-                t.id
-                for s in owner.body
-                if isinstance(s, ast.Assign)
-                for t in s.targets
-                if isinstance(t, ast.Name)
-            }
     defined = {a for a in defined if not (a.startswith("__") and a.endswith("__"))}
-    defined -= context.facts.public | _class_names(tree)
+    defined -= context.facts.public
     foreign: set[int] = set()
     for name in sorted(defined & _BUILTIN_ATTRIBUTES):
         elsewhere = _foreign(name, context)
@@ -140,23 +114,6 @@ def _private_attributes(tree: ast.Module, context: Context) -> tuple[set[str], s
         else:
             foreign |= elsewhere
     return defined, foreign
-
-
-def _class_names(tree: ast.Module) -> set[str]:
-    """Names in the bodies of classes that are not plain assignments, or that the body itself reads."""
-    found: set[str] = set()
-    for owner in walk(tree):
-        if isinstance(owner, ast.ClassDef):
-            level = [s for s in owner.body if not isinstance(s, ast.FunctionDef)]
-            methods = [s for s in owner.body if isinstance(s, ast.FunctionDef)]
-            found |= read_names(level)
-            found |= read_names([d for m in methods for d in (*m.decorator_list, *m.args.defaults)])
-            found |= stored_names([s for s in level if not _assigns_names(s)])
-    return found
-
-
-def _assigns_names(s: ast.stmt) -> bool:
-    return isinstance(s, ast.Assign) and all(isinstance(t, ast.Name) for t in s.targets)
 
 
 def _foreign(name: str, context: Context) -> set[int] | None:
@@ -200,10 +157,6 @@ class _Appearance(ast.NodeVisitor):
     def visit_arg(self, node: ast.arg) -> None:
         self._see(node.arg)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._see(node.name or "")
-        self.generic_visit(node)
-
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name in self.private_attributes:
             self.attributes.setdefault(node.name)
@@ -238,7 +191,4 @@ class _Rename(Renaming):
         for item in node.body:
             if isinstance(item, ast.FunctionDef):
                 item.name = self.attributes.get(item.name, item.name)
-            elif _assigns_names(item):
-                for target in item.targets:  # type: ignore[attr-defined]
-                    target.id = self.attributes.get(target.id, target.id)
         return super().visit_ClassDef(node)

@@ -31,6 +31,8 @@ def private(name: str, place: Place) -> bool:
     ast.Assign,
     needs="a constant; or locals and a pure value of immutable type that reads none of them",
     sound="every target gets the same value, left to right, and evaluating it again gives it again",
+    fires=("n: int", "def f(n):\n a = b = 0\n return a + b + n"),
+    keeps=("n: int", "def f(n):\n a = b = []\n a.append(n)\n return b"),
 )
 def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`i = j = 0` is `i = 0; j = 0`."""
@@ -56,6 +58,8 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
     ast.Assign,
     needs="an order of the parts in which no part reads what an earlier one stored",
     sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
+    fires=("n: int", "def f(n):\n a, b = 0, n\n return a - b"),
+    keeps=("a: int; b: int", "def f(a, b):\n a, b = b, a\n return a - b"),
 )
 def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -76,7 +80,7 @@ def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 def _sequence(
     parts: list[ast.stmt], values: list[ast.expr], targets: list[ast.expr], place: Place, scope: Scope
 ) -> list[ast.stmt] | None:
-    if any(isinstance(t, ast.Starred | ast.Tuple | ast.List) for t in targets):
+    if any(isinstance(t, ast.Tuple | ast.List) for t in targets):
         return None
     names = [t.id if isinstance(t, ast.Name) else None for t in targets]
     if any(n is not None and not private(n, place) for n in names):
@@ -111,6 +115,8 @@ def _sequence(
     ast.AugAssign,
     needs="the variable's type: int, str, float, bool (immutable), or list",
     sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
+    fires=("n: int", "def f(n):\n n += 1\n return n"),
+    keeps=("n: any", "def f(n):\n n += 1\n return n"),
 )
 def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -124,14 +130,12 @@ def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         loaded = clone(target)
         loaded.ctx = ast.Load()
         t = place.scope.type_of(loaded)
-        if t in IMMUTABLE and not isinstance(s.value, ast.Starred):
+        if t in IMMUTABLE:
             value = ast.BinOp(left=loaded, op=s.op, right=s.value)
             return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
         if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
             method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
             argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
-            if isinstance(argument, ast.Starred):
-                continue
             call = ast.Call(
                 func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
             )
@@ -157,6 +161,8 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
     "evaluation stays",
     sound="a value nobody can read need not be stored",
+    fires=("n: int", "def f(n):\n m = n + 1\n return n"),
+    keeps=("n: int", "def f(n):\n m = n + 1\n return m"),
 )
 def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):

@@ -19,6 +19,8 @@ from skyt.repair.rules.registry import Place, block
     ast.Assign,
     needs="one use, in the next statement; what is evaluated there before the use commutes with the value",
     sound="the value is computed at the same point of the computation as before",
+    fires=("n: int", "def f(n):\n t = 7 // n\n return t + 1"),
+    keeps=("n: int", "def f(n):\n t = 7 // n\n return n < 3 or t < 2"),
 )
 def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, (s, t) in enumerate(pairwise(body)):
@@ -123,6 +125,11 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
     needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
     "is evaluated there before the use commutes with each value",
     sound="the statement runs after whichever branch was taken, with that branch's value",
+    fires=(
+        "n: int",
+        "def f(n):\n if n > 1:\n  t = n\n elif n < -1:\n  t = 7 // (n + 2)\n else:\n  t = 3\n return t + 1",
+    ),
+    keeps=("n: int", "def f(n):\n if n > 1:\n  t = n\n else:\n  t = 7 // n\n return [[8][n], t]"),
 )
 def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if c: t = a` `else: t = b` `f(t)` is `if c: f(a)` `else: f(b)`."""
@@ -178,6 +185,8 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
     "before the last use; for several uses: a small value of immutable type without calls other than `len`, "
     "`str`, `abs`, `int` that cannot raise, or a plain name",
     sound="evaluating the value again gives the same value, and nothing else",
+    fires=("xs: list[int]", "def f(xs):\n k = len(xs)\n return k * k"),
+    keeps=("xs: list[int]", "def f(xs):\n k = len(xs)\n xs.append(1)\n return k * k"),
 )
 def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     info = place.scope.info
@@ -244,7 +253,7 @@ def _scan(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope, dirt
             if inside and (changed or dirty):
                 return None
             dirty = dirty or changed
-        elif isinstance(t, (*NESTED, ast.Try, ast.With, ast.Match)):
+        elif isinstance(t, NESTED):
             if count_reads(t, name):
                 return None
             dirty = True

@@ -36,7 +36,7 @@ def hashable(t: Type) -> bool:
 
 def call_raises(node: ast.Call, scope: Scope) -> bool:
     """Whether a pure call may raise, given the types of its arguments."""
-    if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+    if node.keywords:
         return True
     types = [scope.type_of(a) for a in node.args]
     if isinstance(node.func, ast.Name):

@@ -12,21 +12,17 @@ BINDING = (
         ast.Return,
         ast.Assign,
         ast.AugAssign,
-        ast.AnnAssign,
-        ast.NamedExpr,
         ast.For,
         ast.comprehension,
         ast.Call,
     ),
-    *(ast.withitem, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Lambda, ast.FunctionDef, ast.ClassDef),
-    *(ast.Yield, ast.YieldFrom, ast.Await, ast.Match),
+    *(ast.Lambda, ast.FunctionDef),
 )
 
 
 BINDERS = frozenset(
     [
-        *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.withitem),
-        *(ast.ExceptHandler, ast.Delete, ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.arg),
+        *(ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg),
     ]
 )
 
@@ -49,14 +45,8 @@ def bound_anywhere(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield n.id
         elif isinstance(n, ast.arg):
             yield n.arg
-        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        elif isinstance(n, ast.FunctionDef | ast.ClassDef | ast.alias):
             yield n.name
-        elif isinstance(n, ast.ExceptHandler):
-            yield n.name or ""
-        elif isinstance(n, ast.alias):
-            yield (n.asname or n.name).split(".")[0]
-        elif isinstance(n, ast.MatchAs | ast.MatchStar):
-            yield n.name or ""
 
 
 def loaded(target: ast.expr) -> ast.expr:
@@ -77,8 +67,6 @@ def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | 
                 yield from _targets(target, node.value)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             yield node.target.id, ast.BinOp(left=loaded(node.target), op=node.op, right=node.value)
-        elif (isinstance(node, ast.AnnAssign) and node.value is not None) or isinstance(node, ast.NamedExpr):
-            yield from _targets(node.target, node.value)
         elif isinstance(node, ast.For):
             value = node.iter
             if isinstance(node.target, ast.Name) and _is_range(value):
@@ -90,19 +78,9 @@ def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | 
                 yield node.target.id, node.iter
             else:
                 yield from _targets(node.target, None)
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            yield from _targets(node.optional_vars, None)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, ast.FunctionDef) and node is not function:
             yield node.name, None
-        elif isinstance(node, ast.Delete):
-            for target in node.targets:
-                yield from _targets(target, None)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            for name in node.names:
-                yield name, None
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not function:
-            yield node.name, None
-        elif isinstance(node, ast.arg) and node not in (*function.args.args, *function.args.kwonlyargs):
+        elif isinstance(node, ast.arg) and node not in function.args.args:
             yield node.arg, None
 
 
@@ -117,8 +95,6 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
         parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
         for item, part in zip(target.elts, parts, strict=False):
             yield from _targets(item, part)
-    elif isinstance(target, ast.Starred):
-        yield from _targets(target.value, None)
 
 
 def attribute_order(tree: ast.Module, public: frozenset[str]) -> dict[str, str]:

@@ -125,11 +125,6 @@ class Renaming(ast.NodeTransformer):
         node.name = self.names.get(node.name, node.name)
         return self.generic_visit(node)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        if node.name:
-            node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
-
 
 def rename(node: T, names: Mapping[str, str]) -> T:
     return Renaming(names).visit(node)  # type: ignore[no-any-return]

@@ -225,9 +225,9 @@ class _Machine:
             return self._compare(node)
         if isinstance(node, ast.IfExp):
             return self.value(node.body if self.value(node.test) else node.orelse)
-        if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        if isinstance(node, ast.Tuple):
             return tuple(self.value(e) for e in node.elts)
-        if isinstance(node, ast.List) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        if isinstance(node, ast.List):
             return self._make([self.value(e) for e in node.elts])
         if isinstance(node, ast.Dict) and not node.keys:
             return self._make({})
@@ -242,7 +242,7 @@ class _Machine:
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
         g, found = node.generators[0], list[Any]()
         items = self.value(g.iter)
-        if not isinstance(items, range | str | list | tuple) or g.is_async:
+        if not isinstance(items, range | str | list | tuple):
             raise GiveUpError
         outer = self.variables
         self.variables = dict(outer)

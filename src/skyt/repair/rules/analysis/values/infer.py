@@ -142,9 +142,6 @@ class Inference:
     def _ifexp(self, node: ast.IfExp, env: Env) -> Type:
         return join(self.of(node.body, env), self.of(node.orelse, env))
 
-    def _namedexpr(self, node: ast.NamedExpr, env: Env) -> Type:
-        return self.of(node.value, env)
-
     def _unaryop(self, node: ast.UnaryOp, env: Env) -> Type:
         if isinstance(node.op, ast.Not):
             return "bool"

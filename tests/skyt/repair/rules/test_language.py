@@ -1,0 +1,73 @@
+"""The language of the rules: what is outside it is left alone, with a reason."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.red_team import facts_of
+
+from skyt.repair.rules import normal_form
+from skyt.text.normalise import normalise
+
+OUTSIDE = {
+    "try": "def f(n):\n try:\n  return 1 // n\n except ZeroDivisionError:\n  return 0",
+    "with": "import contextlib\ndef f(n):\n with contextlib.suppress(ValueError):\n  return n",
+    "yield": "def f(n):\n yield n",
+    "global": "k = 0\ndef f(n):\n global k\n k += n\n return k",
+    "nonlocal": "def f(n):\n k = 0\n def g():\n  nonlocal k\n  k += 1\n g()\n return k",
+    "walrus": "def f(n):\n return (m := n) + m",
+    "decorator": "import functools\n@functools.cache\ndef f(n):\n return n",
+    "generator that is kept": "def f(n):\n g = (i for i in range(n))\n return sum(g) + sum(g)",
+    "iterator that is kept": "def f(n):\n g = map(str, range(n))\n return list(g)",
+    "view that is kept": "def f(n):\n d = {n: 1}\n v = d.values()\n d[0] = 2\n return list(v)",
+    "lambda that is kept": "def f(n):\n g = lambda: n\n n = 3\n return g()",
+    "locals": "def f(n):\n x = n\n return sorted(locals())",
+    "eval": "def f(n):\n x = n\n return eval('x')",
+    "attribute of a function": "def g(n):\n return n\ndef f(n):\n return g.__name__",
+    "special method": "class A:\n def __eq__(self, o):\n  return True\ndef f(n):\n return A() == n",
+    "base class": "class A:\n pass\nclass B(A):\n pass\ndef f(n):\n B()\n return 1",
+    "class attribute": "class A:\n k = []\ndef f(n):\n A.k.append(n)\n return len(A.k)",
+    "default that is a list": "def f(n, seen=[]):\n seen.append(n)\n return seen",
+    "state of the module": "SEEN = []\ndef f(n):\n SEEN.append(n)\n return len(SEEN)",
+    "value that is called": "def f(n):\n return [len, abs][0]([n])",
+    "star in a call": "def f(n):\n return max(*[n, 2])",
+    "identity of values": "def f(n):\n a = n + 1\n return a is n",
+    "local that may be unbound": "def f(n):\n if n > 3:\n  x = 1\n return x",
+    "local that a nested function may read too early": (
+        "def f(n):\n def g():\n  if n:\n   x = 1\n  return x\n return g()"
+    ),
+    "import of a module that is not known": "import random\ndef f(n):\n return random.random() * n",
+}
+
+
+@pytest.mark.parametrize("title", OUTSIDE)
+def test_what_is_outside_the_language_keeps_its_text_and_says_why(title: str) -> None:
+    code = OUTSIDE[title]
+    form = normal_form(code, facts_of("n: int"))
+    assert not form.complete
+    assert form.failure
+    assert form.trace == ()
+    assert form.text == normalise(code).text
+
+
+DEEP = "def f(n):\n" + "".join(f"{' ' * (i + 1)}for i{i} in range(2):\n" for i in range(200))
+BAD = {
+    "not Python": "def f(n:\n return",
+    "ten thousand lines": "def f(n):\n" + " n = n + 1\n" * 10_000 + " return n",
+    "two hundred loops in each other": DEEP + " " * 201 + "n = n + 1",
+    "a literal of a million characters": f"def f(n):\n return {'x' * 1_000_000!r} * n",
+    "null bytes": "def f(n):\n return n\x00",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("title", BAD)
+def test_bad_input_gives_the_normalised_text_and_a_reason(title: str) -> None:
+    form = normal_form(BAD[title], facts_of("n: int"))
+    if not form.complete:
+        assert form.failure
+        assert form.text == normalise(BAD[title]).text
+
+
+def test_a_docstring_that_the_program_reads_is_kept() -> None:
+    code = "def g(x):\n 'words'\n return x\ndef f(n):\n return g.__doc__"
+    assert "words" in normal_form(code, facts_of("n: int")).text
