@@ -113,7 +113,8 @@ class Values:
             return {"list": list, "tuple": tuple, "set": set}[str(t[0])](items)
         if isinstance(t, tuple) and t[0] == "dict":
             return {self.of(t[1]): self.of(t[2]) for _ in range(rng.randint(0, 4))}  # type: ignore[arg-type]
-        return self.of(rng.choice(["int", "str", "bool", "float", ("list", "int")]))
+        kinds: list[Type] = ["int", "str", "bool", "float", ("list", "int")]
+        return self.of(rng.choice(kinds))
 
 
 def calls_of(program: Program, count: int, seed: int) -> list[Call]:

@@ -45,7 +45,7 @@ from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.names import alpha, assignments, binders, inline, webs
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (

@@ -86,7 +86,8 @@ def _clean(context: Context) -> None:
     """Bring a program into the language of the rules; BeyondError if it cannot be."""
     tree, name = context.tree, context.facts.name
     defined = any(getattr(s, "name", None) == name for s in tree.body)
-    why = reflective(tree) or before_cleaning(tree, Reach(tree, name).kept if defined else tree.body)
+    kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
+    why = reflective(tree) or before_cleaning(kept)
     if why is None:
         for rule in context.rules:
             if rule.shape == "module" and rule.phase == 0:

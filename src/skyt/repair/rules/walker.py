@@ -76,7 +76,7 @@ class Walker:
     def statement(self, s: ast.stmt, scope: Scope, *, in_loop: bool, tail: bool, loop_tail: bool) -> None:
         if isinstance(s, ast.If):
             s.test = self.expr(s.test, quiet(s.test, scope), True)
-            seen = scope.effects(s.test)
+            seen = scope.changes(s.test)
             yes, no = scope.with_known(conjuncts(s.test)), scope.with_known(refuted(s.test))
             self.block(s, "body", yes.without(seen), in_loop=in_loop, tail=tail, loop_tail=loop_tail)
             self.block(s, "orelse", no.without(seen), in_loop=in_loop, tail=tail, loop_tail=loop_tail)
@@ -84,11 +84,11 @@ class Walker:
             inner = loop_scope(s, scope)
             if isinstance(s, ast.While):
                 s.test = self.expr(s.test, quiet(s.test, inner), True)
-                body = inner.with_known(conjuncts(s.test)).without(inner.effects(s.test))
+                body = inner.with_known(conjuncts(s.test)).without(inner.changes(s.test))
             else:
                 s.iter = self.expr(s.iter, quiet(s.iter, scope), False)
                 facts = _range_facts(s, inner)
-                body = inner.with_known(facts).without(inner.effects(s.body)) if facts else inner
+                body = inner.with_known(facts).without(inner.changes(s.body)) if facts else inner
             self.block(s, "body", body, in_loop=True, tail=False, loop_tail=True)
             self.block(s, "orelse", inner, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
         elif isinstance(s, NESTED):
@@ -129,12 +129,12 @@ class Walker:
             for i, value in enumerate(node.values):
                 node.values[i] = self.expr(value, here, boolean)
                 facts = conjuncts if isinstance(node.op, ast.And) else refuted
-                here = here.with_known(facts(node.values[i])).without(here.effects(node.values[i]))
+                here = here.with_known(facts(node.values[i])).without(here.changes(node.values[i]))
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
         elif isinstance(node, ast.IfExp):
             node.test = self.expr(node.test, scope, True)
-            seen = scope.effects(node.test)
+            seen = scope.changes(node.test)
             node.body = self.expr(node.body, scope.with_known(conjuncts(node.test)).without(seen), boolean)
             node.orelse = self.expr(node.orelse, scope.with_known(refuted(node.test)).without(seen), boolean)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
@@ -173,7 +173,7 @@ class Walker:
 
 def quiet(node: ast.AST, scope: Scope) -> Scope:
     """What holds at every point while something is evaluated: its parts may change what held before it."""
-    return scope.without(scope.effects(node)) if scope.known else scope
+    return scope.without(scope.changes(node)) if scope.known else scope
 
 
 class CallFinder(Walker):
@@ -213,7 +213,7 @@ def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
 
 def loop_scope(s: ast.For | ast.While, scope: Scope) -> Scope:
     """What holds at the start of every round: nothing that any round may change."""
-    return scope.without(scope.effects(s)) if scope.known else scope
+    return scope.without(scope.changes(s)) if scope.known else scope
 
 
 def _range_facts(s: ast.For, scope: Scope) -> list[ast.expr]:
@@ -245,12 +245,12 @@ def after_statement(s: ast.stmt, scope: Scope) -> Scope:
     if not scope.known and not isinstance(s, ast.If | ast.While):
         return scope
     if isinstance(s, ast.If):
-        seen = scope.effects(s.test)
+        seen = scope.changes(s.test)
         if leaves(s.body):
-            return scope.with_known(refuted(s.test)).without(seen).without(scope.effects(s.orelse))
+            return scope.with_known(refuted(s.test)).without(seen).without(scope.changes(s.orelse))
         if s.orelse and leaves(s.orelse):
-            return scope.with_known(conjuncts(s.test)).without(seen).without(scope.effects(s.body))
+            return scope.with_known(conjuncts(s.test)).without(seen).without(scope.changes(s.body))
     if isinstance(s, ast.While) and not own_breaks(s.body):
         inner = loop_scope(s, scope)
-        return inner.with_known(refuted(s.test)).without(inner.effects(s.test))
-    return scope.without(scope.effects(s))
+        return inner.with_known(refuted(s.test)).without(inner.changes(s.test))
+    return scope.without(scope.changes(s))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from benchmarks.red_team import Program, differences, facts_of
 
 from skyt.repair.rules import RULES, NormalForm, Rule, normal_form
+from skyt.repair.rules.catalogue import written
 from skyt.sandbox import SandboxPool
 
 CLEANING = [rule for rule in RULES if rule.shape == "module" and rule.phase == 0]
@@ -59,3 +61,9 @@ def test_a_rule_alone_keeps_behaviour(pool: SandboxPool) -> None:
 
 def test_all_rules_together_keep_the_behaviour_of_the_examples(pool: SandboxPool) -> None:
     assert [d for _, _, d in differences(examples(), pool, calls=40) if d is not None] == []
+
+
+def test_the_page_has_the_rules_as_they_are() -> None:
+    page = Path(__file__).parents[4] / "docs" / "rules.md"
+    text = page.read_text(encoding="utf-8")
+    assert written(text) == text, "python -m skyt.repair.rules.catalogue docs/rules.md"

@@ -66,7 +66,7 @@ def reflective(tree: ast.AST) -> str | None:
     return None
 
 
-def before_cleaning(tree: ast.Module, kept: Iterable[ast.stmt]) -> str | None:
+def before_cleaning(kept: Iterable[ast.stmt]) -> str | None:
     """What cleaning (annotations, imports, names of builtins) must not touch."""
     kept = list(kept)
     fields = {id(s) for c in kept if isinstance(c, ast.ClassDef) for s in c.body}

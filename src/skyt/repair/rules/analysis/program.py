@@ -99,6 +99,12 @@ class Program:
         return Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
 
     @cached_property
+    def methods(self) -> frozenset[tuple[str, str]]:
+        """(class, method) for every method."""
+        owned = [i for i in self.functions.values() if i.owner is not None]
+        return frozenset((i.owner.name, i.node.name) for i in owned if i.owner is not None)
+
+    @cached_property
     def always_set(self) -> dict[str, frozenset[str]]:
         """By class, the attributes that every object has once it is made."""
         return {

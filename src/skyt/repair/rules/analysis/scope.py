@@ -7,6 +7,7 @@ import ast
 import builtins
 import collections
 from collections.abc import Sequence
+from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
@@ -79,11 +80,20 @@ class Scope:
             return False
         if not (changed.heap_writes or changed.other):
             return True
-        seen = test_effects(condition, Scope(self.program, self.info))  # what it reads, whatever holds
+        seen = test_effects(condition, self.bare)  # what it reads, whatever holds
         return not disturbs(changed, seen, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         return effects(node, self)
+
+    @cached_property
+    def bare(self) -> Scope:
+        """The same place, with nothing known of the way to it."""
+        return Scope(self.program, self.info) if self.known else self
+
+    def changes(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
+        """The effects of something, whatever holds before it."""
+        return effects(node, self.bare)
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
@@ -103,9 +113,7 @@ class Scope:
     def has_method(self, owner: str, name: str) -> bool:
         """Whether looking up this method of an object of this kind surely finds it."""
         if owner.startswith("object:"):
-            of = owner.removeprefix("object:")
-            methods = (i for i in self.program.functions.values() if i.owner is not None)
-            return any(i.owner.name == of and i.node.name == name for i in methods)  # type: ignore[union-attr]
+            return (owner.removeprefix("object:"), name) in self.program.methods
         return owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], name)
 
     def is_local(self, name: str) -> bool:

@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.order import Duties, Event, duties
-from skyt.repair.rules.patterns.template import Found, Template, build, fill, match
+from skyt.repair.rules.patterns.template import Found, Template, build, fill, match, shape
 from skyt.repair.rules.registry import RULES, Example, Place, Rule
 
 
@@ -21,6 +21,7 @@ class Rewriting:
 
     def __init__(self, before: str, after: str, needs: Sequence[Condition]) -> None:
         self.before, self.after, self.needs = Template.read(before), Template.read(after), needs
+        self.shape = shape(self.before.expression or self.before.body[0])
         if unknown := self.after.names - self.before.names:
             raise ValueError(f"{sorted(unknown)[0]} stands for nothing: it is not in\n{self.before.text}")
         leaving = frozenset[str]().union(*(n.leaving for n in needs))
@@ -78,9 +79,10 @@ def rewrite(
 
 def _expression(forms: list[Rewriting]) -> Callable[..., Any]:
     def apply(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
+        looks = shape(node)
         for form in forms:
             found: Found = {}
-            if not match(form.before.expression, node, found):
+            if form.shape != looks or not match(form.before.expression, node, found):
                 continue
             if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
                 continue
@@ -96,9 +98,16 @@ def _expression(forms: list[Rewriting]) -> Callable[..., Any]:
 
 
 def _block(forms: list[Rewriting]) -> Callable[..., Any]:
+    starts = {form.before.body[0].__class__ for form in forms}
+
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-        for i in range(len(body)):
+        for i, s in enumerate(body):
+            if s.__class__ not in starts:
+                continue
+            looks = shape(s)
             for form in forms:
+                if form.shape != looks:
+                    continue
                 wanted = form.before.body
                 last = isinstance(wanted[-1], ast.Expr) and isinstance(wanted[-1].value, ast.Name)
                 end = len(body) if last else i + len(wanted)

@@ -52,8 +52,36 @@ def _block_name(s: ast.stmt) -> str | None:
     return None
 
 
+FIELDS: dict[type, tuple[str, ...]] = {
+    cls: tuple(f for f in cls._fields if f not in SKIPPED)
+    for cls in vars(ast).values()
+    if isinstance(cls, type) and issubclass(cls, ast.AST)
+}
+
+
+def shape(node: ast.AST) -> tuple[object, ...]:
+    """What can be seen of a node at a glance; equal for a pattern and all that it matches."""
+    kind = node.__class__
+    if isinstance(node, ast.Compare):
+        return kind, tuple(op.__class__ for op in node.ops)
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        return kind, node.op.__class__
+    if isinstance(node, ast.Call):
+        function = node.func
+        name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+        return kind, name, len(node.args)
+    if isinstance(node, ast.If | ast.For | ast.While):
+        return kind, bool(node.orelse)
+    return (kind,)
+
+
 def match(pattern: object, node: object, found: Found) -> bool:
     """Whether a piece of program is what a pattern says; what its names stand for goes into `found`."""
+    kind = pattern.__class__
+    if kind is not ast.Name and kind in FIELDS:
+        if kind is not node.__class__:
+            return False
+        return all(match(getattr(pattern, f, None), getattr(node, f, None), found) for f in FIELDS[kind])
     if isinstance(pattern, ast.Name) and pattern.id not in FIXED:
         if not isinstance(node, ast.expr):
             return False
@@ -61,11 +89,8 @@ def match(pattern: object, node: object, found: Found) -> bool:
         if stored and not isinstance(node, ast.Name):
             return False
         return _bind(pattern.id, node, found)
-    if isinstance(pattern, ast.AST):
-        if pattern.__class__ is not node.__class__:
-            return False
-        fields = [f for f in pattern._fields if f not in SKIPPED]
-        return all(match(getattr(pattern, f, None), getattr(node, f, None), found) for f in fields)
+    if isinstance(pattern, ast.Name):
+        return isinstance(node, ast.Name) and node.id == pattern.id
     if isinstance(pattern, list):
         return isinstance(node, list) and _match_list(pattern, node, found)
     return type(pattern) is type(node) and pattern == node
