@@ -17,9 +17,9 @@ from skyt.contracts.contract import Contract, load_contract
 from skyt.repair.rules import Facts, NormalForm, engine, normal_form
 from skyt.runs import assess
 from skyt.runs.assess import Assessor, prepare
+from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
 from skyt.runs.measure import Surroundings
-from skyt.runs.pipeline import new_canon
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
 
