@@ -12,7 +12,7 @@ import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
-from skyt.serve.commands import register
+from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
     from skyt.runs.measure import Surroundings

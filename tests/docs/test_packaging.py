@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hatch_build import description
 from tests.docs.givens import generations
-from tests.docs.markdown import ROOT
+from tests.docs.markdown import ROOT, blocks, pages
 
 from homeostat import __version__
 
@@ -39,6 +39,13 @@ def test_pictures_become_absolute_or_are_left_out() -> None:
     page = "a ![curve](docs/figures/x.png) [b](docs/b.md) [c](https://example.org)"
     assert description(page, "", "1") == "a  b [c](https://example.org)"
     assert "![curve](https://h/r/raw/v1/docs/figures/x.png)" in description(page, "https://h/r", "1")
+
+
+@pytest.mark.parametrize("page", pages())
+def test_no_page_installs_the_stranger_that_has_our_name_on_the_index(page: str) -> None:
+    commands = [line for block in blocks(page) for line in block.text.splitlines() if "pip install" in line]
+    strangers = [line for line in commands if re.search(r"pip install\b[^#]*\s['\"]?homeostat\b", line)]
+    assert strangers == [], "install from a checkout: pip install '.[extra]'"
 
 
 def test_the_version_stands_in_one_place() -> None:

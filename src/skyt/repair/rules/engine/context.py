@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.liveness import Liveness
+from skyt.repair.rules.analysis.flow.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
 from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.facts import Facts

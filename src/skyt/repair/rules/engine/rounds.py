@@ -11,17 +11,17 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.bound import unbound_name
+from skyt.repair.rules.analysis.flow.bound import unbound_name
+from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
-from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import bare, text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine.verify import verified
+from skyt.repair.rules.engine.walker import Walker
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Rule
-from skyt.repair.rules.verify import verified
-from skyt.repair.rules.walker import Walker
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse, why_not_compiled
 
