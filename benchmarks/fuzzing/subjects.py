@@ -145,18 +145,10 @@ def _of_contracts() -> Iterator[Subject]:
 
 def _of_rules() -> Iterator[Subject]:
     """The programs on which each rule fires, and those on which it must not."""
-    found = [(rule.name, *example) for rule in RULES for example in (rule.fires, rule.keeps) if example[1]]
-    with contextlib.suppress(ImportError):  # examples that are not part of a rule yet
-        from tests.skyt.repair.rules.examples import EXAMPLES
-
-        found += [(e.rule, facts, code) for e in EXAMPLES for facts, code in _both(e)]
-    for name, facts, code in found:
-        with contextlib.suppress(ValueError):  # facts without a type
-            yield from_facts(name, facts, normalise(code).text)
-
-
-def _both(example: Any) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (example.facts, example.fires), (example.other_facts, example.keeps)
+    for rule in RULES:
+        for facts, code in (rule.fires, rule.keeps):
+            with contextlib.suppress(ValueError):  # facts without a type
+                yield from_facts(rule.name, facts, normalise(code).text)
 
 
 def _of_file(path: Path) -> Iterator[Subject]:

@@ -105,18 +105,9 @@ class Assessor(AbstractContextManager["Assessor"]):
             lambda: repair(text, canon.normalized_code, self.distance, _ContractTools(self, contract)),
         )
 
-    def named(self, contract: Contract, text: str) -> str:
-        """The program under the name that callers use: a misnamed one is judged and compared as renamed."""
-        if self.verdict(contract, text).checks.get("entry_point") is not False:
-            return text
-        return _apply(text, "name-entry-point", Facts.from_contract(contract))
-
-    def accepts(self, contract: Contract, text: str) -> Verdict:
-        return self.verdict(contract, self.named(contract, text))
-
     def comparison(self, contract: Contract, text: str, other: str) -> dict[str, Any]:
         """What running both on the same calls finds. A record is shared: treat it as read-only."""
-        pair = (self.named(contract, text), self.named(contract, other), contract)
+        pair = (text, other, contract)
         return self._comparisons.remember((contract.id, text, other), lambda: self._compare([pair])[0])
 
     def _compare(self, pairs: list[tuple[str, str, Contract]]) -> list[dict[str, Any]]:
@@ -176,8 +167,8 @@ class Assessor(AbstractContextManager["Assessor"]):
 
     def _comparable(self, contract: Contract, text: str, canon: str) -> bool:
         """Whether everything but the comparison speaks for replacing this sample by the canon."""
-        accepted = self.accepts(contract, text).compliant
-        if accepted != self.accepts(contract, canon).compliant:
+        accepted = self.verdict(contract, text).compliant
+        if accepted != self.verdict(contract, canon).compliant:
             return False
         if self.normal_form(contract, text).text == self.normal_form(contract, canon).text:
             return True
@@ -186,7 +177,7 @@ class Assessor(AbstractContextManager["Assessor"]):
     def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]]) -> None:
         new = {(c.id, text, other): (c, text, other) for c, text, other in jobs}
         new = {key: job for key, job in new.items() if key not in self._comparisons}
-        pairs = [(self.named(c, text), self.named(c, other), c) for c, text, other in new.values()]
+        pairs = [(text, other, contract) for contract, text, other in new.values()]
         self._comparisons.update(zip(new, self._compare(pairs), strict=True))
 
 
@@ -246,7 +237,7 @@ class _ContractTools:
         return self._bench.approach(self._contract, code, canon)
 
     def verdict(self, code: str) -> tuple[bool, str]:
-        verdict = self._bench.accepts(self._contract, code)
+        verdict = self._bench.verdict(self._contract, code)
         return verdict.compliant, json.dumps([verdict.compliant, list(verdict.failures)])
 
     def comparison(self, code: str, other: str) -> dict[str, Any]:
