@@ -107,13 +107,16 @@ def _run(work: Coroutine[Any, Any, list[str]]) -> list[str]:
         return asyncio.run(work)
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
-    with ThreadPoolExecutor(1) as thread:
-        done = thread.submit(loop.run_until_complete, task)
-        try:
-            return done.result()
-        except KeyboardInterrupt:
-            loop.call_soon_threadsafe(task.cancel)
-            raise
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(loop.run_until_complete, task)
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                loop.call_soon_threadsafe(task.cancel)
+                raise
+    finally:
+        loop.close()
 
 
 def loaded(config: GeneratorConfig) -> Generator:

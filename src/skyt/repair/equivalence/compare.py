@@ -1,4 +1,4 @@
-"""Differential testing of a program against the canon, in the sandbox.
+"""Differential testing of a program against the canon, in the sandbox. What is equal, the contract says.
 
 The result says on how many calls the two agreed and with which seed they were made, or gives the first call
 that tells them apart. No difference found is evidence, not proof, and is recorded as such.
@@ -132,10 +132,11 @@ class _Run:
         if not calls:
             return None
         encoded = encode_calls(calls)
-        results = self.pool.run(self.code, self.contract.entry_point, encoded)
+        equality = self.contract.equality
+        results = self.pool.run(self.code, self.contract.entry_point, encoded, equality=equality)
         for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
             self.tried += 1
-            if same(got, wanted):
+            if same(got, wanted, equality):
                 continue
             if not got.comparable and not wanted.comparable and got.kind == wanted.kind:
                 self.undecided += 1
@@ -146,14 +147,14 @@ class _Run:
     def told_apart_far(self, calls: Sequence[Call]) -> Equivalence | None:
         """The same beyond the sizes that the contract generates, where a program may take for ever: such
         calls are left out, and so is the rest when there are several of them."""
-        entry, left = self.contract.entry_point, list(calls)
+        entry, equality, left = self.contract.entry_point, self.contract.equality, list(calls)
         for _ in range(FAR_RESTARTS):
             if not left:
                 return None
             encoded = encode_calls(left)
             pairs = zip(
-                self.pool.run(self.code, entry, encoded, FAR_LIMITS),
-                self.pool.run(self.reference.canon, entry, encoded, FAR_LIMITS),
+                self.pool.run(self.code, entry, encoded, FAR_LIMITS, equality=equality),
+                self.pool.run(self.reference.canon, entry, encoded, FAR_LIMITS, equality=equality),
                 strict=True,
             )
             ended = 0
@@ -161,7 +162,7 @@ class _Run:
                 if not (got.comparable and wanted.comparable):
                     break
                 self.tried += 1
-                if not same(got, wanted):
+                if not same(got, wanted, equality):
                     return self._refuted(call, got, wanted)
                 ended += 1
             self.unreached += ended < len(left)
@@ -190,10 +191,9 @@ def _first_outside(
     if not calls:
         return None
     encoded = encode_calls(calls)
-    for call, got, wanted in zip(
-        calls, pool.run(code, contract.entry_point, encoded), reference.results(encoded), strict=True
-    ):
-        if not same(got, wanted) and (got.comparable or wanted.comparable):
+    results = pool.run(code, contract.entry_point, encoded, equality=contract.equality)
+    for call, got, wanted in zip(calls, results, reference.results(encoded), strict=True):
+        if not same(got, wanted, contract.equality) and (got.comparable or wanted.comparable):
             return _example(call, got, wanted, contract, "outside")
     return None
 
@@ -219,7 +219,8 @@ class _Reference:
         with self._lock:
             known = self._known.get(key)
         if known is None:
-            known = self.pool.run(self.canon, self.contract.entry_point, calls)
+            contract = self.contract
+            known = self.pool.run(self.canon, contract.entry_point, calls, equality=contract.equality)
             with self._lock:
                 if len(self._known) >= self._most:
                     self._known.clear()

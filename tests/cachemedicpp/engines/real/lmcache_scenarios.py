@@ -180,4 +180,5 @@ def wrapped(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print("RESULT " + json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))
+    print("RESULT " + json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))), flush=True)
+    os._exit(0)  # LMCache's client would wait minutes for the server that was closed
