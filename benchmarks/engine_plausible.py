@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from cachemedicpp.cache.state import KVState
+from cachemedicpp.engines.blocks.plausible import LIMIT, Plausibility
 from cachemedicpp.engines.faults import Fault, damaged
-from cachemedicpp.engines.plausible import LIMIT, Plausibility
 from homeostat.core.models import load_model
 from homeostat.core.resources import resource
 from homeostat.core.stats import wilson

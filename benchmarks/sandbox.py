@@ -27,8 +27,8 @@ from skyt.sandbox import EncodedCalls, Job, SandboxPool, encode_calls
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data" / "skyt_generations" / "dev.jsonl.gz"
 DRIVER = (
-    "import sys; sys.path[:0] = sys.argv[1:3]; import codec, enforce, harness; "
-    "harness.serve(sys.stdin.buffer.read(), 1, 1.0, 1 << 20, codec, enforce)"
+    "import sys; sys.path[:0] = sys.argv[1:3]; import codec, harness; "
+    "harness.serve(sys.stdin.buffer.read(), 1, 1.0, 1 << 20, codec)"
 )
 
 

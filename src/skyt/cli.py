@@ -12,7 +12,7 @@ import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
-from skyt.serve.commands import register
+from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
     from skyt.runs.measure import Surroundings
@@ -47,11 +47,13 @@ EvidenceOption = Annotated[
     Evidence,
     typer.Option(
         "--evidence",
-        help="Weakest evidence on which a sample becomes the canon. `rewritten`: same normal form under "
-        "sound rules. `equivalent`: also programs that differential testing cannot tell from the canon.",
+        help="Weakest evidence on which a sample becomes the canon. `rewritten`: the same normal form, the "
+        "same verdict, and no difference when both are run. `equivalent`: the last two alone.",
     ),
 ]
-Inputs = Annotated[int, typer.Option("--inputs", help="Generated inputs per pair for --evidence equivalent.")]
+Inputs = Annotated[
+    int, typer.Option("--inputs", help="Generated inputs on which a sample is compared with the canon.")
+]
 CanonDir = Annotated[
     Path | None,
     typer.Option("--canon-dir", metavar="DIR", help="Keep canons here, across runs; default: in the run."),

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hatch_build import description
 from tests.docs.givens import generations
-from tests.docs.markdown import ROOT
+from tests.docs.markdown import ROOT, blocks, pages
 
 from homeostat import __version__
 
@@ -41,6 +41,13 @@ def test_pictures_become_absolute_or_are_left_out() -> None:
     assert "![curve](https://h/r/raw/v1/docs/figures/x.png)" in description(page, "https://h/r", "1")
 
 
+@pytest.mark.parametrize("page", pages())
+def test_no_page_installs_the_stranger_that_has_our_name_on_the_index(page: str) -> None:
+    commands = [line for block in blocks(page) for line in block.text.splitlines() if "pip install" in line]
+    strangers = [line for line in commands if re.search(r"pip install\b[^#]*\s['\"]?homeostat\b", line)]
+    assert strangers == [], "install from a checkout: pip install '.[extra]'"
+
+
 def test_the_version_stands_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"]
@@ -54,7 +61,7 @@ def test_workflows_are_valid_and_call_what_exists(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     assert all(("uses" in step) != ("run" in step) for step in steps)
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     called = [word for step in steps for word in re.findall(r"\bmake (\w+)", step.get("run", ""))]
     assert set(called) <= set(targets)
 

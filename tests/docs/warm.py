@@ -33,7 +33,7 @@ HEAVY = (
     "homeostat.cli.main",
     "homeostat.report",
     "skyt.metrics.figures",
-    "skyt.serve.server",
+    "skyt.serve.web.server",
     "skyt.runs.measure",
 )
 

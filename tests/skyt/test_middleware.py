@@ -85,5 +85,5 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     ask = skyt.wrap(lambda prompt: 3, contract="gcd", store=tmp_path / "s")
     with pytest.raises(UserError, match="returned int"):
         ask()
-    with pytest.raises(UserError, match="another configuration"):
+    with pytest.raises(UserError, match="other settings"):
         skyt.wrap(lambda prompt: "", contract="gcd", store=tmp_path / "s", tau=0.2)

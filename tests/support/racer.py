@@ -19,9 +19,9 @@ import httpx
 
 from homeostat.core.resources import resource
 from skyt.contracts.contract import Contract, read_contract
-from skyt.serve.app import create_app
 from skyt.serve.config import ServeConfig
 from skyt.serve.service import Service
+from skyt.serve.web.app import create_app
 
 
 async def ask_all(service: Service, number: int, requests: int) -> list[dict[str, Any]]:

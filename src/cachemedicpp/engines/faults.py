@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.engines.paged import PagedCache
+from cachemedicpp.engines.blocks.paged import PagedCache
 from homeostat.core.errors import UserError, nearest
 
 ELEMENTS = ("bit", "stuck", "nan")

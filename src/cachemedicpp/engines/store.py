@@ -22,8 +22,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from cachemedicpp.engines.blocks.ledger import Sums
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.ledger import Sums
 from homeostat.core.errors import UserError
 
 _STALE = 600.0  # seconds after which an unfinished file has no writer any more

@@ -29,6 +29,7 @@ MODULES = {
         "homeostat.core.engine",
         "homeostat.core.stats",
         "homeostat.core.figures",
+        "homeostat.core.results",
         "homeostat.report",
         "homeostat.core.atomic",
         "homeostat.core.errors",

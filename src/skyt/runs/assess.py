@@ -18,7 +18,8 @@ from homeostat.core.progress import progress
 from skyt.canon import Canon, Versions
 from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import ORACLE_VERSION, Oracle, Verdict
-from skyt.repair.repair import MAX_ROUNDS, Approach, Repair, approach, repair
+from skyt.repair.equivalence.store import compare_once
+from skyt.repair.repair import MAX_ROUNDS, Approach, Form, Repair, approach, repair
 from skyt.repair.rules import RULES, Facts, NormalForm, normal_form
 from skyt.runs.config import MeasureConfig
 from skyt.sandbox import SandboxPool
@@ -74,7 +75,7 @@ class Assessor(AbstractContextManager["Assessor"]):
         self._verdicts: Memory[Verdict] = Memory()
         self._forms: Memory[NormalForm] = Memory()
         self._approaches: Memory[Approach] = Memory()
-        self._equivalences: Memory[dict[str, Any]] = Memory()
+        self._comparisons: Memory[dict[str, Any]] = Memory()
         self._repairs: Memory[Repair] = Memory()
 
     def __exit__(self, *exception: object) -> None:
@@ -104,18 +105,13 @@ class Assessor(AbstractContextManager["Assessor"]):
             lambda: repair(text, canon.normalized_code, self.distance, _ContractTools(self, contract)),
         )
 
-    def equivalence(self, contract: Contract, text: str, canon: str) -> dict[str, Any] | None:
-        if self.settings.evidence != "equivalent":
-            return None
-        return self._equivalences.remember(
-            (contract.id, text, canon), lambda: self._compare(contract, text, canon)
-        )
+    def comparison(self, contract: Contract, text: str, other: str) -> dict[str, Any]:
+        """What running both on the same calls finds. A record is shared: treat it as read-only."""
+        pair = (text, other, contract)
+        return self._comparisons.remember((contract.id, text, other), lambda: self._compare([pair])[0])
 
-    def _compare(self, contract: Contract, text: str, canon: str) -> dict[str, Any]:
-        from skyt.repair.equivalence.store import compare_once
-
-        settings = self.settings
-        return compare_once([(text, canon, contract)], self.pool, settings.inputs, settings.seed)[0]
+    def _compare(self, pairs: list[tuple[str, str, Contract]]) -> list[dict[str, Any]]:
+        return compare_once(pairs, self.pool, self.settings.inputs, self.settings.seed)
 
     def warm_prepared(self, raws: Iterable[str]) -> None:
         for raw in dict.fromkeys(raws):
@@ -157,23 +153,32 @@ class Assessor(AbstractContextManager["Assessor"]):
                 if near is not None:
                     self._approaches[contract_id, text, canon] = near
 
-    def warm_equivalences(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
-        """Compare with the canon, on all workers of the pool, what rewriting does not bring there."""
-        if self.settings.evidence != "equivalent":
-            return
-        from skyt.repair.equivalence.store import compare_once
+    def warm_comparisons(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
+        """Make the comparisons that repair will ask for, on all workers of the pool: of samples with their
+        canons first, then of those that stay away with the first program on the way."""
+        self._compare_new([job for job in programs if self._comparable(*job)])
+        nearer = []
+        for contract, text, canon in programs:
+            near = self._approaches.get((contract.id, text, canon))
+            known = self._comparisons.get((contract.id, text, canon), {"equal": False})
+            if near is not None and near.text != text and not known["equal"]:
+                nearer.append((contract, text, near.text))
+        self._compare_new(nearer)
 
-        pairs = {
-            (contract.id, text, canon): (text, canon, contract)
-            for contract, text, canon in programs
-            if (contract.id, text, canon) not in self._equivalences
-            and self.verdict(contract, text).compliant
-            and self.verdict(contract, canon).compliant
-            and self.normal_form(contract, text).text != self.normal_form(contract, canon).text
-        }
-        settings = self.settings
-        found = compare_once(list(pairs.values()), self.pool, settings.inputs, settings.seed)
-        self._equivalences.update(zip(pairs, found, strict=True))
+    def _comparable(self, contract: Contract, text: str, canon: str) -> bool:
+        """Whether everything but the comparison speaks for replacing this sample by the canon."""
+        accepted = self.verdict(contract, text).compliant
+        if accepted != self.verdict(contract, canon).compliant:
+            return False
+        if self.normal_form(contract, text).text == self.normal_form(contract, canon).text:
+            return True
+        return accepted and self.settings.evidence == "equivalent"
+
+    def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]]) -> None:
+        new = {(c.id, text, other): (c, text, other) for c, text, other in jobs}
+        new = {key: job for key, job in new.items() if key not in self._comparisons}
+        pairs = [(text, other, contract) for contract, text, other in new.values()]
+        self._comparisons.update(zip(new, self._compare(pairs), strict=True))
 
 
 Rewritten = tuple[str, str, str, NormalForm, Approach | None]
@@ -220,20 +225,20 @@ class _ContractTools:
     def __init__(self, bench: Assessor, contract: Contract) -> None:
         self._bench, self._contract = bench, contract
 
-    def normal_form(self, code: str) -> tuple[str, Sequence[str]]:
+    @property
+    def accepts_equivalent(self) -> bool:
+        return self._bench.settings.evidence == "equivalent"
+
+    def normal_form(self, code: str) -> Form:
         form = self._bench.normal_form(self._contract, code)
-        return form.text, [applied.rule for applied in form.trace]
+        return Form(form.text, [applied.rule for applied in form.trace], form.failure)
 
     def approach(self, code: str, canon: str) -> Approach:
         return self._bench.approach(self._contract, code, canon)
 
     def verdict(self, code: str) -> tuple[bool, str]:
-        """What counts is the program under the name that callers use: a misnamed one is judged as renamed."""
         verdict = self._bench.verdict(self._contract, code)
-        if verdict.checks.get("entry_point") is False:
-            named = _apply(code, "name-entry-point", Facts.from_contract(self._contract))
-            verdict = self._bench.verdict(self._contract, named)
         return verdict.compliant, json.dumps([verdict.compliant, list(verdict.failures)])
 
-    def equivalence(self, code: str, canon: str) -> dict[str, Any] | None:
-        return self._bench.equivalence(self._contract, code, canon)
+    def comparison(self, code: str, other: str) -> dict[str, Any]:
+        return self._bench.comparison(self._contract, code, other)

@@ -32,7 +32,9 @@ class MeasureConfig(ConfigModel):
     evidence: Literal["rewritten", "equivalent"] = Field(
         "rewritten", description="the weakest evidence on which a sample is replaced by the canon"
     )
-    inputs: int = Field(1000, ge=1, description="generated inputs for `equivalent`")
+    inputs: int = Field(
+        1000, ge=1, description="generated inputs on which a sample is compared with the canon"
+    )
     seed: int = Field(0, ge=0, description="seeds sampling and generated inputs")
     distance: str = Field("levenshtein", description="a registered distance")
     allow_uncontained: bool = Field(

@@ -43,9 +43,9 @@ def show_explanation(run_dir: Path, wanted: str, console: Console | None = None)
         _show_steps(console, "canon", forms[1])
         _say(console, "\nBoth have the normal form", "bold")
         _say(console, forms[0].text)
-        return
-    _say(console, "\nThe normal forms differ", "bold")
-    _show_diff(console, forms[0].text, forms[1].text, "sample", "canon")
+    else:
+        _say(console, "\nThe normal forms differ", "bold")
+        _show_diff(console, forms[0].text, forms[1].text, "sample", "canon")
     _show_difference(console, sample, str(canon["normalized_code"]), contract)
 
 
@@ -98,8 +98,7 @@ def _show_difference(console: Console, sample: Record, canon: str, contract: Con
         return
     _say(
         console,
-        f"No difference on {found['inputs']} calls (seed {found['seed']}): "
-        "evidence for `--evidence equivalent`, no proof",
+        f"No difference on {found['inputs']} calls (seed {found['seed']}): tested, not proved",
         "bold",
     )
     if found["outside"] is not None:

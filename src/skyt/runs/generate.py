@@ -6,7 +6,8 @@ A cell's outputs are lines `{"sample": …, "text": …}` in a separate file, in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import lru_cache
 from pathlib import Path
@@ -79,7 +80,7 @@ def collect(job: CellJob, generator: Generator) -> list[str]:
         if watched:
             watched.watch(bar.ahead)
         try:
-            return asyncio.run(_collect(Kept(job.path), generator, todo, bar))
+            return _run(_collect(Kept(job.path), generator, todo, bar))
         finally:
             if watched:
                 watched.watch(None)
@@ -96,6 +97,26 @@ async def _collect(kept: Kept, generator: Generator, todo: Sequence[Request], ba
                 kept.append(result.request.sample, result.text)
             bar.advance()
     return failures
+
+
+def _run(work: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """Run to the end; in a thread where this one has an event loop already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(loop.run_until_complete, task)
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                loop.call_soon_threadsafe(task.cancel)
+                raise
+    finally:
+        loop.close()
 
 
 def loaded(config: GeneratorConfig) -> Generator:

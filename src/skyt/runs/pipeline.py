@@ -134,7 +134,9 @@ def sample_record(
         "oracle_pre": verdict.to_json(),
         "oracle_post": after.to_json(),
         "canon_signature": None if canon is None else canon.canon_signature,
-        "equivalence": done.equivalence,
+        "same_normal_form": done.same_normal_form,
+        "same_verdict": done.same_verdict,
+        "equivalence": done.comparison,
         "oracle_version": row.oracle_version,
         "normalization_version": row.normalization_version,
         "distance_version": row.distance_version,
@@ -189,7 +191,7 @@ def _prepare_repairs(
     bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
     away = [job for job in programs if job[1] != job[2]]
     bench.warm_repairs(away)
-    bench.warm_equivalences(away)
+    bench.warm_comparisons(away)
 
 
 def _without_canon(prepared: Prepared) -> Repair:

@@ -45,64 +45,56 @@ _KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", 
 Forbid = Callable[[str], Any]
 
 
-def trusted_namespaces(modules: Iterable[types.ModuleType]) -> frozenset[int]:
-    """The namespaces of the standard library and of the harness, by identity. Taken before a program runs."""
-    return frozenset(id(vars(module)) for module in modules)
+class Enforcer:
+    """The rules of one jail: made once, before the first fork, and put in force in a child for its program.
 
-
-def install(
-    namespace: dict[str, Any],
-    imports: Iterable[str],
-    forbidden: Iterable[str],
-    trusted: frozenset[int],
-    forbid: Forbid,
-) -> None:
-    """Put the rules in force for code that runs in `namespace`.
-
-    `forbid` is told what happened, and does not return.
+    Until `start` everything made here lets everything pass. What is made beforehand costs a child nothing.
     """
-    rules = _Rules(namespace, frozenset(imports), frozenset(forbidden), trusted, forbid)
-    namespace["__builtins__"] = rules.builtins
-    for kind, names in LEADS_OUT.items():
-        for name in names:
-            rules.guard(kind, name)
-    for kind in vars(builtins).values():
-        if isinstance(kind, type) and not issubclass(kind, BaseException):
-            rules.guard_methods(kind)
-    sys._clear_type_cache()
-    sys.addaudithook(rules.audit)
 
-
-class _Rules:
-    def __init__(
-        self,
-        namespace: dict[str, Any],
-        imports: frozenset[str],
-        forbidden: frozenset[str],
-        trusted: frozenset[int],
-        forbid: Forbid,
-    ) -> None:
-        self.namespace, self.forbidden, self.trusted, self.forbid = namespace, forbidden, trusted, forbid
-        self.imports = FREE_IMPORTS | {name.partition(".")[0] for name in imports}
+    def __init__(self, modules: Iterable[types.ModuleType], offered: Iterable[str] = ()) -> None:
+        self.active = self.busy = False
+        self.namespace: dict[str, Any] = {}
+        self.imports = self.forbidden = frozenset[str]()
+        self.forbid: Forbid = print
+        # The namespaces of the standard library and of the harness, by identity.
+        self.trusted = frozenset(id(vars(module)) for module in modules)
         self.copies: dict[int, types.ModuleType] = {}
-        self.busy = False
         self.frame = sys._getframe
         self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
         self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
         self.function_globals = vars(types.FunctionType)["__globals__"].__get__
         self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
         self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
-        self.builtins = self._builtins()
+        self.builtins = {name: value for name, value in vars(builtins).items() if name not in _KEPT_BACK}
+        self.builtins |= {name: self._stub(name) for name in DYNAMIC}
+        self.builtins |= {"__import__": self._importer(), "getattr": self._getattr()}
+        for name in offered:
+            self.copy(sys.modules[name])
+        for kind, names in LEADS_OUT.items():
+            for name in names:
+                self.guard(kind, name)
+        sys._clear_type_cache()
 
-    def _builtins(self) -> dict[str, Any]:
-        own = dict(vars(builtins))
-        for name in (DYNAMIC | self.forbidden) & own.keys():
-            own[name] = self._forbidden_type(own[name]) if isinstance(own[name], type) else self._stub(name)
-        own["__import__"] = self._importer()
-        own["getattr"] = self._getattr()
-        for name in _KEPT_BACK & own.keys():
-            del own[name]
-        return own
+    def start(
+        self, namespace: dict[str, Any], imports: Iterable[str], forbidden: Iterable[str], forbid: Forbid
+    ) -> None:
+        """Put the rules in force for code that runs in `namespace`.
+
+        `forbid` is told what happened, and does not return.
+        """
+        self.namespace, self.forbidden, self.forbid = namespace, frozenset(forbidden), forbid
+        self.imports = FREE_IMPORTS | {name.partition(".")[0] for name in imports}
+        namespace["__builtins__"] = self.builtins
+        for name in self.forbidden & self.builtins.keys():
+            known = self.builtins[name]
+            self.builtins[name] = self._forbidden_type(known) if isinstance(known, type) else self._stub(name)
+        if self.forbidden:
+            for kind in vars(builtins).values():
+                if isinstance(kind, type):
+                    self.guard_methods(kind)
+            sys._clear_type_cache()
+        self.active = True
+        sys.addaudithook(self.audit)
 
     def _stub(self, name: str) -> Callable[..., Any]:
         def stub(*_args: Any, **_kwargs: Any) -> Any:
@@ -165,35 +157,39 @@ class _Rules:
             top = plain.partition(".")[0]
             if top not in self.imports:
                 self.forbid(f"imports {top}")
-            return self.copy(real(plain, {"__name__": "program"}, None, fromlist, 0))
+            return self.hand_out(real(plain, {"__name__": "program"}, None, fromlist, 0))
 
         importer.__name__ = importer.__qualname__ = "__import__"
         return importer
 
-    def copy(self, module: types.ModuleType) -> types.ModuleType:
-        """A module without ways to others, with forbidden functions replaced."""
-        if module is builtins:
-            copy = types.ModuleType("builtins")
-            vars(copy).update(self.builtins)
-            return copy
-        if id(module) in self.copies:
-            return self.copies[id(module)]
-        copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
+    def hand_out(self, module: types.ModuleType) -> types.ModuleType:
+        """The copy of a module, with forbidden functions and methods replaced."""
+        copy = self.copy(module)
         mine = vars(copy)
-        for name, value in vars(module).items():
-            if name in _KEPT_BACK or isinstance(value, types.ModuleType):
-                continue
-            if name in self.forbidden and callable(value):
-                value = self._stub(name)
-            elif isinstance(value, type):
-                self.guard_methods(value)
-            mine[name] = value
         if module is sys:
             mine["modules"] = self._modules()
-        mine["__getattr__"] = self._module_getattr(module)
         if self.forbidden:
+            mine.update(
+                {name: self._stub(name) for name in self.forbidden & mine.keys() if callable(mine[name])}
+            )
+            for kind in mine.values():
+                if isinstance(kind, type):
+                    self.guard_methods(kind)
             sys._clear_type_cache()
         return copy
+
+    def copy(self, module: types.ModuleType) -> types.ModuleType:
+        """A module without ways to others."""
+        if id(module) not in self.copies:
+            copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
+            source = self.builtins if module is builtins else vars(module)
+            vars(copy).update(
+                (name, value)
+                for name, value in source.items()
+                if name not in _KEPT_BACK and not isinstance(value, types.ModuleType)
+            )
+            vars(copy)["__getattr__"] = self._module_getattr(module)
+        return self.copies[id(module)]
 
     def _modules(self) -> dict[str, types.ModuleType]:
         """What stands for `sys.modules`: modules that may not be imported are not to be found there."""
@@ -215,7 +211,7 @@ class _Rules:
             inside = sys.modules.get(f"{module.__name__}.{name}") is value
             if not inside and value.__name__.partition(".")[0] not in self.imports:
                 self.forbid(f"reaches the module {name}")
-            return self.copy(value)
+            return self.hand_out(value)
 
         return module_getattr
 
@@ -232,7 +228,7 @@ class _Rules:
             return  # not there, or guarded already
 
         def check() -> None:
-            if not self._from_library(name):
+            if self.active and not self._from_library(name):
                 self.forbid(f"calls {name}" if method else f"reaches {name}")
 
         if method or name == "__subclasses__":
@@ -251,6 +247,10 @@ class _Rules:
                 def __get__(self, instance: Any, owner: Any = None) -> Any:
                     check()
                     return original.__get__(instance, owner)
+
+                def __set__(self, instance: Any, value: Any) -> None:
+                    check()
+                    original.__set__(instance, value)
 
             space[name] = Guarded()
 

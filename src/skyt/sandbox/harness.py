@@ -28,8 +28,7 @@ def serve(
     call_seconds: float,
     max_result: int,
     codec: Any,
-    enforce: Any,
-    trusted: frozenset[int] = frozenset(),
+    enforcer: Any = None,
 ) -> None:
     """Load the program, make the calls, write one line per call.
 
@@ -69,10 +68,10 @@ def serve(
     module = types.ModuleType("program")
     sys.modules["program"] = module
     if job["rules"] is not None:
-        enforce.install(module.__dict__, **job["rules"], trusted=trusted, forbid=forbid)
+        enforcer.start(module.__dict__, **job["rules"], forbid=forbid)
     setitimer(profile, call_seconds)
     try:
-        exec(compile(job["code"], enforce.PROGRAM, "exec"), module.__dict__)  # noqa: S102
+        exec(compile(job["code"], "<program>", "exec"), module.__dict__)  # noqa: S102
         setitimer(profile, 0)
     except CallTimeout:
         return emit("L", dumps("timeout"))

@@ -74,7 +74,8 @@ def main() -> None:
         if descriptor not in keep:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-    trusted = enforce.trusted_namespaces([*sys.modules.values(), codec, harness, enforce])
+    offered = [name for name in config["modules"] if name in sys.modules]
+    enforcer = enforce.Enforcer([*sys.modules.values(), codec, harness, enforce], offered)
     gc.collect()
     gc.freeze()
     _say({"ready": True, "missing": missing})
@@ -88,7 +89,7 @@ def main() -> None:
         lockdown.limit_resources(memory, cpu)
         if filtered is not None:
             lockdown.filter_calls(libc, filtered)
-        harness.serve(body, 3, call, result, codec, enforce, trusted)
+        harness.serve(body, 3, call, result, codec, enforcer)
 
     _serve(enter)
 

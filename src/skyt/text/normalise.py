@@ -23,10 +23,11 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 
 @dataclass(frozen=True)
 class Normalised:
-    """The normal text, and whether it came from a parse tree or from the textual fallback."""
+    """The normal text, whether it came from a parse tree or from the textual fallback, and if so, why."""
 
     text: str
     parsed: bool
+    problem: str = ""
 
 
 def normalise(code: str) -> Normalised:
@@ -37,6 +38,7 @@ def normalise(code: str) -> Normalised:
     whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says nothing about
     what the program means.
     """
+    problem = f"longer than {MAX_PARSED_CHARS:,} characters"
     if len(code) <= MAX_PARSED_CHARS:
         try:
             tree = parse(_encodable(code))
@@ -47,9 +49,11 @@ def normalise(code: str) -> Normalised:
             again = ast.unparse(parse(text))
             if len(again) <= MAX_PARSED_CHARS:
                 return Normalised(again, parsed=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-            pass
-    return Normalised(_fallback(code), parsed=False)
+        except (RecursionError, MemoryError):
+            problem = f"nested deeper than {MAX_DEPTH} levels"
+        except (SyntaxError, ValueError, OverflowError) as error:
+            problem = f"not Python: {getattr(error, 'msg', None) or error}"
+    return Normalised(_fallback(code), parsed=False, problem=problem)
 
 
 def _encodable(code: str) -> str:

@@ -38,3 +38,15 @@ def parse_expression(code: str) -> ast.expr:
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(code, mode="eval").body
+
+
+def why_not_compiled(code: str) -> str:
+    """What the compiler says against a program that may still parse (`return` outside a function, more than
+    20 nested loops), or nothing."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(code, "program", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+            return str(getattr(error, "msg", None) or error) or type(error).__name__
+    return ""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cachemedicpp.engines.blocks.plan import RequestStep, StepPlan
+from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.plan import RequestStep, StepPlan
-from cachemedicpp.engines.watch import Watch
 
 SIZE = 4
 NAN = -1  # spreads to whatever is computed with it, from places behind a sequence's end too

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cachemedicpp.engines.blocks.paged import PagedCache, by_block
 from cachemedicpp.engines.faults import BLOCKS, ELEMENTS, Fault, inject
 from cachemedicpp.engines.frame import HEADER, DamagedError, opened, seal
-from cachemedicpp.engines.paged import PagedCache, by_block
 from homeostat.core.errors import UserError
 
 BLOCK_COUNT, SIZE, HEADS, DIM = 6, 8, 2, 4

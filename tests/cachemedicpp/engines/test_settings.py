@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cachemedicpp.engines.plan import RequestStep, Tables
+from cachemedicpp.engines.blocks.plan import RequestStep, Tables
 from cachemedicpp.engines.settings import EngineFacts, GuardSettings, refuse
 from homeostat.core.errors import UserError
 

@@ -17,9 +17,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
+from cachemedicpp.engines.blocks.paged import PagedCache
 from cachemedicpp.engines.events import Events
 from cachemedicpp.engines.keys import chain, model_identity
-from cachemedicpp.engines.paged import PagedCache
 from cachemedicpp.engines.store import BlockStore, RefusedError
 from homeostat.core.errors import UserError
 

@@ -18,6 +18,12 @@ from homeostat.core.engine import run_tasks
 from homeostat.core.progress import Bar, duration, progress, track
 
 
+@pytest.fixture(autouse=True)
+def as_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that an earlier test ran in this process has sent its lines to stdout."""
+    monkeypatch.setattr(module._display, "lines_on_stdout", False)
+
+
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 

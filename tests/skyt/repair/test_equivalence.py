@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import in_domain
-from skyt.repair.equivalence import compare, compare_many
-from skyt.repair.equivalence.calls import battery, harvested
+from skyt.repair.equivalence import EQUIVALENCE_VERSION, compare, compare_many
+from skyt.repair.equivalence.calls import battery
+from skyt.repair.equivalence.constants import harvested
 from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.pool import SandboxPool
 
@@ -124,7 +125,13 @@ def test_a_verdict_is_kept_for_one_contract_one_seed_and_one_number_of_inputs(tm
 
 def test_undecided_verdicts_and_broken_files_are_not_used(tmp_path: Path) -> None:
     store, pair = VerdictStore(tmp_path), (RECURSIVE, GCD, CONTRACTS["gcd"])
-    record = {"equal": True, "counterexample": None, "undecided": 3, "version": "1"}
+    record = {
+        "equal": True,
+        "counterexample": None,
+        "undecided": 3,
+        "unreached": 0,
+        "version": EQUIVALENCE_VERSION,
+    }
     store.keep(pair, 100, 0, record)
     assert store.find(pair, 100, 0) is None
     store.keep(pair, 100, 0, {**record, "undecided": 0})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyt.canon import Canon
 from skyt.contracts.contract import load_contracts
-from skyt.repair.repair import MAX_RULES, Approach, approach, repair
+from skyt.repair.repair import MAX_RULES, Approach, Form, approach, repair
 from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
@@ -24,27 +24,32 @@ CONTRACTS = load_contracts()
 
 
 class Letters:
-    """Stand-in rules over words: `sort` orders letters, `drop-x` removes x; the oracle rejects any q."""
+    """Stand-in rules over words: `sort` orders letters, `drop-x` removes x; the oracle rejects any q.
+
+    `equal` is what every comparison finds; None: all agree, but that alone is not accepted as evidence.
+    """
 
     @staticmethod
     def apply(word: str, rule: str) -> str:
         return "".join(sorted(word)) if rule == "sort" else word.replace("x", "")
 
     def __init__(self, equal: bool | None = None) -> None:
-        self.equal = equal
+        self.equal = equal is not False
+        self.accepts_equivalent = equal is not None
 
-    def normal_form(self, code: str) -> tuple[str, list[str]]:
-        return "".join(sorted(code.replace("x", ""))), ["sort", "drop-x", "sort"]
+    def normal_form(self, code: str) -> Form:
+        return Form("".join(sorted(code.replace("x", ""))), ["sort", "drop-x", "sort"])
 
     def approach(self, code: str, canon: str) -> Approach:
-        rules = self.normal_form(code)[1]
+        rules = self.normal_form(code).rules
         return approach(code, canon, rules, LEVENSHTEIN, self.apply)
 
     def verdict(self, code: str) -> tuple[bool, str]:
         return "q" not in code, str("q" in code)
 
-    def equivalence(self, code: str, canon: str) -> dict[str, Any] | None:
-        return None if self.equal is None else {"equal": self.equal, "inputs": 1000, "seed": 0}
+    def comparison(self, code: str, other: str) -> dict[str, Any]:
+        call = {"shown": "f(1)", "program": "2", "canon": "3"}
+        return {"equal": self.equal, "inputs": 1000, "counterexample": None if self.equal else call}
 
 
 WORDS = st.text(alphabet="abcxq", max_size=9)
@@ -82,7 +87,24 @@ def test_each_kind_of_evidence() -> None:
     )
     assert repair("aaaa", "abc", LEVENSHTEIN, Letters(True)).evidence == "equivalent"
     refused = repair("aaaa", "abc", LEVENSHTEIN, Letters(False))
-    assert (refused.evidence, refused.equivalence) == ("none", {"equal": False, "inputs": 1000, "seed": 0})
+    assert refused.evidence == "none" and refused.comparison is not None and not refused.comparison["equal"]
+    assert refused.reason == "other normal form than the canon; f(1) gives 2, of the canon 3"
+
+
+@given(WORDS, WORDS)
+def test_no_rule_is_believed_where_running_the_programs_refutes_it(code: str, canon: str) -> None:
+    done = repair(code, canon, LEVENSHTEIN, Letters(False))
+    assert done.text == code and done.steps == ()
+    assert done.evidence == ("identical" if code == canon else "none")
+
+
+def test_the_three_things_that_evidence_rests_on_are_part_of_the_result() -> None:
+    done = repair("xcab", "abc", LEVENSHTEIN, Letters())
+    assert (done.same_normal_form, done.same_verdict) == (True, True)
+    assert done.comparison is not None and done.comparison["equal"]
+    told = repair("xcab", "abc", LEVENSHTEIN, Letters(False))
+    assert (told.evidence, told.same_normal_form, told.same_verdict) == ("none", True, True)
+    assert told.reason == "same normal form as the canon, but f(1) gives 2, of the canon 3"
 
 
 def test_a_program_the_oracle_rejects_is_never_replaced_by_an_accepted_canon() -> None:
@@ -91,8 +113,8 @@ def test_a_program_the_oracle_rejects_is_never_replaced_by_an_accepted_canon() -
     assert wrong.d_after > 0
 
     class Unsound(Letters):
-        def normal_form(self, code: str) -> tuple[str, list[str]]:
-            return "same", []
+        def normal_form(self, code: str) -> Form:
+            return Form("same")
 
     unsound = repair("aq", "ab", LEVENSHTEIN, Unsound())
     assert unsound.evidence == "none"

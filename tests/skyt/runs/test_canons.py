@@ -18,7 +18,7 @@ from skyt.runs.config import BatchConfig
 from skyt.runs.measure import Surroundings
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
-from skyt.serve import canon_commands as commands
+from skyt.serve.cli import canon_commands as commands
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
 

@@ -18,8 +18,8 @@ from tests.support.scripted import ScriptedUpstream
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.serve.config import ServeConfig
-from skyt.serve.server import listen, make_server
 from skyt.serve.service import Service
+from skyt.serve.web.server import listen, make_server
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,8 @@ from skyt.canon import CanonRefusedError
 from skyt.contracts.contract import Contract
 from skyt.runs.assess import versions
 from skyt.runs.canons import new_canon
-from skyt.serve import auth, canon_commands
+from skyt.serve import auth
+from skyt.serve.cli import canon_commands
 from skyt.serve.database.keys import add_key
 from skyt.serve.database.rows import encode
 from skyt.serve.database.store import Store

@@ -22,17 +22,17 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     SupportsHMA,
 )
 
+from cachemedicpp.engines.blocks.idle import IdleScan
+from cachemedicpp.engines.blocks.paged import PagedCache
+from cachemedicpp.engines.blocks.plan import RequestStep, Span, StepPlan
+from cachemedicpp.engines.blocks.plausible import Judge, Plausibility
+from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.idle import IdleScan
-from cachemedicpp.engines.paged import PagedCache
-from cachemedicpp.engines.plan import RequestStep, Span, StepPlan
-from cachemedicpp.engines.plausible import Judge, Plausibility
 from cachemedicpp.engines.settings import GuardSettings, refuse
 from cachemedicpp.engines.vllm.facts import facts
 from cachemedicpp.engines.vllm.layout import probe
 from cachemedicpp.engines.vllm.sources import InnerSource, make_source
 from cachemedicpp.engines.vllm.stats import GuardMetrics, GuardStats
-from cachemedicpp.engines.watch import Watch
 
 
 @dataclass

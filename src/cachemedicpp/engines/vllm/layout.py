@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.engines.paged import by_block
+from cachemedicpp.engines.blocks.paged import by_block
 from homeostat.core.errors import UserError
 
 _DIGIT = 128  # numbers below this are exact in every type

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from cachemedicpp.engines.blocks.ledger import Sums
+from cachemedicpp.engines.blocks.paged import PagedCache
+from cachemedicpp.engines.blocks.plan import Loaded, Span, StepPlan
+from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
 from cachemedicpp.engines.keys import chain, model_identity
-from cachemedicpp.engines.ledger import Sums
-from cachemedicpp.engines.paged import PagedCache
-from cachemedicpp.engines.plan import Loaded, Span, StepPlan
 from cachemedicpp.engines.settings import GuardSettings
 from cachemedicpp.engines.store import BlockStore, RefusedError
-from cachemedicpp.engines.watch import Watch
 
 _REMEMBERED = 100_000  # fingerprints by key that a worker keeps in mode wrap
 

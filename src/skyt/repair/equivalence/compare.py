@@ -1,4 +1,4 @@
-"""Differential testing of a program against the canon, in the sandbox.
+"""Differential testing of a program against the canon, in the sandbox. What is equal, the contract says.
 
 The result says on how many calls the two agreed and with which seed they were made, or gives the first call
 that tells them apart. No difference found is evidence, not proof, and is recorded as such.
@@ -15,13 +15,16 @@ from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call
-from skyt.repair.equivalence.calls import battery, harvested
-from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.repair.equivalence.calls import battery
+from skyt.repair.equivalence.constants import harvested
+from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "1"
+EQUIVALENCE_VERSION = "2"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
+FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
+FAR_RESTARTS = 4  # calls without an end, each of which costs a process
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Equivalence:
 
     `equal`: no difference inside the domain, nor outside where the contract's policy binds. `outside` is a
     call outside the domain on which they differ although nothing is promised there (for the record, not
-    against them). `undecided` counts calls on which neither program came to an end.
+    against them). `undecided` counts calls on which neither program came to an end. `from_constants` are the
+    calls among `inputs` that the programs' constants suggested; `unreached` counts those beyond the sizes
+    that the contract generates on which a program did not end in time, which is not held against either.
     """
 
     equal: bool
@@ -59,6 +64,8 @@ class Equivalence:
     counterexample: Counterexample | None = None
     outside: Counterexample | None = None
     undecided: int = 0
+    from_constants: int = 0
+    unreached: int = 0
     method: str = "differential testing"
     version: str = EQUIVALENCE_VERSION
 
@@ -66,10 +73,12 @@ class Equivalence:
         return {
             "equal": self.equal,
             "inputs": self.inputs,
+            "from_constants": self.from_constants,
             "seed": self.seed,
             "method": self.method,
             "version": self.version,
             "undecided": self.undecided,
+            "unreached": self.unreached,
             "counterexample": self.counterexample.as_record() if self.counterexample else None,
             "outside": self.outside.as_record() if self.outside else None,
         }
@@ -88,34 +97,84 @@ def compare(
         with SandboxPool(workers=1) as own:
             return compare(code, canon, contract, inputs, seed, own)
     calls = battery(contract, inputs, seed)
-    special = harvested(contract, (code, canon), seed)
-    reference = _Reference(canon, contract, pool)
-    tried = undecided = 0
-    for part in (special + list(calls.inside[:FIRST]), list(calls.inside[FIRST:])):
-        encoded = encode_calls(part)
-        expected = reference.results(encoded)
-        results = pool.run(code, contract.entry_point, encoded)
-        for call, got, wanted in zip(part, results, expected, strict=True):
-            tried += 1
-            if same(got, wanted):
-                continue
-            if not got.comparable and not wanted.comparable and got.kind == wanted.kind:
-                undecided += 1
-                continue
-            return Equivalence(
-                False, tried, seed, _example(call, got, wanted, contract, "inside"), None, undecided
-            )
-    outside = _first_outside(code, list(calls.outside), reference, contract, pool)
+    made = harvested(contract, (code, canon), seed)
+    run = _Run(code, canon, contract, seed, pool)
+    for part in (calls.inside[:FIRST], made.near, calls.inside[FIRST:]):
+        if found := run.told_apart(part):
+            return found
+    if found := run.told_apart_far(made.far):
+        return found
+    outside = _first_outside(code, list(calls.outside), run.reference, contract, pool)
     binding = contract.out_of_domain.policy != "any"
-    enough = undecided <= tried // 100
+    enough = run.undecided <= run.tried // 100
     return Equivalence(
         equal=enough and not (binding and outside is not None),
-        inputs=tried,
+        inputs=run.tried,
         seed=seed,
         counterexample=outside if binding else None,
         outside=outside,
-        undecided=undecided,
+        undecided=run.undecided,
+        from_constants=len(made.near) + len(made.far) - run.unreached,
+        unreached=run.unreached,
     )
+
+
+class _Run:
+    """The calls made so far to two programs."""
+
+    def __init__(self, code: str, canon: str, contract: Contract, seed: int, pool: SandboxPool) -> None:
+        self.code, self.contract, self.seed, self.pool = code, contract, seed, pool
+        self.reference = _Reference(canon, contract, pool)
+        self.tried = self.undecided = self.unreached = 0
+
+    def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
+        """The finding, if one of these calls shows a difference."""
+        if not calls:
+            return None
+        encoded = encode_calls(calls)
+        equality = self.contract.equality
+        results = self.pool.run(self.code, self.contract.entry_point, encoded, equality=equality)
+        for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
+            self.tried += 1
+            if same(got, wanted, equality):
+                continue
+            if not got.comparable and not wanted.comparable and got.kind == wanted.kind:
+                self.undecided += 1
+                continue
+            return self._refuted(call, got, wanted)
+        return None
+
+    def told_apart_far(self, calls: Sequence[Call]) -> Equivalence | None:
+        """The same beyond the sizes that the contract generates, where a program may take for ever: such
+        calls are left out, and so is the rest when there are several of them."""
+        entry, equality, left = self.contract.entry_point, self.contract.equality, list(calls)
+        for _ in range(FAR_RESTARTS):
+            if not left:
+                return None
+            encoded = encode_calls(left)
+            pairs = zip(
+                self.pool.run(self.code, entry, encoded, FAR_LIMITS, equality=equality),
+                self.pool.run(self.reference.canon, entry, encoded, FAR_LIMITS, equality=equality),
+                strict=True,
+            )
+            ended = 0
+            for call, (got, wanted) in zip(left, pairs, strict=True):
+                if not (got.comparable and wanted.comparable):
+                    break
+                self.tried += 1
+                if not same(got, wanted, equality):
+                    return self._refuted(call, got, wanted)
+                ended += 1
+            self.unreached += ended < len(left)
+            left = left[ended + 1 :]
+        self.unreached += len(left)
+        return None
+
+    def _refuted(self, call: Call, got: CallResult, wanted: CallResult) -> Equivalence:
+        example = _example(call, got, wanted, self.contract, "inside")
+        return Equivalence(
+            False, self.tried, self.seed, example, undecided=self.undecided, unreached=self.unreached
+        )
 
 
 def compare_many(
@@ -132,10 +191,9 @@ def _first_outside(
     if not calls:
         return None
     encoded = encode_calls(calls)
-    for call, got, wanted in zip(
-        calls, pool.run(code, contract.entry_point, encoded), reference.results(encoded), strict=True
-    ):
-        if not same(got, wanted) and (got.comparable or wanted.comparable):
+    results = pool.run(code, contract.entry_point, encoded, equality=contract.equality)
+    for call, got, wanted in zip(calls, results, reference.results(encoded), strict=True):
+        if not same(got, wanted, contract.equality) and (got.comparable or wanted.comparable):
             return _example(call, got, wanted, contract, "outside")
     return None
 
@@ -161,7 +219,8 @@ class _Reference:
         with self._lock:
             known = self._known.get(key)
         if known is None:
-            known = self.pool.run(self.canon, self.contract.entry_point, calls)
+            contract = self.contract
+            known = self.pool.run(self.canon, contract.entry_point, calls, equality=contract.equality)
             with self._lock:
                 if len(self._known) >= self._most:
                     self._known.clear()

@@ -57,7 +57,7 @@ class VerdictStore:
     def keep(self, pair: Pair, inputs: int, seed: int, record: dict[str, Any]) -> None:
         path = self.path(pair, inputs, seed)
         decided = record["equal"] or record["counterexample"] is not None
-        if path is not None and decided and not record["undecided"]:
+        if path is not None and decided and not record["undecided"] and not record["unreached"]:
             atomic.write_json(path, record)
 
 

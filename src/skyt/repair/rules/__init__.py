@@ -27,7 +27,7 @@ from skyt.repair.rules.control import (
 )
 from skyt.repair.rules.definitions import arguments, cleanup, definitions, helpers, objects
 from skyt.repair.rules.dicts import counters, defaults, grouping
-from skyt.repair.rules.engine import NormalForm, normal_form
+from skyt.repair.rules.engine.rounds import NormalForm, normal_form
 from skyt.repair.rules.expressions import (
     arithmetic,
     closed,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from skyt.repair.rules.analysis.scope import Scope
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.context import Context
+    from skyt.repair.rules.engine.context import Context
 
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]

@@ -132,5 +132,53 @@ def plain(folder: Path) -> dict[str, Any]:
     return _again(folder, False)
 
 
+def wrapped(folder: Path) -> dict[str, Any]:
+    """The guard around LMCache's connector: what it loads is verified, also when it is damaged on the way."""
+    from vllm import SamplingParams
+    from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+    from cachemedicpp.engines.environment import llm
+
+    server = Server(folder, [])
+    try:
+        about = {"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": server.port}
+        inner = {"kv_connector": "LMCacheMPConnector", "kv_connector_extra_config": about}
+        engine = llm(
+            MODEL,
+            {"mode": "wrap", "inner": inner},
+            faults=True,
+            dtype="float32",
+            disable_hybrid_kv_cache_manager=True,
+        )
+        guard = get_kv_transfer_group()
+        how = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+        found: dict[str, Any] = {}
+        bind, damaged = guard.bind_connector_metadata, []
+
+        def spoil(metadata: Any) -> None:
+            bind(metadata)
+            for load in metadata.plan.loads[:1]:
+                fault = {"kind": "bit", "epsilon": 0.01}
+                damaged.append(engine.collective_rpc("fault_inject", args=(fault, [load.block], "w", []))[0])
+
+        for name in ("first", "again", "spoiled"):
+            if name == "spoiled":
+                guard.bind_connector_metadata = spoil
+            for _ in range(30):  # LMCache holds blocks until it has stored them, and says so in later steps
+                if engine.reset_prefix_cache():
+                    break
+                engine.generate(["And"], SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
+                time.sleep(0.5)
+            else:
+                raise AssertionError("the prefix cache was not forgotten")
+            done = engine.generate(PROMPTS[:1], how, use_tqdm=False)[0]
+            counts = engine.collective_rpc("fault_counts")[0]
+            found[name] = {"answer": list(done.outputs[0].token_ids), **counts}
+        return {**found, "damaged": damaged}
+    finally:
+        server.close()
+
+
 if __name__ == "__main__":
-    print("RESULT " + json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))))
+    print("RESULT " + json.dumps(globals()[sys.argv[1]](Path(sys.argv[2]))), flush=True)
+    os._exit(0)  # LMCache's client would wait minutes for the server that was closed

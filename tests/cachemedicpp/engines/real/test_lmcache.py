@@ -10,7 +10,7 @@ from tests.cachemedicpp.engines.real.test_vllm import scenario
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("HOMEOSTAT_TEST_ENGINES"), reason="runs by `make test-engines`"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 SCRIPT = "lmcache_scenarios.py"
 
@@ -38,3 +38,12 @@ def test_a_damaged_chunk_is_a_miss_with_the_serde_and_a_wrong_answer_without(tmp
     without = scenario("plain", tmp_path, SCRIPT)
     assert min(without["cached"]) >= 128, "nothing was loaded"
     assert without["answers"] != first["answers"]
+
+
+def test_what_a_wrapped_connector_loads_is_verified(tmp_path: Path) -> None:
+    found = scenario("wrapped", tmp_path, SCRIPT)
+    first, again, spoiled = (found[name] for name in ("first", "again", "spoiled"))
+    assert first["loaded"] == 0 and again["loaded"] > 0, "nothing was loaded"
+    assert again["unknown"] == again["bad"] == 0
+    assert sum(found["damaged"]) > 0 and spoiled["bad"] == 1
+    assert first["answer"] == again["answer"] == spoiled["answer"]

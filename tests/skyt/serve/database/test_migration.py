@@ -13,7 +13,7 @@ from skyt import records
 from skyt.canon import CanonVersionError, Versions
 from skyt.metrics.summary import summarise_again
 from skyt.runs.assess import versions
-from skyt.serve import canon_commands
+from skyt.serve.cli import canon_commands
 from skyt.serve.database.keys import match, valid_keys
 from skyt.serve.database.live import count, history, standings
 from skyt.serve.database.store import Store

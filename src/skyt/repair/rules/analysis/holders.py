@@ -10,7 +10,7 @@ from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.ownership import boolean_place
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import children, same, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 
 READERS = frozenset({"len", "sorted", "list", "tuple", "set", "max", "min", "sum", "any", "all", "bool"})
 

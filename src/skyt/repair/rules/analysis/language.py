@@ -21,7 +21,7 @@ from skyt.repair.rules.analysis.effects.vocabulary import (
     MODULE_MEMBERS,
     VIEWS,
 )
-from skyt.repair.rules.analysis.reach import free_names
+from skyt.repair.rules.analysis.flow.reach import free_names
 from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import children, walk
 

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from skyt.repair.rules.analysis.aliasing import defaulting, made_here, widened
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver, pure_call
-from skyt.repair.rules.analysis.exposure import exposed
+from skyt.repair.rules.analysis.flow.exposure import exposed
+from skyt.repair.rules.analysis.flow.reach import Outside
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.ownership import owned_names
-from skyt.repair.rules.analysis.reach import Outside
 from skyt.repair.rules.analysis.trees.bindings import (
     BINDING,
     assignments_of,

@@ -204,6 +204,8 @@ def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         name, item, _ = found
         if name == s.target.id or name not in place.scope.owned:
             continue
+        if kind(place.scope.type_of(load(name))) != "list":
+            continue
         source: ast.expr | None = None
         if same(item, load(s.target.id)) and not count_reads(s.iter, name):
             source = s.iter

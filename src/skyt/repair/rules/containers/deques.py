@@ -9,7 +9,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, number
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.analysis.values.infer import dotted
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 # Methods of a deque with the numbers of arguments with which a list does the same under the same name.

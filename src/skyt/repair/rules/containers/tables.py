@@ -7,7 +7,7 @@ import ast
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import count_reads, int_value, substitute
 from skyt.repair.rules.analysis.trees.trees import children, clone, text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block, expression, module
 

@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver
-from skyt.repair.rules.analysis.reach import Reach
+from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import load, read_names, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place, block, module
 
 FREE_MODULES = MODULES | {

@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.trees.syntax import count_reads, load, read_names, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 

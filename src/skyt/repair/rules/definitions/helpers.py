@@ -19,8 +19,8 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
 from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
-from skyt.repair.rules.context import Context
 from skyt.repair.rules.definitions.definitions import bound_names
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.inline import find_use, head_of
 from skyt.repair.rules.registry import module
 

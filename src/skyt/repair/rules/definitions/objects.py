@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.trees.trees import text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 SHOWN = frozenset({"__str__", "__repr__"})

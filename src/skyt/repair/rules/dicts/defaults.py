@@ -19,7 +19,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare, int_value
 from skyt.repair.rules.analysis.trees.trees import clone, same, text, walk
 from skyt.repair.rules.analysis.values.infer import dotted
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 VIEWS = frozenset({"items", "keys", "values"})

@@ -8,7 +8,7 @@ from skyt.repair.rules.analysis.trees.bindings import own_nodes
 from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, stored_names
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
 

@@ -8,8 +8,8 @@ import ast
 from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
 from skyt.repair.rules.analysis.trees.syntax import local_functions, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.context import Context
 from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.registry import Place, block, module
 

@@ -46,6 +46,8 @@ def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     head = head_of(t)
     if head is None or sum(count_reads(h, name) for h in head) != 1:
         return False
+    if isinstance(t, ast.AugAssign) and name in stored_names(t):
+        return False  # the target is read too
     before: list[ast.expr] = []
     where = find_use(head, name, before)
     if where == "repeated" or where == "":

@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     substitute,
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.expressions.comparisons import binding_order
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block, module

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cachemedicpp.engines.plan import Span, Write
+from cachemedicpp.engines.blocks.plan import Span, Write
 
 
 class Quarantine:

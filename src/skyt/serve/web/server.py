@@ -15,10 +15,10 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from homeostat.core.errors import UserError
-from skyt.serve.app import create_app
 from skyt.serve.config import Limits, ServeConfig
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log, log_to_stderr
+from skyt.serve.web.app import create_app
 
 
 def serve(service: Service) -> None:

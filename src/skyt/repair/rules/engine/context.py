@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.liveness import Liveness
+from skyt.repair.rules.analysis.flow.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
 from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Applied, Rule
 
 MAX_APPLICATIONS = 2000
+MAX_WORK = 60_000  # applications times nodes: four times what any program of the recordings needs
 
 
 class Census:
@@ -60,6 +61,8 @@ class Context:
             for node in rule.nodes:
                 self.expressions.setdefault(node, []).append(rule)
         self.blocks = [r for r in self.rules if r.shape == "block"]
+        self.nodes = sum(1 for _ in walk(self.tree))
+        self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
 
     @property
     def program(self) -> Program:
@@ -95,8 +98,8 @@ class Context:
     def record(self, rule: str, before: str, after: str) -> None:
         self.trace.append(Applied(rule, before, after))
         self.moved()
-        if len(self.trace) > MAX_APPLICATIONS:
-            raise OutOfBudgetError(rule)
+        if len(self.trace) > self.most:
+            raise OutOfBudgetError(f"no end after {self.most} applications of rules to {self.nodes:,} nodes")
 
     def name(self, base: str = "t") -> str:
         """A name that occurs nowhere in the program."""

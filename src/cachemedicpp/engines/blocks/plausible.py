@@ -16,17 +16,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cachemedicpp.engines.blocks.paged import PagedCache
+from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.paged import PagedCache
-from cachemedicpp.engines.watch import Watch
 from homeostat.core.errors import UserError
 
-LIMIT = 1.6  # a clean block scores about 1 at the most; see docs/engines.md for what this finds and misses
+LIMIT = 4.0  # rare tokens that calibration never saw reach 2.6 (docs/engines.md)
+_OWN, _ALL = 8.0, 14.0  # standardised residuals that are never outliers, as in `repair.gaussian.outliers`
 
 
 @dataclass(frozen=True)
 class Score:
-    """How far a block is from clean text: 1 is the loudest of calibration, infinite what is not finite."""
+    """How far a block is from clean text: 1 is an outlier to operator G, infinite what is not finite."""
 
     value: float
     layer: int
@@ -50,6 +51,8 @@ class Plausibility:
                 f"{folder} holds a repair of family {repair.name!r}: plausibility needs an operator G"
             )
         self.stats, self.field = repair.stats, repair.field
+        loudest = 1.25 * self.stats.loudest  # [2, L, G]: of clean elements, given their head and given all
+        self._outlier = torch.stack((loudest[0].clamp(min=_OWN), loudest[1].clamp(min=_ALL)))
         self.whole = whole  # given all heads and neighbouring layers too; otherwise given its own head alone
 
     @torch.no_grad()
@@ -72,10 +75,8 @@ class Plausibility:
         tokens = table(stored, ordinary, positions, (number, 1), self.stats, self.stats.mean)
         worst = Score(0.0, 0, "fine")
         names = ("own head", "other heads")[: 2 if self.whole else 1]
-        for kind, loudest, z in zip(
-            names, self.stats.loudest, both_residuals(self.field, tokens), strict=False
-        ):
-            ratio = (z.amax((0, 3)) / loudest.clamp(min=1.0)).amax(1)  # [L]
+        for kind, outlier, z in zip(names, self._outlier, both_residuals(self.field, tokens), strict=False):
+            ratio = (z.amax((0, 3)) / outlier).amax(1)  # [L]
             if float(ratio.max()) > worst.value:
                 worst = Score(float(ratio.max()), int(ratio.argmax()), kind)
         return worst

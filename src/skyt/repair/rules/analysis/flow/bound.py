@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.liveness import Liveness
+from skyt.repair.rules.analysis.flow.liveness import Liveness
 from skyt.repair.rules.analysis.trees.syntax import stored_names
 from skyt.repair.rules.analysis.trees.trees import walk
 

@@ -17,11 +17,11 @@ from skyt.canon import Canon, Event, contract_differences
 from skyt.contracts.contract import Contract
 from skyt.serve.auth import require, require_managing
 from skyt.serve.database.keys import Key
-from skyt.serve.edge import json_response
 from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
+from skyt.serve.web.edge import json_response
 
 _BODY_BYTES = 16_384
 _WHY_CHARS = 1_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 
-from cachemedicpp.engines.watch import Watch
+from cachemedicpp.engines.blocks.watch import Watch
 
 _AT_A_TIME = 4  # blocks verified before the thread looks whether a step has begun
 

@@ -14,8 +14,8 @@ import typer
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.rundir import unused_out
-from skyt.serve.canon_commands import canon
-from skyt.serve.opening import needs_extra, opened_store
+from skyt.serve.cli.canon_commands import canon
+from skyt.serve.cli.opening import needs_extra, opened_store
 
 _DEFAULT_DATABASE = "skyt.sqlite"
 Database = Annotated[
@@ -82,8 +82,8 @@ def serve(
     with needs_extra():
         from skyt.contracts.contract import load_contracts
         from skyt.serve.config import ServeConfig
-        from skyt.serve.server import serve as run
         from skyt.serve.service import Service
+        from skyt.serve.web.server import serve as run
 
         settings = load_config(ServeConfig, config, [*given, *(overrides or [])])
         run(Service(settings, load_contracts(contracts), re_anchor=re_anchor or []))

@@ -286,7 +286,7 @@ def _opened(where: str) -> Iterator[_Place]:
         return
     if "://" not in where and not path.exists():
         raise UserError(f"{where}: no such folder or database")
-    from skyt.serve.opening import opened_store
+    from skyt.serve.cli.opening import opened_store
 
     with opened_store(where) as store:
         yield _Place(store, None)

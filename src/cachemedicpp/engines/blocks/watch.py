@@ -18,10 +18,10 @@ from typing import Protocol
 
 import numpy as np
 
+from cachemedicpp.engines.blocks.ledger import BlockLedger, Sums
+from cachemedicpp.engines.blocks.plan import Span, StepPlan, Tables, Write
+from cachemedicpp.engines.blocks.quarantine import Quarantine
 from cachemedicpp.engines.events import Events
-from cachemedicpp.engines.ledger import BlockLedger, Sums
-from cachemedicpp.engines.plan import Span, StepPlan, Tables, Write
-from cachemedicpp.engines.quarantine import Quarantine
 
 
 class Cache(Protocol):

@@ -14,12 +14,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from skyt.serve import pages
 from skyt.serve.anchoring.asking import ask
 from skyt.serve.anchoring.matching import ALIAS
 from skyt.serve.auth import require, require_unrestricted
-from skyt.serve.canon_pages import CanonPages
-from skyt.serve.edge import Holding, Observed, answering, json_response
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError
@@ -27,6 +24,9 @@ from skyt.serve.service import Service
 from skyt.serve.telemetry import log
 from skyt.serve.upstream.endpoint import Answer, Call
 from skyt.serve.upstream.relay import relay
+from skyt.serve.web import pages
+from skyt.serve.web.canon_pages import CanonPages
+from skyt.serve.web.edge import Holding, Observed, answering, json_response
 
 _HEALTH_S = 3.0  # a database that takes longer is unavailable
 _NOT_FORWARDED = frozenset({"authorization", "cookie"})

@@ -8,28 +8,25 @@ changes.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.bound import unbound_name
+from skyt.repair.rules.analysis.flow.bound import unbound_name
+from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
-from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import bare, text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine.verify import verified
+from skyt.repair.rules.engine.walker import Walker
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Rule
-from skyt.repair.rules.verify import verified
-from skyt.repair.rules.walker import Walker
 from skyt.text.normalise import normalise
-from skyt.text.parsing import parse
+from skyt.text.parsing import parse, why_not_compiled
 
 MAX_ROUNDS = 40
-
-
-MAX_NODES = 6000
+MAX_NODES = 1000  # three times the largest program of the recordings
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,20 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     """
     plain = normalise(code)
     if not plain.parsed:
-        return NormalForm(plain.text, complete=False, failure="not Python, or longer than is read")
+        return NormalForm(plain.text, complete=False, failure=plain.problem)
+    if problem := why_not_compiled(plain.text):
+        return NormalForm(plain.text, complete=False, failure=f"not Python: {problem}")
     try:
         tree = bare(parse(plain.text))
-        if sum(1 for _ in walk(tree)) > MAX_NODES:
-            return NormalForm(plain.text, complete=False, failure=f"more than {MAX_NODES} nodes")
-        return _run(tree, facts, RULES if rules is None else rules)
+        nodes = sum(1 for _ in walk(tree))
+        if nodes > MAX_NODES:
+            failure = f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        form = _run(tree, facts, RULES if rules is None else rules)
+        if problem := why_not_compiled(form.text):
+            failure = f"the rules lead to what is not Python: {problem}"
+            return NormalForm(plain.text, complete=False, failure=failure)
+        return form
     except BeyondError as error:
         shown = "__doc__" in code  # which normalisation drops
         return NormalForm(code if shown else plain.text, complete=False, failure=str(error))
@@ -112,11 +117,8 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
         if rule.shape == "module" and rule.phase == 2:
             _apply_module(rule, context)
     _import_missing(context.tree)
-    new = text(context.tree)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python says of odd programs it also says of their forms
-        compile(new, "normal form", "exec", dont_inherit=True)
-    return NormalForm(new, tuple(context.trace), complete)
+    failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
+    return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
 
 
 def _import_missing(tree: ast.Module) -> None:

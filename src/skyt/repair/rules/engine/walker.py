@@ -21,7 +21,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     stored_names,
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, text, walk
-from skyt.repair.rules.context import Context
+from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place
 
 

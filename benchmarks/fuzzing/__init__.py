@@ -1,0 +1,1 @@
+"""Programs made up and changed at random, for `benchmarks.fuzz_rules`."""

@@ -1,0 +1,326 @@
+"""Calls made from the constants in two programs: they reach branches that chance would not.
+
+A back door such as `if n == 40` or `if len(xs) == 50` is written down in one of the programs. Its numbers and
+their neighbours become arguments, elements, and sizes of containers and texts; its strings become arguments
+and parts of them; and all of it is combined across parameters, so that `n == 40 and m == 7` and
+`len(xs) == n` are met too. Only calls inside the contract's domain are made, at any size that the domain
+allows, up to `MAX_SIZE`.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from skyt.contracts import values as shapes
+from skyt.contracts.contract import Contract
+from skyt.contracts.domain import Call, Operation, affordable, fits, generate_inputs, in_domain
+from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.text.parsing import parse
+
+MAX_SIZE = 2000  # elements of a container, characters of a text, operations on an object
+MAX_NEAR = 300
+MAX_FAR = 60
+_MAX_EACH = 150  # values for one parameter
+_SMALL = (1, 2, 3, 5)
+_IDLE = 150  # calls in a row that bring nothing new: the constants are used up
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What two programs write down: whole numbers as they stand, the same with their neighbours, strings."""
+
+    exact: tuple[int, ...]
+    numbers: tuple[int, ...]
+    floats: tuple[float, ...]
+    strings: tuple[str, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [n for n in self.numbers if 1 < n <= MAX_SIZE]
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Calls within the sizes that the contract wants generated, and beyond them, the cheapest first."""
+
+    near: tuple[Call, ...] = ()
+    far: tuple[Call, ...] = ()
+
+
+def constants(programs: Iterable[str]) -> Constants:
+    exact: dict[int, None] = {}
+    floats: dict[float, None] = {}
+    strings: dict[str, None] = {}
+    for program in programs:
+        try:
+            tree = parse(program)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            value = _folded(node)
+            if type(value) is int:
+                exact.setdefault(value)
+            elif type(value) is float:
+                floats.setdefault(value)
+            elif type(value) is str:
+                strings.setdefault(value)
+    near = {m: None for n in exact for m in (n, n - 1, n + 1, -n)}
+    return Constants(tuple(exact), tuple(near), tuple(floats), tuple(strings))
+
+
+def _folded(node: ast.AST) -> Any:
+    """The value of a constant, or of arithmetic on two: `10 ** 4`, `1 << 8`."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = _folded(node.left), _folded(node.right)
+    if type(left) is not int or type(right) is not int or max(abs(left), abs(right)) > 10**6:
+        return None
+    match node.op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Pow() if 0 <= right <= 64 and abs(left) <= 64:
+            return left**right
+        case ast.LShift() if 0 <= right <= 64:
+            return left << right
+    return None
+
+
+def harvested(
+    contract: Contract, programs: tuple[str, str], seed: int, most: tuple[int, int] = (MAX_NEAR, MAX_FAR)
+) -> Harvest:
+    """In-domain calls made from the programs' constants; the same for the same programs and seed.
+
+    `most` bounds their number, near and far.
+    """
+    rng = random.Random(f"harvest:{contract.id}:{seed}")
+    base = _base(contract, seed)
+    if not base:
+        return Harvest()
+    near: dict[str, Call] = {}
+    far: dict[str, Call] = {}
+    idle = 0
+    for call in _calls(contract, constants(programs), base, rng):
+        idle += 1
+        kept, room = (near, most[0]) if affordable(contract, call) else (far, most[1])
+        if len(kept) < room and in_domain(contract, call) and kept.setdefault(repr(call), call) is call:
+            idle = 0
+        if idle > _IDLE or (len(near) >= most[0] and len(far) >= most[1]):
+            break
+    return Harvest(tuple(near.values()), tuple(sorted(far.values(), key=_size)))
+
+
+_BASES: dict[tuple[str, int], list[Call]] = {}
+
+
+def _base(contract: Contract, seed: int) -> list[Call]:
+    """Generated calls to put constants into, made once for a contract in this process."""
+    if (contract.hash, seed) not in _BASES:
+        if len(_BASES) >= 1000:
+            _BASES.clear()
+        _BASES[contract.hash, seed] = generate_inputs(contract, 40, seed)
+    return _BASES[contract.hash, seed]
+
+
+def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
+    specs = list(contract.domain.parameters.values())
+    sizes = list(dict.fromkeys([*found.sizes, *_bounds(specs), *_SMALL]))
+    each = [list(itertools.islice(_values(spec, found, sizes, rng), _MAX_EACH)) for spec in specs]
+    streams = [
+        _exactly(specs, found, base, rng),
+        _one_by_one(each, base, rng),
+        _together(each, rng),
+        _related(specs, found, sizes, base, rng),
+    ]
+    if contract.entry_point.kind == "class":
+        streams.append(_sequences(contract, found, base, rng))
+    # Round and round, so that no stream takes every place.
+    for row in itertools.islice(itertools.zip_longest(*streams), 4 * MAX_NEAR):
+        yield from (call for call in row if call is not None)
+
+
+def _exactly(specs: list[Spec], found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
+    """Every number and text as it is written, in every parameter and all combinations."""
+    options: list[list[Any]] = []
+    for spec in specs:
+        listed = [v for v in (*found.exact, *found.floats, *found.strings) if fits(spec, v)]
+        options.append(listed or [None])
+    products = list(itertools.islice(itertools.product(*options), 4000))
+    rng.shuffle(products)
+    for values in products:
+        start = rng.choice(base)
+        args = tuple(old if new is None else new for new, old in zip(values, start.args, strict=True))
+        yield Call(args, start.kwargs, start.operations)
+
+
+def _one_by_one(each: list[list[Any]], base: list[Call], rng: random.Random) -> Iterator[Call]:
+    """One parameter made from constants, the others as generated."""
+    for row in itertools.zip_longest(*each, fillvalue=None):
+        for at, value in enumerate(row):
+            if value is not None:
+                start = rng.choice(base)
+                yield Call((*start.args[:at], value, *start.args[at + 1 :]), start.kwargs, start.operations)
+
+
+def _together(each: list[list[Any]], rng: random.Random) -> Iterator[Call]:
+    if len(each) > 1 and all(each):
+        for _ in range(2 * MAX_NEAR):
+            yield Call(tuple(rng.choice(values) for values in each))
+
+
+def _related(
+    specs: list[Spec], found: Constants, sizes: list[int], base: list[Call], rng: random.Random
+) -> Iterator[Call]:
+    """A number that is a container's size, or one off, the container ending in what a program looks for."""
+    wholes = [(i, spec) for i, spec in enumerate(specs) if isinstance(spec, IntSpec)]
+    containers = [(i, spec) for i, spec in enumerate(specs) if isinstance(spec, ListSpec | StrSpec)]
+    choices = []
+    for (whole, number), (container, spec) in itertools.product(wholes, containers):
+        drawn = [shapes.draw(number, rng) for _ in range(6)]
+        wanted = [n for n in dict.fromkeys([*sizes, *drawn]) if 0 < n <= MAX_SIZE and fits(number, n)]
+        ends = _marks(spec, found) or [None]
+        choices += [
+            (whole, n, container, spec, n + off, end) for n in wanted for off in (0, 1) for end in ends
+        ]
+    rng.shuffle(choices)
+    for whole, number_, container, spec, size, end in choices:
+        args = list(rng.choice(base).args)
+        args[whole], args[container] = number_, _ending(spec, size, end, rng)
+        yield Call(tuple(args))
+
+
+def _marks(spec: ListSpec | StrSpec, found: Constants) -> list[Any]:
+    """The constants that can be elements of a list or stand in a text, as they are written."""
+    inside = spec.elements if isinstance(spec, ListSpec) else spec
+    return [v for v in (*found.exact, *found.floats, *found.strings) if fits(inside, v)]
+
+
+def _ending(spec: ListSpec | StrSpec, size: int, end: Any, rng: random.Random) -> Any:
+    """A list or text of one size, of one neutral element repeated, with this end."""
+    if isinstance(spec, StrSpec):
+        end = end or ""
+        return ((spec.alphabet or "ab ")[0] * size)[: max(0, size - len(end))] + end[:size]
+    edge = shapes.boundary(spec.elements)
+    neutral = [v for v in edge if v != end and v in (0, "", [], 1)] or edge
+    values = [rng.choice(neutral)] * (size - 1)
+    return _in_order(spec, [*values, rng.choice(edge) if end is None else end])
+
+
+def _values(spec: Spec, found: Constants, sizes: list[int], rng: random.Random) -> Iterator[Any]:
+    """Values of one parameter that the constants suggest."""
+    if isinstance(spec, IntSpec):
+        yield from found.numbers
+    elif isinstance(spec, FloatSpec):
+        yield from (*found.floats, *map(float, (n for n in found.numbers if abs(n) < 2**53)))
+    elif isinstance(spec, StrSpec):
+        for text in found.strings:
+            other, drawn = rng.choice(found.strings), shapes.draw(spec, rng)
+            cut = rng.randrange(len(drawn) + 1)
+            yield from (text, drawn[:cut] + text + drawn[cut:], text + other, drawn + text, text + drawn)
+    elif isinstance(spec, ListSpec):
+        inner = list(itertools.islice(_values(spec.elements, found, sizes, rng), 40))
+        for value in inner:
+            drawn = shapes.draw(spec, rng)
+            cut = rng.randrange(len(drawn) + 1)
+            longer = [*drawn[:cut], value, *drawn[cut:]]
+            yield from ([value], _in_order(spec, longer), [value, rng.choice(inner)])
+    elif isinstance(spec, DictSpec):
+        keys = list(_values(spec.keys, found, sizes, rng))[:20]
+        items = list(itertools.islice(_values(spec.values, found, sizes, rng), 20))
+        for key in keys:
+            yield {**shapes.draw(spec, rng), key: shapes.draw(spec.values, rng)}
+        for item in items:
+            yield {**shapes.draw(spec, rng), shapes.draw(spec.keys, rng): item}
+    if isinstance(spec, StrSpec | ListSpec | DictSpec):
+        for size in sizes:
+            yield from _sized(spec, found, size, rng)
+
+
+def _sized(spec: Spec, found: Constants, size: int, rng: random.Random) -> Iterator[Any]:
+    """Containers and texts of exactly this size: all alike, all alike but the last, and mixed."""
+    if isinstance(spec, StrSpec):
+        letters = spec.alphabet or "ab "
+        marks = [s for s in found.strings if s] or ["b"]
+        mark = rng.choice(marks)
+        yield letters[0] * size
+        yield (letters[0] * size)[: max(0, size - len(mark))] + mark[:size]
+        yield "".join(rng.choice(letters) for _ in range(size))
+    elif isinstance(spec, DictSpec):
+        if isinstance(spec.keys, IntSpec):
+            low = spec.keys.sample_range[0]
+            keys: list[Any] = [low + i for i in range(size)]
+        else:
+            keys = [f"k{i}" for i in range(size)]
+        yield {key: shapes.draw(spec.values, rng) for key in keys}
+    elif isinstance(spec, ListSpec):
+        if spec.distinct and isinstance(spec.elements, IntSpec):
+            low = spec.elements.sample_range[0]
+            yield _in_order(spec, [low + i for i in range(size)])
+            return
+        edge = shapes.boundary(spec.elements)
+        drawn = [shapes.draw(spec.elements, rng) for _ in range(min(size, 40))]
+        special = list(itertools.islice(_values(spec.elements, found, list(_SMALL), rng), 40)) or edge
+        filler = rng.choice([*edge, *special])
+        yield [filler] * size
+        yield _in_order(spec, [filler] * (size - 1) + [rng.choice(special)])
+        yield _in_order(spec, [drawn[i % len(drawn)] for i in range(size)])
+
+
+def _in_order(spec: ListSpec, values: list[Any]) -> list[Any]:
+    return sorted(values) if spec.sorted else values
+
+
+def _sequences(contract: Contract, found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
+    """Operations with constants among their arguments, and as many operations as a constant says."""
+    numbers = [*found.numbers, *found.strings]
+    for at in range(2 * MAX_NEAR):
+        start = rng.choice(base)
+        ops = list(start.operations or ())
+        if not ops:
+            continue
+        if at % 4 == 0 and found.sizes:
+            size = rng.choice(found.sizes)
+            one = [rng.choice(ops)] if rng.random() < 0.5 else ops
+            yield Call(start.args, {}, tuple(itertools.islice(itertools.cycle(one), size)))
+        elif numbers:
+            place = rng.randrange(len(ops))
+            specs = list(contract.domain.methods[ops[place].method].values())
+            args = tuple(
+                rng.choice([v for v in numbers if fits(spec, v)] or [old])
+                for spec, old in zip(specs, ops[place].args, strict=False)
+            )
+            ops[place] = Operation(ops[place].method, args)
+            yield Call(start.args, {}, tuple(ops))
+
+
+def _bounds(specs: list[Spec]) -> list[int]:
+    """The least and greatest numbers of the domain, where they can be sizes."""
+    ends = [
+        n for spec in specs if isinstance(spec, IntSpec) for n in (spec.min, spec.max, *spec.sample_range)
+    ]
+    return [n for n in ends if n is not None and 1 < n <= 200]
+
+
+def _size(call: Call) -> tuple[int, str]:
+    """How much work a call promises: its largest number or length."""
+    return max([0, *map(_extent, call.args), len(call.operations or ())]), repr(call)
+
+
+def _extent(value: Any) -> int:
+    if isinstance(value, dict):
+        return max([len(value), *map(_extent, value), *map(_extent, value.values())])
+    if isinstance(value, list):
+        return max([len(value), *map(_extent, value)])
+    if isinstance(value, str):
+        return len(value)
+    return abs(int(value))

@@ -1,0 +1,1 @@
+"""Control flow: what is bound, live, reached, and exposed to callers."""

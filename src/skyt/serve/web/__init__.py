@@ -1,0 +1,1 @@
+"""The service over HTTP: routes, what every request goes through, pages, and running it."""
