@@ -31,7 +31,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
         ("configs", {"smoke", "joint", "skyt/suite", "sweeps/ablations"}),
         ("models", {"smollm2-135m"}),
         ("defences", {"none", "smoothing", "G", "guard"}),
-        ("rules", {"name-entry-point"}),
+        ("rules", {"absolute"}),
     ],
 )
 def test_what_can_be_named_is_listed(what: str, known: set[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from skyt.sandbox import SandboxPool, capability
 from skyt.text.parsing import why_not_compiled
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
-PROGRAMS = 1500  # under a minute of one core
+PROGRAMS = 1000  # under a minute of one core
 SEED = 2026
 
 
