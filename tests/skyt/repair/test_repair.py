@@ -161,7 +161,6 @@ CASES = {
     ),
     "prints and demo": f"{EUCLID}\n\nprint(gcd(4, 6))",
     "main block": f"{EUCLID}\n\nif __name__ == '__main__':\n    print(gcd(4, 6))",
-    "entry point's name": EUCLID.replace("gcd", "compute_gcd"),
     "fences and prose": f"Sure!\n```python\n{EUCLID}\n```\nDone.",
 }
 
@@ -173,6 +172,15 @@ def test_first_rules_bring_a_sample_to_the_canon(name: str, bench: Assessor) -> 
     done = bench.repair(CONTRACTS["gcd"], prepare(CASES[name]).text, canon)
     assert done.text == canon.normalized_code
     assert done.evidence in ("rewritten", "identical")
+
+
+@needs_sandbox
+def test_a_sample_without_the_entry_point_is_not_rescued_by_its_normal_form(bench: Assessor) -> None:
+    done = bench.repair(
+        CONTRACTS["gcd"], prepare(EUCLID.replace("gcd", "compute_gcd")).text, canon_of("gcd", EUCLID)
+    )
+    assert done.evidence == "none"
+    assert "oracle" in done.reason
 
 
 @needs_sandbox
