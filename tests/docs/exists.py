@@ -25,7 +25,7 @@ def problem(command: str) -> str | None:
     if words[:2] == ["python", "-m"]:
         return _module(words[2], words[3:], command)
     if words[0] == "make":
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         wanted = [word for word in words[1:] if "=" not in word]
         return (
             None if all(word in targets for word in wanted) else f"{command}: no such target in the Makefile"
