@@ -27,11 +27,21 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Default: RUN_DIR/report.html.")
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write each figure there as a page of its own."),
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="With --figures: as PNG too; needs Chromium.")] = False,
 ) -> None:
     """Write one self-contained HTML file that shows a run: figures, curves, maps, tables, samples."""
-    from homeostat.report import write_report
+    from homeostat.core.errors import UserError
+    from homeostat.report import build, write_figures, write_report
 
+    if png and figures is None:
+        raise UserError("--png needs --figures DIR: the folder to write to")
     typer.echo(str(write_report(run_dir, out)))
+    for path in [] if figures is None else write_figures(build(run_dir), figures, png=png):
+        typer.echo(str(path))
 
 
 def view(

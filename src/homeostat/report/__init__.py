@@ -6,9 +6,10 @@ from pathlib import Path
 
 from homeostat.core import atomic
 from homeostat.report.build import Report, build
+from homeostat.report.export import write_figures
 from homeostat.report.page import render
 
-__all__ = ["Report", "build", "write_report"]
+__all__ = ["Report", "build", "write_figures", "write_report"]
 
 
 def write_report(run_dir: str | Path, out: str | Path | None = None) -> Path:
