@@ -2,6 +2,8 @@
 
 A new type is one file with a registered class and one import here. Your own types need no change here:
 register them with `register` (docs/howto/corruption.md).
+
+May use cache.
 """
 
 from cachemedicpp.corruption import (

@@ -6,4 +6,6 @@ share knows no engine: `plan` (what one step reads and writes), `ledger` (finger
 (what is verified, quarantined and reported), `store` (blocks in a folder). An engine's environment needs
 torch, the engine and this package; nothing here imports transformers or another room than
 `guard.fingerprint`.
+
+May use every room before it, up to stability.
 """

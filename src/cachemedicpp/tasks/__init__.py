@@ -1,6 +1,8 @@
 """The tasks of the protocol. A new task is one file with a class like the others and one line here.
 
 Your own tasks need no change here: register them with `register` (docs/howto/task.md).
+
+Hands out `TASKS` and `build_tasks`. May use cache, corruption, guard and repair.
 """
 
 from __future__ import annotations

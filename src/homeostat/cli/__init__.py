@@ -1,4 +1,7 @@
-"""The `homeostat` command. Nothing heavy is imported before a command that needs it runs."""
+"""The `homeostat` command. Nothing heavy is imported before a command that needs it runs.
+
+Hands out `main`. May use every room.
+"""
 
 __all__ = ["main"]
 

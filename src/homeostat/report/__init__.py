@@ -1,4 +1,7 @@
-"""The report: one self-contained HTML file that shows a run from its records alone."""
+"""The report: one self-contained HTML file that shows a run from its records alone.
+
+Hands out `build`, `write_report` and `write_figures`. Uses the core only: it reads records and runs nothing.
+"""
 
 from __future__ import annotations
 

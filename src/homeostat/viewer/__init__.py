@@ -1,4 +1,7 @@
-"""The viewer: a local page that lists runs, follows those still going, and compares them."""
+"""The viewer: a local page that lists runs, follows those still going, and compares them.
+
+Hands out `serve`. May use report and the core.
+"""
 
 from homeostat.viewer.server import Viewer, serve
 

@@ -2,6 +2,8 @@
 
 The first columns of each CSV are those of the design; the versions that the seed wants in every log follow at
 the end. Files of the earlier form, which lack them, are read with a note and continued in their own form.
+
+May use every room before it, up to repair.
 """
 
 from skyt.records.columns import (

@@ -1,4 +1,7 @@
-"""Running strangers' code: jailed, pre-forked, with results as plain data."""
+"""Running strangers' code: jailed, pre-forked, with results as plain data.
+
+Hands out `SandboxPool` and `CallResult`. May use text and contracts.
+"""
 
 from skyt.sandbox.capability import Capability, capability
 from skyt.sandbox.job import EncodedCalls, Job, Limits, Rules, encode_calls
