@@ -70,7 +70,7 @@ def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
     assert by_cache["guard"]["text"] == by_cache["clean"]["text"]
     assert by_cache["corrupted"]["perplexity"] > by_cache["clean"]["perplexity"]
     page = (whole / "report.html").read_text(encoding="utf-8")
-    assert "One question, five caches" in page and str(whole / "report.html") in done.stdout.replace("\n", "")
+    assert "Clean, damaged, repaired" in page and str(whole / "report.html") in done.stdout.replace("\n", "")
 
 
 @pytest.mark.parametrize(
