@@ -13,7 +13,15 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import nearest
 from homeostat.core.models import ModelConfig
 
-TASK_NAMES = ["wikitext2", "sst2", "needle", "induction", "multikey", "tracking", "fewshot"]  # `cachemedicpp.tasks.register` adds to them
+TASK_NAMES = [
+    "wikitext2",
+    "sst2",
+    "needle",
+    "induction",
+    "multikey",
+    "tracking",
+    "fewshot",
+]  # `cachemedicpp.tasks.register` adds to them
 
 
 class Wikitext2Config(ConfigModel):
@@ -24,7 +32,11 @@ class Wikitext2Config(ConfigModel):
     split: Literal["validation", "test"] = "test"
     num_sequences: int = Field(2000, ge=1, description="at most this many windows")
     score_len: int = Field(64, ge=1, description="tokens scored at the end of each window")
-    stride: int | None = Field(None, ge=1, description="step between windows; null: end to end, or closer where num_sequences needs it")
+    stride: int | None = Field(
+        None,
+        ge=1,
+        description="step between windows; null: end to end, or closer where num_sequences needs it",
+    )
 
 
 class Sst2Config(ConfigModel):
@@ -71,7 +83,6 @@ class LongContextConfig(ConfigModel):
             found = ", ".join(sorted(names)) or "none"
             raise ValueError(f"must contain the field {{needle_token}} and no other (found: {found})")
         return template
-
 
     def place(self, index: int) -> tuple[float, int]:
         """Depth and length of example `index`: every depth at one length, then at the next."""

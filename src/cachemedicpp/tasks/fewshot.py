@@ -25,7 +25,9 @@ class FewshotTask:
     @staticmethod
     def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
         wanted = config.data.fewshot
-        check_length("fewshot", wanted.context_len + 8, f"data.fewshot.context_len = {wanted.context_len}", model)
+        check_length(
+            "fewshot", wanted.context_len + 8, f"data.fewshot.context_len = {wanted.context_len}", model
+        )
         seed = config.seed if wanted.seed is None else wanted.seed
         examples = []
         for index in range(wanted.num_examples):

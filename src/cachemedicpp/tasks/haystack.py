@@ -130,7 +130,10 @@ def extract(answer: str, value: str) -> str:
     from other words: it is looked for as it is.
     """
     words = re.findall(r"[A-Za-z]+|\d+|[^A-Za-z\d]", value)
-    form = "".join(r"[A-Za-z]+" if w[0].isalpha() and w.isascii() else r"\d+" if w.isdigit() else re.escape(w) for w in words)
+    form = "".join(
+        r"[A-Za-z]+" if w[0].isalpha() and w.isascii() else r"\d+" if w.isdigit() else re.escape(w)
+        for w in words
+    )
     wanted = form if any(w.isdigit() for w in words) else re.escape(value)
     found = re.search(rf"(?<![\w-]){wanted}(?!\w|-\w)", answer, flags=re.IGNORECASE)
     return found.group(0) if found else ""

@@ -31,7 +31,9 @@ class InductionTask:
     @classmethod
     def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> InductionTask:
         wanted = config.data.induction
-        check_length("induction", wanted.context_len, f"data.induction.context_len = {wanted.context_len}", model)
+        check_length(
+            "induction", wanted.context_len, f"data.induction.context_len = {wanted.context_len}", model
+        )
         words = _words(tokenizer)
         count = wanted.context_len - wanted.score_len - _CUE - len(tokenizer("")["input_ids"])
         if count > len(words) or count <= wanted.score_len + _CUE:
@@ -75,6 +77,12 @@ def _words(tokenizer: Any) -> list[int]:
     found = []
     for token in range(len(tokenizer)):
         text = tokenizer.decode([token])
-        if text.startswith(" ") and text[1:].isascii() and text[1:].islower() and text[1:].isalpha() and len(text) > 4:
+        if (
+            text.startswith(" ")
+            and text[1:].isascii()
+            and text[1:].islower()
+            and text[1:].isalpha()
+            and len(text) > 4
+        ):
             found.append(token)
     return found

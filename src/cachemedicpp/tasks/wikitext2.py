@@ -35,7 +35,9 @@ class Wikitext2Task:
         corpus = load_text(config.data)
         ids = tokenizer(corpus.text, add_special_tokens=False, verbose=False)["input_ids"]
         start = tokenizer("")["input_ids"]  # a BOS token, for tokenizers that begin every text with one
-        step = wanted.stride or stride_for(len(ids), length - len(start), wanted.num_sequences, wanted.score_len)
+        step = wanted.stride or stride_for(
+            len(ids), length - len(start), wanted.num_sequences, wanted.score_len
+        )
         windows = spread(strided_windows(ids, length - len(start), step), wanted.num_sequences)
         if not windows:
             raise UserError(

@@ -54,7 +54,9 @@ def measure_levels(model: Any, windows: Tensor, batch: int = 8) -> Levels:
     """Levels from `windows` `[N, T]` of token ids."""
     tables: list[Levels] = []
     for ids in track(list(torch.split(windows, batch)), "usual levels"):
-        state = KVState(model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1).past_key_values)
+        state = KVState(
+            model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1).past_key_values
+        )
         x = torch.stack([torch.stack([K, V]) for K, V in state]).float().cpu()  # [L, 2, B, H, T, d]
         parts = [part.flatten(4, 5) for part in _by_place(x)]  # [L, 2, H, d, n] each
         tables.append(
@@ -62,7 +64,8 @@ def measure_levels(model: Any, windows: Tensor, batch: int = 8) -> Levels:
                 torch.stack([part.amin(-1) for part in parts]),
                 torch.stack([part.amax(-1) for part in parts]),
                 torch.stack([part.mean(-1) for part in parts]) * len(ids),
-                torch.stack([part.square().mean(-2, keepdim=True).sqrt().mean(-1) for part in parts]) * len(ids),
+                torch.stack([part.square().mean(-2, keepdim=True).sqrt().mean(-1) for part in parts])
+                * len(ids),
             )
         )
     return Levels(
