@@ -1,7 +1,8 @@
 """Defences as the grid sees them: applied to the stored cache, or attached while the model reads it.
 
 Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing that was drawn
-(`blind`), the true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was written.
+(`blind`), the true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was
+written.
 """
 
 from __future__ import annotations

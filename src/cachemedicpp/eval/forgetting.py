@@ -16,10 +16,10 @@ from cachemedicpp.eval.robustness import Robustness, interval
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
 
-WAYS = ("forget", "reset_clear")  # hide the old positions, or zero them: which is cheaper depends on the model
+WAYS = ("forget", "reset_clear")  # hide the old positions, or zero them
 RULE = (
-    "a cell counts where forgetting every position that damage can reach costs part of the undamaged score, by a "
-    "95 % interval above 0; where no cell of any task does, all cells count"
+    "a cell counts where forgetting every position that damage can reach costs part of the undamaged score, "
+    "by a 95 % interval above 0; where no cell of any task does, all cells count"
 )
 
 

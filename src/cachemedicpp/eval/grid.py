@@ -103,7 +103,7 @@ def corrupt_forks(
 
 
 def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:
-    """The family under the task's masks, its overwrite window where the example has what must be remembered."""
+    """The family under the task's masks, its overwrite window where the example has what it asks for."""
     old = len(example.stored) - (task.axes.N_recent if task.axes.time_mode == "old_only" else 0)
     params = family.config.params
     window = fit_window(params.overwrite_window, old, example.focus)

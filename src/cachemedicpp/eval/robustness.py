@@ -57,7 +57,7 @@ class TaskScores:
 def task_scores(
     name: str, metric: str, results: Sequence[Mapping[str, Any]], detail: str | None = None
 ) -> TaskScores:
-    """Collect what `evaluate_example` returned for every example of a task: scores, or one of their details."""
+    """Collect what `evaluate_example` returned for every example of a task: scores, or one detail."""
     names = list(results[0]["scores"])
 
     def value(score: Mapping[str, Any]) -> float:

@@ -12,7 +12,8 @@ from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
-from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, Levels, measure_levels
+from cachemedicpp.repair.heuristics import CALIBRATED as LEVELLED
+from cachemedicpp.repair.heuristics import HEURISTICS, Levels, measure_levels
 from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
@@ -22,6 +23,7 @@ from homeostat.core.records import Record, read_record
 
 LEARNED = ("A", "B", "C")
 _LEVEL_WINDOWS = 32  # extremes need less text than covariances
+CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
 
@@ -40,7 +42,7 @@ def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
 
 def check_defence_names(config: MedicConfig) -> None:
     """Refuse defences that are unknown or that this run will not have."""
-    known = ["none", *HEURISTICS, *CALIBRATED, *LEARNED, OPERATORS, "G", "guard"]
+    known = ["none", *HEURISTICS, *LEVELLED, *LEARNED, OPERATORS, "G", "guard"]
     if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
         raise UserError("eval.defences: name at least one defence to compare with none")
     for name in config.eval.defences or []:
@@ -76,10 +78,10 @@ def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     """The heuristics that are wanted. Forgetting always is: what it costs stands beside every score."""
     config = setup.config
     wanted = config.eval.defences
-    names = {*HEURISTICS, *CALIBRATED} if wanted is None else {*WAYS, *wanted}
+    names = {*HEURISTICS, *LEVELLED} if wanted is None else {*WAYS, *wanted}
     told = config.eval.oracle_heuristics
     oracle = names if told is True else set(told or ())
-    levels = usual_levels(setup, run_dir) if names & set(CALIBRATED) else None
+    levels = usual_levels(setup, run_dir) if names & set(LEVELLED) else None
     every = kinds.heuristics(setup.layers, True, levels, config.corruption.axes)
     return [
         defence
@@ -91,7 +93,7 @@ def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
 
 def usual_levels(setup: Setup[MedicConfig], run_dir: Path) -> Levels:
     """What is usual in each channel, measured once per run on text that is not evaluated."""
-    path = run_dir / "calibrated" / "levels.safetensors"
+    path = run_dir / CALIBRATED / "levels.safetensors"
     if not path.exists():
         wanted = setup.config.eval
         windows = Windows.of(load_text(setup.config.data, "train"), setup.tokenizer, wanted.calibration_len)
@@ -104,7 +106,7 @@ def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
     """Operator G for this model, fitted once per run on text that is not evaluated."""
     wanted = setup.config.eval
     return prepare_once(
-        run_dir / "calibrated",
+        run_dir / CALIBRATED,
         setup.model,
         setup.tokenizer,
         setup.config.data,

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 # Names, places and things for generated prompts. Values are single tokens in most vocabularies.
 VALUES = (
     "red", "blue", "green", "black", "white", "gold", "silver", "pink", "brown", "orange", "stone", "river",
-    "garden", "window", "table", "bridge", "castle", "forest", "island", "summer", "winter", "morning", "bread",
-    "water", "fire", "music", "paper", "glass", "horse", "tiger", "eagle", "lion",
+    "garden", "window", "table", "bridge", "castle", "forest", "island", "summer", "winter", "morning",
+    "bread", "water", "fire", "music", "paper", "glass", "horse", "tiger", "eagle", "lion",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Question:
-    """Statements with their places in the filler (shares of it), what is asked, the choices and the right one."""
+    """Statements and their places (shares of the filler), what is asked, the choices, the right one."""
 
     statements: Sequence[tuple[float, str]]
     asked: str
@@ -35,7 +35,7 @@ class Question:
 
 @dataclass(frozen=True)
 class ChoiceTask:
-    """Prompts with a fixed set of continuations. `target` is the right one's number and all of their tokens."""
+    """Prompts with fixed continuations. `target` is the right one's number and the tokens of all."""
 
     name: str
     axes: AxesConfig

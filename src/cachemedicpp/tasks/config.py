@@ -111,14 +111,14 @@ class MultikeyConfig(GeneratedConfig):
 
 
 class TrackingConfig(GeneratedConfig):
-    """Things that change hands `hops` times; who has what is asked for, and all the things are the choices."""
+    """Things change hands `hops` times; who has what is asked for, and the things are the choices."""
 
     chains: int = Field(3, ge=2, le=6)
     hops: int = Field(1, ge=0, le=4)
 
 
 class FewshotConfig(GeneratedConfig):
-    """Words labelled by their kind, with labels that mean nothing outside the prompt; the last has none yet."""
+    """Words labelled by their kind, with labels that mean nothing elsewhere; the last has none yet."""
 
     context_len: int = Field(128, ge=48, description="tokens of a prompt")
     kinds: int = Field(2, ge=2, le=4)

@@ -20,7 +20,7 @@ _KINDS = (
 
 
 class FewshotTask:
-    """`cow: river`, `pear: glass`, … as many as fit; then a word that did not occur, and its label is asked for."""
+    """`cow: river`, `pear: glass`, … as many as fit; then another word, whose label is asked for."""
 
     @staticmethod
     def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:

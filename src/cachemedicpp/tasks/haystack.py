@@ -1,4 +1,4 @@
-"""Long contexts made from a seed and nothing else: filler sentences with statements to remember among them."""
+"""Long contexts made from a seed and nothing else: statements to remember among filler sentences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _THEN = (
 
 @dataclass(frozen=True)
 class NeedlePrompt:
-    """One example: the text as the model gets it, its tokens, the answer that is right, and where it stands."""
+    """One example: the text as the model gets it, its tokens, the right answer and where it stands."""
 
     text: str
     ids: tuple[int, ...]
@@ -79,7 +79,7 @@ def fill(
     setting: str,
     prefix: str = "",
 ) -> tuple[str, list[int]]:
-    """A prompt of `length` tokens: the statements, each after its share of the filler, and filler around them.
+    """A prompt of `length` tokens: statements, each after its share of the filler, among filler.
 
     Whole sentences as far as they fit, then single words: a context is as long as it says it is.
     """
@@ -94,7 +94,8 @@ def fill(
     text, ids = made()
     if len(ids) > length:
         raise UserError(
-            f"{setting} = {length}: the prompt takes {len(ids)} tokens without any filler; choose a longer context"
+            f"{setting} = {length}: the prompt takes {len(ids)} tokens without any filler; "
+            "choose a longer context"
         )
     while len(ids) <= length:
         filler += [sentence(rng) for _ in range(max(1, (length - len(ids)) // 40))]
@@ -124,7 +125,7 @@ def token_at(tokenizer: Any, text: str, ids: Sequence[int], statement: str) -> i
 
 
 def extract(answer: str, value: str) -> str:
-    """The first thing in an answer that has the form of the wanted value, wherever it stands; "" if nothing has.
+    """The first thing in an answer that has the form of the wanted value, wherever it stands; or "".
 
     The form of `violet-7` is letters, a dash, digits. A value of letters alone has no form that would tell it
     from other words: it is looked for as it is.

@@ -38,8 +38,8 @@ class InductionTask:
         count = wanted.context_len - wanted.score_len - _CUE - len(tokenizer("")["input_ids"])
         if count > len(words) or count <= wanted.score_len + _CUE:
             raise UserError(
-                f"data.induction.context_len = {wanted.context_len}: {count} distinct words would be listed; this "
-                f"vocabulary has {len(words)}, and at least {wanted.score_len + _CUE + 1} are needed"
+                f"data.induction.context_len = {wanted.context_len}: {count} distinct words would be "
+                f"listed, of the vocabulary's {len(words)}; at least {wanted.score_len + _CUE + 1} are needed"
             )
         seed = config.seed if wanted.seed is None else wanted.seed
         examples = []

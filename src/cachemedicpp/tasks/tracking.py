@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,8 @@ class TrackingTask:
             for thing in things:
                 owners = [next(names) for _ in range(wanted.hops + 1)]
                 lines = [f"{owners[0]} has the {thing} box."]
-                pairs = zip(owners, owners[1:], strict=False)
-                lines += [f"{giver} gives the {thing} box to {taker}." for giver, taker in pairs]
+                handed = itertools.pairwise(owners)
+                lines += [f"{giver} gives the {thing} box to {taker}." for giver, taker in handed]
                 shares = sorted(rng.uniform(0, _LATEST) for _ in lines)
                 placed += list(zip(shares, lines, strict=True))
                 last.append((owners[-1], lines[-1]))

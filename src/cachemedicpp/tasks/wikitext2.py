@@ -88,8 +88,8 @@ def strided_windows(ids: Sequence[int], length: int, stride: int | None) -> list
 def stride_for(tokens: int, length: int, count: int, score_len: int) -> int:
     """The largest step, at most `length`, at which `tokens` tokens give `count` windows.
 
-    Where that needs overlapping windows, their scored parts still do not overlap: a step is never smaller than
-    `score_len`, and the count falls short instead.
+    Where that needs overlapping windows, their scored parts still do not overlap: a step is never smaller
+    than `score_len`, and the count falls short instead.
     """
     if count < 2 or (tokens - length) // length + 1 >= count:
         return length

@@ -42,8 +42,9 @@ class GaussianRepair(Repair):
     def __init__(self, stats: Statistics, card: Record, without: Collection[str] = ()) -> None:
         """`without` names types of damage that G is to meet as if it had never heard of them.
 
-        Zeros are then no sign of loss (`dropout_zero`), grids none of rounding (`quant_noise`); no element is an
-        outlier (`bitflipish_sparse`), no head noisy (`gaussian`), none a misfit (`orthogonal_rotation`).
+        Zeros are then no sign of loss (`dropout_zero`), grids none of rounding (`quant_noise`); no element
+        is an outlier (`bitflipish_sparse`), no head noisy (`gaussian`), none a misfit
+        (`orthogonal_rotation`).
         """
         self.without = frozenset(without)
         self.stats = stats

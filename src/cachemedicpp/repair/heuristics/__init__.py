@@ -1,9 +1,9 @@
 """Repairs without learning: the baselines that a trained operator has to beat, one file each.
 
-By default a heuristic is blind: it knows which layers are protected and which positions the protocol's time mask
-lets damage reach, and nothing about what was drawn. Given the true mask it has oracle knowledge; figures must
-say which of the two they show. The calibrated ones also know what is usual in each channel (`Levels`), from text
-that is not evaluated.
+By default a heuristic is blind: it knows which layers are protected and which positions the protocol's time
+mask lets damage reach, and nothing about what was drawn. Given the true mask it has oracle knowledge;
+figures must say which of the two they show. The calibrated ones also know what is usual in each channel
+(`Levels`), from text that is not evaluated.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ def heuristic(
 ) -> Repair:
     """A heuristic by name, at its default settings, for these layers.
 
-    `levels` are what the calibrated ones need. `axes` tell `reset_clear` and `forget` where in time damage can
-    be; without them everything that is stored counts.
+    `levels` are what the calibrated ones need. `axes` tell `reset_clear` and `forget` where in time damage
+    can be; without them everything that is stored counts.
     """
     if name in CALIBRATED:
         if levels is None:

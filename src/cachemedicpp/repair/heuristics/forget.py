@@ -21,9 +21,9 @@ from homeostat.core.errors import UserError
 class Forget(QueryRepair):
     """In the protected layers no query sees a stored position that damage may have reached.
 
-    Hidden are the positions of the true mask where it is known (`suspects` `[B, H_kv, T]` by layer), else those
-    of the protocol's time mask. All others keep their keys, values and position numbers. What is left is exact,
-    so every repair has to be worth more than this.
+    Hidden are the positions of the true mask where it is known (`suspects` `[B, H_kv, T]` by layer), else
+    those of the protocol's time mask. All others keep their keys, values and position numbers. What is left
+    is exact, so every repair has to be worth more than this.
     """
 
     layers: tuple[int, ...]

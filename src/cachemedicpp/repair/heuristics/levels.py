@@ -1,7 +1,7 @@
-"""What is usual for each channel of a model's cache, learned from ordinary text: the calibrated heuristics' data.
+"""What is usual in each channel of a model's cache, learned from ordinary text.
 
-The first position has a table of its own: it is the attention sink, whose numbers are like no other's and would
-widen every limit.
+The first position has a table of its own: it is the attention sink, whose numbers are like no other's and
+would widen every limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST = 0  # positions up to this one have the first table
 
 @dataclass(frozen=True)
 class Levels:
-    """Per layer, keys and values, head and channel: `[2, L, 2, H_kv, d]`, the first position before the rest."""
+    """Per layer, keys and values, head and channel: `[2, L, 2, H_kv, d]`, first position and rest."""
 
     low: Tensor
     high: Tensor
@@ -33,7 +33,7 @@ class Levels:
     rms: Tensor  # of whole vectors, the mean over tokens: `[2, L, 2, H_kv, 1]`
 
     def of(self, name: str, layer: int, tensor: int, positions: Tensor) -> Tensor:
-        """A table for one layer's keys (0) or values (1), laid out for `positions` `[B, T]`: `[B, H, T, d]`."""
+        """A table of one layer's keys (0) or values (1) at `positions` `[B, T]`: `[B, H, T, d]`."""
         first, rest = getattr(self, name)[:, layer, tensor].to(positions.device)  # [H, d]
         here = (positions <= FIRST)[:, None, :, None]
         return torch.where(here, first[None, :, None], rest[None, :, None])

@@ -1,7 +1,7 @@
 """Which stored positions the protocol's time mask lets damage reach.
 
-The time mode is part of the protocol and known to everyone, unlike what was drawn. Heuristics that throw state
-away use it, so that they never throw away what cannot be damaged.
+The time mode is part of the protocol and known to everyone, unlike what was drawn. Heuristics that throw
+state away use it, so that they never throw away what cannot be damaged.
 """
 
 from __future__ import annotations
