@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cachemedicpp.cache.shared import sharing_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.corruption.config import Window
@@ -47,6 +48,7 @@ def prefill(model: Any, ids: Sequence[int]) -> KVState:
         return KVState(model(inputs, use_cache=True, logits_to_keep=1).past_key_values)
 
 
+@sharing_layers
 def evaluate_example(
     model: Any,
     family: CorruptionFamily,
