@@ -87,7 +87,7 @@ def by_defence(metrics: Record) -> Iterator[str]:
 
 
 def by_cell(metrics: Record) -> Iterator[str]:
-    """Each task undamaged and at the largest epsilon, averaged over types (perplexity: the geometric mean)."""
+    """Each task undamaged and at the largest epsilon: the mean over types (perplexity: geometric)."""
     largest = max(e["epsilon"] for e in metrics["robustness.score"])
     tasks = tasks_of(metrics)
     yield from header(f"clean → ε {largest:g}", *(TITLES.get(task, task) for task in tasks))

@@ -78,8 +78,8 @@ def expand(sweep: SweepConfig) -> list[Variant]:
     return found
 
 
-def plan(sweep: SweepConfig, out: Path) -> list[Record]:
-    """Every run of the sweep: where it goes and what it overrides."""
+def plan(sweep: SweepConfig, out: Path, overrides: Sequence[str] = ()) -> list[Record]:
+    """Every run of the sweep: where it goes and what it overrides; `overrides` are added to each."""
     runs = []
     for variant in expand(sweep):
         for seed in sweep.seeds:
@@ -91,7 +91,7 @@ def plan(sweep: SweepConfig, out: Path) -> list[Record]:
                     "seed": seed,
                     "folder": f"{variant.name}/seed_{seed}",
                     "out": str(out / variant.name / f"seed_{seed}"),
-                    "overrides": [f"{key}={_yaml(value)}" for key, value in settings.items()],
+                    "overrides": [*(f"{key}={_yaml(value)}" for key, value in settings.items()), *overrides],
                 }
             )
     return runs
@@ -115,12 +115,14 @@ def run_one(item: Mapping[str, Any]) -> str:
     return str(item["out"])
 
 
-def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> int:
+def run_sweep(
+    path: str | Path, out: Path, engine: EngineName, workers: int, overrides: Sequence[str] = ()
+) -> int:
     """Run what is missing, compare, write `sweep.json`, tables and figures; returns how many runs failed."""
     from cachemedicpp.sweep.summary import summarise
 
     sweep = load_config(SweepConfig, path)
-    runs = plan(sweep, out)
+    runs = plan(sweep, out, overrides)
     # A bad setting or model is refused before the first run starts.
     models = [load(item["config"], item["overrides"]).model for item in runs]
     check_writable(out)
@@ -175,12 +177,14 @@ def copy_once(source: Path, target: Path) -> None:
         shutil.rmtree(made)
 
 
-def sweep_command(path: Path, out: Path | None, engine: str, workers: int) -> int:
+def sweep_command(
+    path: Path, out: Path | None, engine: str, workers: int, overrides: Sequence[str] = ()
+) -> int:
     """0 when every run finished, else 1."""
     if engine not in ("local", "ray"):
         raise UserError(f"--engine {engine!r} is unknown; {nearest(engine, ('local', 'ray'))}")
     out = out or Path("runs") / f"cache-{path.stem}"
-    failed = run_sweep(path, out, engine, workers)  # type: ignore[arg-type]
+    failed = run_sweep(path, out, engine, workers, overrides)  # type: ignore[arg-type]
     print(f"{failed} run(s) failed; the others are in {out}" if failed else f"all runs finished: {out}")
     return 1 if failed else 0
 
