@@ -115,7 +115,7 @@ def test_a_bad_setting_in_any_variant_is_refused_before_the_first_run(tmp_path: 
 def test_the_shipped_sweeps_load_and_every_setting_is_valid() -> None:
     from homeostat.core.config import load_config
 
-    for name, runs in (("sweeps/ablations", 25), ("sweeps/ablations_cpu", 13)):
+    for name, runs in (("sweeps/ablations", 27), ("sweeps/ablations_cpu", 10), ("sweeps/loto_cpu", 6)):
         sweep = load_config(SweepConfig, name)
         assert len(expand(sweep)) == runs
         for item in plan(sweep, Path("out")):

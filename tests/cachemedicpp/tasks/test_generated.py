@@ -33,7 +33,7 @@ class Words:
 
 
 def small(config: Callable[..., Any], name: str, **changes: Any) -> Any:
-    wanted = {"num_examples": 4, "context_len": 700, **changes}
+    wanted = {"num_examples": 4, "context_len": 500, **changes}
     return config(eval__tasks=[name], **{f"data__{name}": wanted})
 
 
@@ -50,7 +50,7 @@ def test_prompts_are_seeded_and_the_right_choice_is_what_the_prompt_says(
         right, choices = example.target
         answer = bytes(choices[right]).decode("latin-1").strip()
         assert len({*choices}) == len(choices)
-        assert 690 <= len(example.stored) + 1 <= 700 or name == "fewshot"
+        assert 495 <= len(example.stored) + 1 <= 500 or name == "fewshot"
         if name == "multikey":
             key = text.rpartition("code word of the ")[2].removesuffix(" is")
             assert f"The code word of the {key} is {answer}." in text
@@ -112,12 +112,13 @@ def test_windows_overlap_only_where_counts_ask_for_it_and_scored_parts_never_do(
 
 
 def test_counts_that_fall_short_are_told(
-    small_setup: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    small_config: Callable[..., Any], tiny_llama: Any, byte_tokenizer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setup = small_setup(
+    wanted = small_config(
         data__wikitext2={"num_sequences": 10**6, "score_len": 40}, data__sst2={"num_examples": 10**5}
     )
-    told = capsys.readouterr().err
-    for task in setup.tasks[:2]:
-        assert f"task {task.name} has {len(task.examples)} examples, not the 1000" in told
+    for name in ("wikitext2", "sst2"):
+        task = TASKS[name].build(wanted, tiny_llama, byte_tokenizer)
+        told = f"task {name} has {len(task.examples)} examples, not the 1000"
+        assert told in capsys.readouterr().err
         assert task.settings["asked"] > task.settings["n"] == len(task.examples)
