@@ -64,3 +64,15 @@ class ContiguousOverwrite(Corruption):
         damaged = x.clone()
         damaged[:, :length] = site.donor[:, :length].to(x)
         return under(mask, damaged, x)
+
+
+def fit_window(window: Window, positions: int, focus: int | None = None) -> Window:
+    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`.
+
+    With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a task
+    asks for would measure nothing.
+    """
+    a, b = window
+    if focus is not None and focus < positions:
+        return focus, min(focus + b - a, positions)
+    return window if b <= positions else (min(a, positions // 4), max(positions, 1))

@@ -22,7 +22,8 @@ from transformers import Cache
 
 from cachemedicpp.cache.state import KV, Geometry, KVState, first_positions, write
 from cachemedicpp.corruption.base import Corruption, Site, corruption_type
-from cachemedicpp.corruption.config import CorruptionConfig
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
+from cachemedicpp.corruption.contiguous_overwrite import fit_window
 from cachemedicpp.corruption.donor import Donor, TextDonor
 from cachemedicpp.corruption.masks import Mask, check_axes, draw_mask
 from cachemedicpp.corruption.streams import Stream
@@ -131,6 +132,19 @@ class CorruptionFamily:
     def for_training(self, model: Any, text: Sequence[int]) -> CorruptionFamily:
         """The family that trains: other streams, and donors cut out of the training `text`."""
         return replace(self, donor=TextDonor(model, text), split="train")
+
+    def fitted(
+        self, length: int, axes: AxesConfig | None = None, focus: int | None = None
+    ) -> CorruptionFamily:
+        """This family for caches of `length` positions under `axes`, its overwrite window fitted to what is old.
+
+        `focus` is where the window is to begin, if what matters in the cache is at one place.
+        """
+        axes = axes or self.config.axes
+        old = length - (axes.N_recent if axes.time_mode == "old_only" else 0)
+        window = fit_window(self.config.params.overwrite_window, old, focus)
+        params = self.config.params.model_copy(update={"overwrite_window": window})
+        return replace(self, config=self.config.model_copy(update={"axes": axes, "params": params}))
 
     def at(self, name: str, epsilon: float | None = None, draw: int = 0) -> Injection:
         """One type for every sequence, at `epsilon` or (None) at the configured severity.

@@ -9,7 +9,7 @@ reach has the same score in every cell, so it is run once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ import torch
 from cachemedicpp.cache.shared import sharing_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
-from cachemedicpp.corruption.config import Window
 from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.tasks.base import Example, Task
 
@@ -106,23 +105,7 @@ def corrupt_forks(
 
 def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:
     """The family under the task's masks, its overwrite window where the example has what it asks for."""
-    old = len(example.stored) - (task.axes.N_recent if task.axes.time_mode == "old_only" else 0)
-    params = family.config.params
-    window = fit_window(params.overwrite_window, old, example.focus)
-    fitted = params.model_copy(update={"overwrite_window": window})
-    return replace(family, config=family.config.model_copy(update={"axes": task.axes, "params": fitted}))
-
-
-def fit_window(window: Window, positions: int, focus: int | None = None) -> Window:
-    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`.
-
-    With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a task
-    asks for would measure nothing.
-    """
-    a, b = window
-    if focus is not None and focus < positions:
-        return focus, min(focus + b - a, positions)
-    return window if b <= positions else (min(a, positions // 4), max(positions, 1))
+    return family.fitted(len(example.stored), task.axes, example.focus)
 
 
 def _chunks(cells: Sequence[Cell], size: int) -> Iterator[Sequence[Cell]]:

@@ -59,6 +59,7 @@ def train_into(
     geometry = Geometry.of(model)
     operator = build_operator(config.repair, geometry, config.seed)
     family = CorruptionFamily.build(config.corruption, model, tokenizer, operator.layers, config.seed)
+    family = family.fitted(config.train.prefix_len)
     length = config.train.prefix_len + config.train.continuation_len
     corpus = load_text(config.data, "train")
     windows = Windows.of(corpus, tokenizer, length)

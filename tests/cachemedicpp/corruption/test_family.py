@@ -176,6 +176,14 @@ def test_a_map_that_undoes_a_training_rotation_undoes_no_rotation_of_the_evaluat
         assert float((other[0] @ undo - other[1]).norm() / other[1].norm()) > 0.5
 
 
+def test_a_family_is_fitted_to_caches_shorter_than_its_overwrite_window() -> None:
+    wide = CONFIG.model_copy(update={"params": CorruptionParams(overwrite_window=(2, 300))})
+    with pytest.raises(UserError, match="overwrite_window"):
+        family(config=wide).at("contiguous_overwrite", 1.0).plan(["a"], 20)
+    plan = family(config=wide).fitted(20).at("contiguous_overwrite", 1.0).plan(["a"], 20)
+    assert plan.mask(0)[0, 0].nonzero().flatten().tolist() == list(range(2, 16))
+
+
 def test_events_say_type_severity_and_mask_and_masks_are_true_to_the_damage() -> None:
     clean, bad = cache(), cache()
     plan = family().at("gaussian", 0.5).corrupt_cache(bad, KEYS)

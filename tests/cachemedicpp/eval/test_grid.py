@@ -10,6 +10,7 @@ import torch
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import sequence_keys
+from cachemedicpp.corruption.contiguous_overwrite import fit_window
 from cachemedicpp.eval.defences import AtRest, Defence, Forks, heuristics
 from cachemedicpp.eval.grid import (
     CLEAN,
@@ -17,7 +18,6 @@ from cachemedicpp.eval.grid import (
     corrupt_forks,
     evaluate_example,
     family_for,
-    fit_window,
     grid_cells,
     prefill,
 )
