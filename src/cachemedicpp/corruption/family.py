@@ -136,7 +136,7 @@ class CorruptionFamily:
     def fitted(
         self, length: int, axes: AxesConfig | None = None, focus: int | None = None
     ) -> CorruptionFamily:
-        """This family for caches of `length` positions under `axes`, its overwrite window fitted to what is old.
+        """This family for caches of `length` positions under `axes`, its overwrite window fitted to them.
 
         `focus` is where the window is to begin, if what matters in the cache is at one place.
         """

@@ -67,6 +67,20 @@ def test_nothing_to_hide_changes_nothing_and_an_oracle_hides_what_it_is_told(tin
     torch.testing.assert_close(read(tiny_llama, oracle, spoil=slice(2, 5)), read(tiny_llama, oracle))
 
 
+def test_an_oracle_follows_a_sequence_that_becomes_several_rows(tiny_llama: Any) -> None:
+    """Choices of several tokens read one stored cache in a row each."""
+    heads = KVState(tiny_llama(IDS[:, :2], use_cache=True).past_key_values)[0].K.shape[1]
+    told = torch.zeros(2, heads, STORED, dtype=torch.bool)
+    told[0, :, 2:5] = True
+    oracle = Forget((0, 1, 2), suspects=dict.fromkeys((0, 1, 2), told))
+    with torch.no_grad():
+        cache = tiny_llama(IDS[:, :STORED], use_cache=True).past_key_values
+        cache.batch_repeat_interleave(2)
+        with medic(tiny_llama, repair=oracle):
+            rows = tiny_llama(IDS[:, STORED:].repeat_interleave(2, 0), past_key_values=cache).logits
+    torch.testing.assert_close(rows[::2], read(tiny_llama, oracle), atol=1e-5, rtol=1e-4)
+
+
 def test_padding_does_not_count_as_old(tiny_llama: Any) -> None:
     mask = torch.ones(2, 14, dtype=torch.long)
     mask[0, :5] = 0  # five real positions are stored: one of them is old

@@ -56,7 +56,8 @@ class Forget(QueryRepair):
     def _hidden(self, layer: int, K: Tensor, mask: Tensor | None) -> Tensor:
         batch, stored = K.shape[0], K.shape[2]
         if self.suspects is not None:
-            return self.suspects[layer].to(K.device)
+            told = self.suspects[layer].to(K.device)
+            return told.repeat_interleave(batch // len(told), 0)  # a sequence may have become several rows
         real = torch.ones(batch, stored, dtype=torch.bool, device=K.device)
         if mask is not None:  # what the newest query may not read is padding
             row = mask[:, 0, -1, :stored]
