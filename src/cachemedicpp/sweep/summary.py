@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
 from homeostat.core import atomic
 from homeostat.core.records import Record
