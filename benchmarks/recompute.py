@@ -1,0 +1,148 @@
+"""AUC, sensitivity, amplification, needle and SST-2 again, from a run's logs, compared with its records.
+
+    python -m benchmarks.recompute RUN_DIR
+
+Reads `logs/*.jsonl` and `metrics/*.json`, and imports nothing of ours: every formula is written down a second
+time, from the protocol. Ends with 1 where a figure of the record is not found again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+CLOSE = 1e-9
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Run:
+    """What a run wrote, by task and defence, and the comparisons made so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.task = json.loads((folder / "metrics/task_metrics.json").read_text(encoding="utf-8"))
+        self.around = json.loads((folder / "metrics/stability_metrics.json").read_text(encoding="utf-8"))
+        self.metrics, self.settings = self.task["metrics"], self.task["settings"]
+        self.examples: dict[str, list[Any]] = {}
+        for line in lines(folder / "logs/eval.jsonl"):
+            self.examples.setdefault(line["task"], []).append(line["scores"])
+        path = folder / "logs/stability.jsonl"
+        self.prompts = lines(path) if path.exists() else []
+        eps = [e for e in self.settings["eps"] if e > 0]
+        self.cells = [("clean", 0.0), *((t, e) for t in self.settings["types"] for e in eps)]
+        self.compared: dict[str, int] = {}
+        self.wrong: list[str] = []
+
+    def compare(self, what: str, where: str, recorded: float | None, again: float) -> None:
+        self.compared[what] = self.compared.get(what, 0) + 1
+        same = recorded is not None and math.isclose(recorded, again, rel_tol=CLOSE, abs_tol=1e-12)
+        if not (same or (recorded is None and not math.isfinite(again))):
+            self.wrong.append(f"{what} {where}: the record has {recorded}, the log gives {again}")
+
+    def mean(self, task: str, defence: str, cell: int, rows: list[Any] | None = None) -> float:
+        """Sum of values over sum of counts: log-likelihood per token, or accuracy."""
+        found = [scores[defence][cell] for scores in (self.examples[task] if rows is None else rows)]
+        return sum(s["value"] for s in found) / sum(s["count"] for s in found)
+
+    def is_ppl(self, task: str) -> bool:
+        return f"task.{task}.ppl" in self.metrics
+
+    def score(self, task: str, defence: str, cell: int) -> float:
+        """Accuracy; for perplexity `ppl_clean / ppl`, or `1 / ppl` in records from before that."""
+        value = self.mean(task, defence, cell)
+        if not self.is_ppl(task):
+            return value
+        relative = "score" in self.settings
+        return math.exp(value - (self.mean(task, "none", 0) if relative else 0.0))
+
+    def counts(self, task: str, cell: int) -> bool:
+        """Whether a summary counts this cell: only where forgetting costs something, if that was measured."""
+        entries = self.metrics.get(f"forgetting.{task}")
+        if entries is None or self.metrics["robustness.counted"]["all"]:
+            return True
+        kind, epsilon = self.cells[cell]
+        found = [e for e in entries if e.get("type", kind) == kind and e.get("epsilon", epsilon) == epsilon]
+        return any(e["counts"] for e in found)
+
+    def auc(self, defence: str, every: bool = False) -> float:
+        """Trapezoids over epsilon, of the mean over types and then over tasks."""
+        curve = []
+        for epsilon in sorted({e for _, e in self.cells}):
+            columns = [i for i, (_, e) in enumerate(self.cells) if e == epsilon]
+            means = []
+            for task in self.examples:
+                kept = [self.score(task, defence, c) for c in columns if every or self.counts(task, c)]
+                means += [statistics.fmean(kept)] if kept else []
+            curve.append((epsilon, statistics.fmean(means)))
+        return sum((b - a) * (y + z) / 2 for (a, y), (b, z) in pairwise(curve))
+
+    def tasks(self) -> None:
+        for task, rows in self.examples.items():
+            for entry in self.metrics[f"task.{task}.{'ppl' if self.is_ppl(task) else 'accuracy'}"]:
+                if entry["defence"] not in rows[0]:
+                    continue  # the best heuristic: put together from two others
+                value = self.mean(task, entry["defence"], self.cells.index((entry["type"], entry["epsilon"])))
+                again = math.exp(-value) if self.is_ppl(task) else value
+                self.compare(f"task.{task}", f"{entry['defence']} {entry['type']}", entry["value"], again)
+
+    def answers(self) -> None:
+        """SST-2 from its margins, the needle from the answers themselves."""
+        for row in self.examples.get("sst2", []):
+            for name, scores in row.items():
+                signs = {(s["detail"]["margin"] > 0) == bool(s["value"]) for s in scores}
+                # one review has one label: its score follows the margin's sign, or its opposite, everywhere
+                self.compare("sst2 label", name, float(len(signs)), 1.0)
+        value = self.settings["tasks"].get("needle", {}).get("needle_value")
+        for row in self.examples.get("needle", []) if value else []:
+            for name, scores in row.items():
+                for score in scores:
+                    said = re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", score["detail"]["answer"])
+                    if score["value"]:  # whoever was right said the value
+                        self.compare("needle answer", name, 1.0, float(said is not None))
+
+    def areas(self) -> None:
+        for key, every in (("robustness.auc", False), ("robustness.auc_all_tasks", True)):
+            for entry in self.metrics.get(key, []):
+                if all(entry["defence"] in rows[0] for rows in self.examples.values()):
+                    self.compare(key, entry["defence"], entry["value"], self.auc(entry["defence"], every))
+
+    def stability(self) -> None:
+        metrics = self.around["metrics"]
+        for point in metrics.get("stability.logit_sensitivity_by_dtype", []):
+            for name, value in point["value"].items():
+                norm, dtype = f"{point['delta_norm']:g}", point["dtype"]
+                each = [statistics.fmean(p["sensitivity"][dtype][name][norm]) for p in self.prompts]
+                where = f"{dtype} {name} at {norm}"
+                self.compare("stability.logit_sensitivity", where, value, statistics.fmean(each))
+        mapped = [p["map"] for p in self.prompts if p["map"]]
+        for place, entry in enumerate(metrics["stability.amplification_map"]):
+            for name, value in {"baseline": entry["before"], **entry["after_by_defence"]}.items():
+                again = statistics.median(x for m in mapped for x in m[place]["ratios"][name])
+                where = f"{name} layer {entry['layer']} head {entry['head']}"
+                self.compare("stability.amplification_map", where, value, again)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("run_dir", type=Path)
+    run = Run(parser.parse_args().run_dir)
+    for part in (run.tasks, run.answers, run.areas, run.stability):
+        part()
+    for what, count in run.compared.items():
+        print(f"{what}: {count} compared")
+    for line in run.wrong:
+        print(line)
+    return 1 if run.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
