@@ -165,7 +165,7 @@ def amplification_map(metrics: Record) -> Any:
         _write_zeros(place, values == 0)
         place.set_title(title, fontsize=9)
     bar = figure.colorbar(image, ax=list(axes[0]), label="amplification γ", fraction=0.04)
-    levels = np.geomspace(low, max(high, low * 1.01), 4)
+    levels = np.geomspace(low, max(high, low * 1.01), 4).tolist()
     bar.set_ticks(levels, labels=[f"{level:.2g}" for level in levels])
     bar.minorticks_off()
     if names:
