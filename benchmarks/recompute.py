@@ -13,6 +13,7 @@ import json
 import math
 import re
 import statistics
+import string
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,14 @@ CLOSE = 1e-9
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def said(answer: str, value: str) -> str | None:
+    """The first thing in an answer that has the value's form, such as letters, a dash and digits."""
+    parts = re.findall(r"[A-Za-z]+|\d+|.", value)
+    form = "".join("[a-z]+" if p.isalpha() else r"\d+" if p.isdigit() else re.escape(p) for p in parts)
+    found = re.search(rf"(?<![\w-]){form}(?!\w|-\w)", answer, re.IGNORECASE)
+    return found[0].casefold() if found else None
 
 
 class Run:
@@ -102,12 +111,16 @@ class Run:
                 # one review has one label: its score follows the margin's sign, or its opposite, everywhere
                 self.compare("sst2 label", name, float(len(signs)), 1.0)
         value = self.settings["tasks"].get("needle", {}).get("needle_value")
-        for row in self.examples.get("needle", []) if value else []:
-            for name, scores in row.items():
-                for score in scores:
-                    said = re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", score["detail"]["answer"])
-                    if score["value"]:  # whoever was right said the value
-                        self.compare("needle answer", name, 1.0, float(said is not None))
+        each = [
+            (n, s) for row in self.examples.get("needle", []) for n, scores in row.items() for s in scores
+        ]
+        for name, score in each if value else []:
+            answer, ends = score["detail"]["answer"], string.whitespace + string.punctuation
+            self.compare(
+                "needle answer", name, score["value"], float(said(answer, value) == value.casefold())
+            )
+            same = float(answer.strip(ends) == value.strip(ends))
+            self.compare("needle strict", name, score["detail"].get("strict", same), same)
 
     def areas(self) -> None:
         for key, every in (("robustness.auc", False), ("robustness.auc_all_tasks", True)):

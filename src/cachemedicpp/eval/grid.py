@@ -2,7 +2,8 @@
 
 A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
 are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
-by construction. Only the query is run for each of them.
+by construction. Only the query is run for each of them, and a defence that throws away all that damage can
+reach has the same score in every cell, so it is run once.
 """
 
 from __future__ import annotations
@@ -60,19 +61,31 @@ def evaluate_example(
     """Scores of one example: for each defence a list in the order of `cells`, and the corruption events."""
     clean = prefill(model, example.stored)
     family = family_for(family, task, example)
+    defences = [defence.under(task.axes) for defence in defences]
     scores: dict[str, list[dict[str, Any]]] = {defence.name: [] for defence in defences}
     events: list[dict[str, Any]] = []
     for chunk in _chunks(cells, fork_batch):
         corrupted, forks = corrupt_forks(clean, family, example, chunk)
         events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
         for defence in defences:
-            with torch.no_grad():
-                cache = corrupted.cache()
-                defence.mend(model, cache, forks)
-                with defence.attached(model):
-                    found = task.score(model, example, cache, len(chunk))
-            scores[defence.name] += [asdict(score) for score in found]
+            if not defence.discards:
+                scores[defence.name] += _scored(model, task, example, defence, corrupted, forks)
+    for defence in defences:
+        if defence.discards:
+            once = _scored(model, task, example, defence, clean, Forks(example.stored, clean, [None]))
+            scores[defence.name] = once * len(cells)
     return {"key": example.key, "scores": scores, "events": events}
+
+
+def _scored(
+    model: Any, task: Task, example: Example, defence: Defence, state: KVState, forks: Forks
+) -> list[dict[str, Any]]:
+    """The scores of every fork of `state` under a defence."""
+    with torch.no_grad():
+        cache = state.cache()
+        defence.mend(model, cache, forks)
+        with defence.attached(model, forks):
+            return [asdict(score) for score in task.score(model, example, cache, len(forks.plans))]
 
 
 def corrupt_forks(
@@ -92,16 +105,23 @@ def corrupt_forks(
 
 
 def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:
-    """The family under the task's masks, its overwrite window shrunk to fit a short prompt."""
+    """The family under the task's masks, its overwrite window where the example has what it asks for."""
     old = len(example.stored) - (task.axes.N_recent if task.axes.time_mode == "old_only" else 0)
     params = family.config.params
-    fitted = params.model_copy(update={"overwrite_window": fit_window(params.overwrite_window, old)})
+    window = fit_window(params.overwrite_window, old, example.focus)
+    fitted = params.model_copy(update={"overwrite_window": window})
     return replace(family, config=family.config.model_copy(update={"axes": task.axes, "params": fitted}))
 
 
-def fit_window(window: Window, positions: int) -> Window:
-    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`."""
+def fit_window(window: Window, positions: int, focus: int | None = None) -> Window:
+    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`.
+
+    With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a task
+    asks for would measure nothing.
+    """
     a, b = window
+    if focus is not None and focus < positions:
+        return focus, min(focus + b - a, positions)
     return window if b <= positions else (min(a, positions // 4), max(positions, 1))
 
 

@@ -29,7 +29,7 @@ from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.eval.grid import fit_window, prefill
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
-from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, heuristic
 from homeostat.core.errors import UserError
 from homeostat.core.models import DEFAULT_MODEL, load_model
 from homeostat.core.progress import say
@@ -75,7 +75,7 @@ class DamagedLM(HFLM):
         axes = AxesConfig(head_mode="all", time_mode="old_only", N_recent=n_recent)
         family = CorruptionFamily.build(CorruptionConfig(axes=axes), model, tokenizer, layers, seed)
         self.injection = _injection(family, corruption, epsilon)
-        self.defence = _defence(repair, layers, model)
+        self.defence = _defence(repair, layers, axes, model)
         self._stored_of_rolling = 0.0
         self.n_recent = n_recent
         self.contexts, self.undamaged = 0, 0
@@ -224,13 +224,13 @@ def _injection(family: CorruptionFamily, name: str, epsilon: float | None) -> In
     return family.mixture() if name == MIXTURE else family.at(name, epsilon)
 
 
-def _defence(name: str, layers: Sequence[int], model: Any) -> Defence:
+def _defence(name: str, layers: Sequence[int], axes: AxesConfig, model: Any) -> Defence:
     if name == "none":
         return Defence()
     if name == "guard":
         return defences.Guarded()
-    if name in HEURISTICS:
-        return defences.from_repair(name, heuristic(name, layers))
+    if name in HEURISTICS or name in CALIBRATED:
+        return defences.from_repair(name, heuristic(name, layers, axes=axes))
     return defences.from_repair(name, load_repair(name, model))
 
 

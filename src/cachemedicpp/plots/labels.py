@@ -21,6 +21,7 @@ _LOOK = {
     "G": 2,
     "guard": 1,
     "G+guard": 7,
+    "G_without": 7,
 }
 ORACLE_SUFFIX = ":oracle"
 __all__ = ["ORACLE_SUFFIX", "headline", "label", "look"]

@@ -83,7 +83,7 @@ class Trainer:
         zero = kd.new_zeros(())
         identity, contraction, rho = zero, zero, zero[None][:0]
         if student.plan is None:
-            identity = objective.identity_loss(state, student.repaired)
+            identity = objective.identity_loss(state, student.repaired, train.identity)
         else:
             rho = objective.contraction_ratios(state, student.stored, student.repaired)
             contraction = objective.contraction_loss(rho, train.alpha_contr)
