@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-CLOSE = 1e-9
-
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    )
 
 
 def said(answer: str, value: str) -> str | None:
@@ -44,8 +44,7 @@ class Run:
         self.examples: dict[str, list[Any]] = {}
         for line in lines(folder / "logs/eval.jsonl"):
             self.examples.setdefault(line["task"], []).append(line["scores"])
-        path = folder / "logs/stability.jsonl"
-        self.prompts = lines(path) if path.exists() else []
+        self.prompts = lines(folder / "logs/stability.jsonl")
         eps = [e for e in self.settings["eps"] if e > 0]
         self.cells = [("clean", 0.0), *((t, e) for t in self.settings["types"] for e in eps)]
         self.compared: dict[str, int] = {}
@@ -53,34 +52,27 @@ class Run:
 
     def compare(self, what: str, where: str, recorded: float | None, again: float) -> None:
         self.compared[what] = self.compared.get(what, 0) + 1
-        same = recorded is not None and math.isclose(recorded, again, rel_tol=CLOSE, abs_tol=1e-12)
+        same = recorded is not None and math.isclose(recorded, again, rel_tol=1e-9, abs_tol=1e-12)
         if not (same or (recorded is None and not math.isfinite(again))):
             self.wrong.append(f"{what} {where}: the record has {recorded}, the log gives {again}")
 
-    def mean(self, task: str, defence: str, cell: int, rows: list[Any] | None = None) -> float:
+    def mean(self, task: str, defence: str, cell: int) -> float:
         """Sum of values over sum of counts: log-likelihood per token, or accuracy."""
-        found = [scores[defence][cell] for scores in (self.examples[task] if rows is None else rows)]
+        found = [scores[defence][cell] for scores in self.examples[task]]
         return sum(s["value"] for s in found) / sum(s["count"] for s in found)
-
-    def is_ppl(self, task: str) -> bool:
-        return f"task.{task}.ppl" in self.metrics
 
     def score(self, task: str, defence: str, cell: int) -> float:
         """Accuracy; for perplexity `ppl_clean / ppl`, or `1 / ppl` in records from before that."""
         value = self.mean(task, defence, cell)
-        if not self.is_ppl(task):
-            return value
-        relative = "score" in self.settings
-        return math.exp(value - (self.mean(task, "none", 0) if relative else 0.0))
+        clean = self.mean(task, "none", 0) if "score" in self.settings else 0.0
+        return math.exp(value - clean) if f"task.{task}.ppl" in self.metrics else value
 
     def counts(self, task: str, cell: int) -> bool:
         """Whether a summary counts this cell: only where forgetting costs something, if that was measured."""
         entries = self.metrics.get(f"forgetting.{task}")
         if entries is None or self.metrics["robustness.counted"]["all"]:
             return True
-        kind, epsilon = self.cells[cell]
-        found = [e for e in entries if e.get("type", kind) == kind and e.get("epsilon", epsilon) == epsilon]
-        return any(e["counts"] for e in found)
+        return any(e["counts"] for e in entries if (e["type"], e["epsilon"]) == self.cells[cell])
 
     def auc(self, defence: str, every: bool = False) -> float:
         """Trapezoids over epsilon, of the mean over types and then over tasks."""
@@ -96,31 +88,31 @@ class Run:
 
     def tasks(self) -> None:
         for task, rows in self.examples.items():
-            for entry in self.metrics[f"task.{task}.{'ppl' if self.is_ppl(task) else 'accuracy'}"]:
+            ppl = f"task.{task}.ppl" in self.metrics
+            for entry in self.metrics[f"task.{task}.{'ppl' if ppl else 'accuracy'}"]:
                 if entry["defence"] not in rows[0]:
                     continue  # the best heuristic: put together from two others
                 value = self.mean(task, entry["defence"], self.cells.index((entry["type"], entry["epsilon"])))
-                again = math.exp(-value) if self.is_ppl(task) else value
+                again = math.exp(-value) if ppl else value
                 self.compare(f"task.{task}", f"{entry['defence']} {entry['type']}", entry["value"], again)
 
     def answers(self) -> None:
         """SST-2 from its margins, the needle from the answers themselves."""
-        for row in self.examples.get("sst2", []):
-            for name, scores in row.items():
-                signs = {(s["detail"]["margin"] > 0) == bool(s["value"]) for s in scores}
-                # one review has one label: its score follows the margin's sign, or its opposite, everywhere
-                self.compare("sst2 label", name, float(len(signs)), 1.0)
-        value = self.settings["tasks"].get("needle", {}).get("needle_value")
-        each = [
-            (n, s) for row in self.examples.get("needle", []) for n, scores in row.items() for s in scores
-        ]
-        for name, score in each if value else []:
-            answer, ends = score["detail"]["answer"], string.whitespace + string.punctuation
-            self.compare(
-                "needle answer", name, score["value"], float(said(answer, value) == value.casefold())
-            )
+        for row in self.examples.get("sst2", []):  # one label: scores follow the margin's sign, or never do
+            signs = {
+                (s["detail"]["margin"] > 0) == bool(s["value"]) for scores in row.values() for s in scores
+            }
+            self.compare("sst2 label", "of a review", float(len(signs)), 1.0)
+        value = self.settings["tasks"].get("needle", {}).get("needle_value", "")
+        ends = string.whitespace + string.punctuation
+        for score in [
+            s for row in self.examples.get("needle", []) for scores in row.values() for s in scores
+        ]:
+            answer, detail = score["detail"]["answer"], score["detail"]
+            found = said(answer, value)
+            self.compare("needle answer", repr(answer), score["value"], float(found == value.casefold()))
             same = float(answer.strip(ends) == value.strip(ends))
-            self.compare("needle strict", name, score["detail"].get("strict", same), same)
+            self.compare("needle strict", repr(answer), detail.get("strict", same), same)
 
     def areas(self) -> None:
         for key, every in (("robustness.auc", False), ("robustness.auc_all_tasks", True)):
@@ -134,14 +126,12 @@ class Run:
             for name, value in point["value"].items():
                 norm, dtype = f"{point['delta_norm']:g}", point["dtype"]
                 each = [statistics.fmean(p["sensitivity"][dtype][name][norm]) for p in self.prompts]
-                where = f"{dtype} {name} at {norm}"
-                self.compare("stability.logit_sensitivity", where, value, statistics.fmean(each))
+                self.compare("stability.logit_sensitivity", f"{dtype} {name}", value, statistics.fmean(each))
         mapped = [p["map"] for p in self.prompts if p["map"]]
         for place, entry in enumerate(metrics["stability.amplification_map"]):
             for name, value in {"baseline": entry["before"], **entry["after_by_defence"]}.items():
                 again = statistics.median(x for m in mapped for x in m[place]["ratios"][name])
-                where = f"{name} layer {entry['layer']} head {entry['head']}"
-                self.compare("stability.amplification_map", where, value, again)
+                self.compare("stability.amplification_map", f"{name} {entry['layer']}", value, again)
 
 
 def main() -> int:
@@ -150,10 +140,7 @@ def main() -> int:
     run = Run(parser.parse_args().run_dir)
     for part in (run.tasks, run.answers, run.areas, run.stability):
         part()
-    for what, count in run.compared.items():
-        print(f"{what}: {count} compared")
-    for line in run.wrong:
-        print(line)
+    print(*(f"{what}: {count} compared" for what, count in run.compared.items()), *run.wrong, sep="\n")
     return 1 if run.wrong else 0
 
 
