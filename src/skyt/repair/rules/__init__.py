@@ -2,11 +2,9 @@
 
 from skyt.repair.rules.containers import (
     building,
-    choices,
     containers,
     deques,
     filling,
-    inverse,
     items,
     neighbours,
     sequences,
@@ -67,7 +65,6 @@ FAMILIES = (
         regex,
         iteration,
         items,
-        choices,
         neighbours,
         sequences,
         loops,
@@ -90,7 +87,6 @@ FAMILIES = (
         sinking,
         counting,
         stacks,
-        inverse,
         objects,
         ordering,
     ),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects
-from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, load, read_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
@@ -40,14 +38,6 @@ def _pair(target: ast.expr) -> tuple[str, str] | None:
         if isinstance(k, ast.Name) and isinstance(v, ast.Name) and k.id != v.id:
             return k.id, v.id
     return None
-
-
-def _seen(owner: ast.expr) -> Effects:
-    """What going through the dict depends on."""
-    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name):
-        return Effects(reads={owner.value.id}, heap_reads={"." + owner.attr, UNKNOWN})
-    name = owner.id if isinstance(owner, ast.Name) else UNKNOWN
-    return Effects(reads={name}, heap_reads={name})
 
 
 def _lookups(where: Any, lookup: ast.expr) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.patterns.conditions import of_kind, text
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import expression
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset"})
 
@@ -52,65 +51,6 @@ def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope
     return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
 
 
-@expression(
-    ast.Call,
-    needs="a str or list as source; a consumer that uses it up at once",
-    sound="iterating over a generator that passes elements on is iterating over its source",
-    fires=("s: str", "def f(s):\n return ''.join(c for c in s)"),
-    keeps=("s: str", "def f(s):\n return ''.join(c.upper() for c in s)"),
-)
-def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`"".join(c for c in s)` is `"".join(s)`, which for a str is s."""
-    if len(node.args) != 1 or node.keywords:
-        return None
-    only = node.args[0]
-    joins = (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr == "join"
-        and isinstance(node.func.value, ast.Constant)
-    )
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS | {"any", "all"}
-    if joins and is_str(scope.type_of(only)) and ast.unparse(node.func) == "''.join":
-        return only
-    if not isinstance(only, ast.GeneratorExp) or not (joins or named):
-        return None
-    g = only.generators[0]
-    if (
-        len(only.generators) == 1
-        and not g.ifs
-        and same(only.elt, g.target)
-        and isinstance(g.target, ast.Name)
-    ):
-        return ast.Call(func=node.func, args=[g.iter], keywords=[])
-    return None
-
-
-@block(
-    ast.Return,
-    needs="a list; a program none of whose functions changes an object that is not its own",
-    sound="results are observed by value, and nobody in the program could change what two names share",
-    fires=("xs: list[int]", "def f(xs):\n return list(xs)"),
-    keeps=(
-        "xs: list[int]",
-        "def g(xs):\n return list(xs)\ndef f(xs):\n ys = g(xs)\n ys.append(1)\n return ys",
-    ),
-)
-def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`return list(x)` is `return x` where nothing is ever changed in place."""
-    last = body[-1]
-    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)):
-        return None
-    made = last.value
-    if not (isinstance(made.func, ast.Name) and made.func.id == "list" and len(made.args) == 1):
-        return None
-    program, source = place.scope.program, made.args[0]
-    if not isinstance(source, ast.Name) or kind(place.scope.type_of(source)) != "list":
-        return None
-    if program.facts.kind == "class" or set(program.by_name) - program.pure:
-        return None
-    return [*body[:-1], ast.Return(value=source)]
-
-
 rewrite(
     "copy-of-list",
     ("x[:]", "list(x)"),
@@ -149,13 +89,5 @@ rewrite(
     needs=[text("a", "b", "c")],
     because="concatenation is associative",
     fires=("s: str", "def f(s):\n return s + ('a' + s)"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
-)
-rewrite(
-    "concatenate-lists-left",
-    ("a + (b + c)", "a + b + c"),
-    needs=[of_kind("list", "a", "b", "c")],
-    because="concatenation is associative",
-    fires=("xs: list[int]", "def f(xs):\n return xs + ([1] + xs)"),
     keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
 )

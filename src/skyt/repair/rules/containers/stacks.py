@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, int_value, leaves, load
+from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, leaves, load
 from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.analysis.values.types import kind, ordered
+from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.registry import Place, block
 
 
@@ -79,44 +78,3 @@ def _popped(s: ast.stmt) -> str | None:
 
 def _exits(body: list[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Return | ast.Raise)
-
-
-Case = tuple[ast.expr, list[ast.stmt]]
-
-
-def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, list[ast.stmt], int] | None:
-    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block they
-    take."""
-    if len(s.orelse) == 1 and isinstance(s.orelse[0], ast.If) and s.orelse[0].orelse:
-        second = s.orelse[0]
-        return (s.test, s.body), (second.test, second.body), second.orelse, 1
-    if not s.orelse and leaves(s.body) and index + 1 < len(body):
-        t = body[index + 1]
-        if isinstance(t, ast.If) and t.orelse and index + 2 == len(body):
-            return (s.test, s.body), (t.test, t.body), t.orelse, 2
-        if (
-            isinstance(t, ast.If)
-            and leaves(t.body)
-            and not t.orelse
-            and index + 2 < len(body)
-            and leaves(body)
-        ):
-            return (s.test, s.body), (t.test, t.body), body[index + 2 :], len(body) - index
-    if s.orelse and len(s.orelse) >= 2 and isinstance(s.orelse[0], ast.If):
-        second = s.orelse[0]
-        if not second.orelse and leaves(second.body):
-            return (s.test, s.body), (second.test, second.body), s.orelse[1:], 1
-    return None
-
-
-def _pair(test: ast.expr, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
-        return None
-    a, b = test.left, test.comparators[0]
-    if not ordered(scope.type_of(a), scope.type_of(b)) or int_value(b) is not None:
-        return None
-    if not (scope.effects(a).pure and scope.effects(b).pure):
-        return None
-    from skyt.repair.rules.expressions.comparisons import rank
-
-    return (a, b) if rank(a, scope) <= rank(b, scope) else (b, a)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.trees.syntax import is_none, leaves, negate, returns
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving, no_break
+from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
 
@@ -79,39 +78,6 @@ def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             if len(s.body) == 1:
                 return [*body[:i], branch(negate(s.test), rest)]
             return [*body[:i], branch(s.test, s.body[:-1], rest)]
-    return None
-
-
-def operands(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
-    return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
-
-
-def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
-    changed = False
-    for name in ("body", "orelse"):
-        inner: list[ast.stmt] = getattr(s, name)
-        if not inner:
-            continue
-        if same(inner[-1], follower):
-            setattr(s, name, inner[:-1] or ([ast.Pass()] if name == "body" else []))
-            changed = True
-        elif isinstance(inner[-1], ast.If):
-            changed = _strip_exit(inner[-1], follower) or changed
-    return changed
-
-
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="code at the end of both branches runs after either, so it can stand behind them",
-    fires=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n"),
-    keeps=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n"),
-)
-def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, ast.If) and s.orelse and same(s.body[-1], s.orelse[-1]) and not leaves(s.body):
-            then, other = s.body[:-1] or [ast.Pass()], s.orelse[:-1]
-            return replaced(body, i, branch(s.test, then, other), s.body[-1])
     return None
 
 
@@ -279,40 +245,4 @@ rewrite(
     because="a branch that is taken under either of two conditions is taken under their `or`",
     fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 1\n return m"),
     keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 2\n return m"),
-)
-rewrite(
-    "loop-else",
-    (
-        """
-        for target in s:
-            body
-        else:
-            other
-        """,
-        """
-        for target in s:
-            body
-        other
-        """,
-    ),
-    (
-        """
-        while c:
-            body
-        else:
-            other
-        """,
-        """
-        while c:
-            body
-        other
-        """,
-    ),
-    needs=[no_break("body")],
-    because="without `break`, a loop's `else` always runs after it",
-    fires=("n: int", "def f(n):\n for i in range(3):\n  n = n + i\n else:\n  n = n * 2\n return n"),
-    keeps=(
-        "n: int",
-        "def f(n):\n for i in range(3):\n  if i == n:\n   break\n  n = n + i\n else:\n  n = n * 2\n return n",
-    ),
 )

@@ -171,39 +171,6 @@ def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
 
 @block(
     ast.For,
-    needs="a body that does nothing for the first value of the range, an int loop variable dead after the"
-    " loop",
-    sound="a round without effect can be left out",
-    fires=("n: int >= 0 <= 50", "def f(n):\n t = 1\n for i in range(1, n + 1):\n  t = t * i\n return t"),
-    keeps=("n: int >= 0 <= 50", "def f(n):\n t = 1\n for i in range(1, n + 1):\n  t = t + i\n return t"),
-)
-def skip_idle_round(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for i in range(1, n): r = r * i` starts at 2, because multiplying by 1 does nothing."""
-    from skyt.repair.rules.expressions.arithmetic import folded
-
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
-            continue
-        made = s.iter
-        if not (isinstance(made.func, ast.Name) and made.func.id == "range" and len(made.args) == 2):
-            continue
-        start = int_value(made.args[0])
-        if start is None or s.target.id in place.live_at(s) or len(s.body) != 1:
-            continue
-        only = s.body[0]
-        if not (isinstance(only, ast.Assign) and isinstance(only.targets[0], ast.Name)):
-            continue
-        value = substitute(clone(only.value), {s.target.id: ast.Constant(value=start)})
-        scope = place.before(i)
-        if same(folded(value, scope), load(only.targets[0].id)) and only.targets[0].id != s.target.id:
-            new = clone(s)
-            new.iter = call("range", ast.Constant(value=start + 1), made.args[1])
-            return replaced(body, i, new)
-    return None
-
-
-@block(
-    ast.For,
     needs="an int loop variable that is only used in indices, not assigned, dead after the loop; constants "
     "for the start and for the offsets",
     sound="counting from 1 and looking at i - 1 is counting from 0 and looking at i",

@@ -171,40 +171,6 @@ def backwards(node: ast.expr) -> ast.expr:
     return ast.Subscript(value=node, slice=ast.Slice(lower=None, upper=None, step=step), ctx=ast.Load())
 
 
-@block(
-    ast.For,
-    needs="a str, or a list under a plain name that the body does not change",
-    sound="`reversed` gives the elements of the slice with step -1, in the same order",
-    fires=("xs: list[int]", "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n return t"),
-    keeps=(
-        "xs: list[int]",
-        (
-            "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n  if xs[0] > 3:\n"
-            "   xs[0] = x - 1\n return t"
-        ),
-    ),
-)
-def loop_over_reversed(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for c in reversed(s)` is `for c in s[::-1]`."""
-    scope = place.scope
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and len(s.iter.args) == 1):
-            continue
-        if scope.builtin(s.iter.func) != "reversed" or s.iter.keywords:
-            continue
-        source = s.iter.args[0]
-        t = scope.type_of(source)
-        if not is_str(t):
-            if kind(t) != "list" or not isinstance(source, ast.Name):
-                continue
-            if disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
-                continue
-        new = clone(s)
-        new.iter = backwards(source)
-        return replaced(body, i, new)
-    return None
-
-
 class Lookup(ast.NodeTransformer):
     def __init__(self, lookup: ast.expr, name: str) -> None:
         self.lookup, self.name = lookup, name

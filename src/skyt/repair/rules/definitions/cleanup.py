@@ -7,7 +7,7 @@ import ast
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver
 from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, rename, stored_names
+from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place, block, module
@@ -82,35 +82,6 @@ def drop_demo_code(context: Context) -> bool:
         context.record("drop-demo-code", text(dropped), "")
         tree.body = kept
     return bool(dropped)
-
-
-@module(
-    phase=0,
-    needs="the entry point's name; exactly one public definition of its kind in the program, and no other"
-    " use of the name",
-    sound="the contract's caller can only call that name; the definition itself is not changed",
-    fires=("n: int", "def compute(n):\n return n + 1"),
-    keeps=("n: int", "def one(n):\n return n\ndef two(n):\n return n + 1"),
-)
-def name_entry_point(context: Context) -> bool:
-    tree, facts = context.tree, context.facts
-    kind = ast.ClassDef if facts.kind == "class" else ast.FunctionDef
-    found = [s for s in tree.body if isinstance(s, kind)]
-    if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
-        return False
-    if any(isinstance(n, ast.Name) and n.id == facts.name for n in walk(tree)):
-        return False
-    public = [s for s in found if not s.name.startswith("_")]
-    used = {n.id for s in found for n in walk(s) if isinstance(n, ast.Name) and n.id != s.name}
-    roots = [s for s in public if s.name not in used]
-    if len(roots) != 1 or (
-        isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
-    ):
-        return False
-    old = roots[0].name
-    rename(tree, {old: facts.name})
-    context.record("name-entry-point", old, facts.name)
-    return True
 
 
 @module(

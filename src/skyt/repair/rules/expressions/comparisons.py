@@ -22,8 +22,6 @@ from skyt.repair.rules.patterns.conditions import ordered as both_ordered
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
-ORDERED = "operands of type int or str"
-
 
 def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
     """`not node` pushed inward: exact opposites, De Morgan, and total orders. Where the value itself counts
@@ -240,12 +238,4 @@ rewrite(
     because="adding the same constant to both sides keeps an order of integers",
     fires=("n: int; m: int", "def f(n, m):\n return n < m - 1"),
     keeps=("x: float; y: float", "def f(x, y):\n return x < y - 1"),
-)
-rewrite(
-    "add-constant-left",
-    ("a - k < b", "a < b + k"),
-    needs=[integer("a", "b"), constant("k"), not_constant("b")],
-    because="adding the same constant to both sides keeps an order of integers",
-    fires=("n: int; m: int", "def f(n, m):\n return n - 1 < m"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x - 1 < y"),
 )

@@ -12,14 +12,6 @@ from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
-EMPTY: dict[str, ast.expr] = {
-    "dict": ast.Dict(keys=[], values=[]),
-    "list": ast.List(elts=[], ctx=ast.Load()),
-    "str": ast.Constant(value=""),
-    "int": ast.Constant(value=0),
-    "tuple": ast.Tuple(elts=[], ctx=ast.Load()),
-}
-
 
 @expression(
     ast.Call,

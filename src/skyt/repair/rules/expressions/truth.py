@@ -102,14 +102,6 @@ rewrite(
     keeps=("s: str", "def f(s):\n return len(s) == 1"),
 )
 rewrite(
-    "fullness",
-    *((text, "x") for text in FULL),
-    needs=[sized("x"), truth_only()],
-    because="such a value has a length above 0 exactly when it is true",
-    fires=("s: str", "def f(s):\n if len(s) > 0:\n  return s[0]\n return s"),
-    keeps=("s: str", "def f(s):\n if len(s) > 1:\n  return s[0]\n return s"),
-)
-rewrite(
     "fullness-as-value",
     *((text, "bool(x)") for text in FULL),
     needs=[sized("x")],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import BLOCKS, blocks, read_names
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone
+from skyt.repair.rules.analysis.trees.syntax import read_names
+from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.registry import Place, block
@@ -176,29 +175,3 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             return replaced(body, i) or [ast.Pass()]
         return replaced(body, i, ast.Expr(value=s.value))
     return None
-
-
-def _without(name: str, body: list[ast.stmt]) -> list[ast.stmt]:
-    """The block without the assignments to a variable, insides included."""
-    kept: list[ast.stmt] = []
-    for s in body:
-        if simple_target(s) == name:
-            continue
-        new = clone(s)
-        for inner in (new, *getattr(new, "handlers", ()), *getattr(new, "cases", ())):
-            for field in BLOCKS:
-                block = getattr(inner, field, None)
-                if isinstance(block, list) and block and not isinstance(new, NESTED):
-                    setattr(inner, field, _without(name, block))
-        kept.append(new)
-    return kept or [ast.Pass()]
-
-
-def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
-    for s in body:
-        found.append(s)
-        if not isinstance(s, NESTED):
-            for inner in blocks(s):
-                found += _statements(inner)
-    return found
