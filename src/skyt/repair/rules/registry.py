@@ -78,9 +78,7 @@ class Place:
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
         if self._whole is None:
-            self._whole = (
-                self.start.without(self.start.effects(self.body)) if self.start.known else self.start
-            )
+            self._whole = self.start.within(self.body)
         return self._whole
 
     def before(self, index: int) -> Scope:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
@@ -50,12 +50,27 @@ class Scope:
     """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
     since."""
 
-    def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        info: FunctionInfo | None,
+        known: Sequence[ast.expr] | Callable[[], Sequence[ast.expr]] = (),
+    ) -> None:
         self.program = program
         self.info = info
-        self.known: list[ast.expr] = list(known)
+        self._known = known
         self.pure = program.pure if hasattr(program, "pure") else frozenset()
         self.owned = info.owned if info else frozenset()
+
+    @cached_property
+    def known(self) -> Sequence[ast.expr]:
+        return self._known() if callable(self._known) else self._known
+
+    def within(self, body: Sequence[ast.stmt]) -> Scope:
+        """What holds at every statement of a block, found out when it is asked for."""
+        if not self.known:
+            return self
+        return Scope(self.program, self.info, lambda: self.without(self.effects(body)).known)
 
     def type_of(self, node: ast.expr | None) -> Type:
         return self.program.type_of(node, self.info)
@@ -64,9 +79,7 @@ class Scope:
         stable = [c for c in conditions if plain(c) or self.effects(c).pure]
         if not stable:
             return self
-        scope = Scope(self.program, self.info, self.known)
-        scope.known += stable
-        return scope
+        return Scope(self.program, self.info, [*self.known, *stable])
 
     def without(self, changed: Effects) -> Scope:
         """The scope after something ran: conditions that read what it wrote are forgotten."""
@@ -84,7 +97,13 @@ class Scope:
         return not disturbs(changed, seen, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
-        return effects(node, self)
+        """The effects of something here. They are remembered until the tree changes: do not add to them."""
+        nodes = [node] if isinstance(node, ast.AST) else node
+        key = (id(self.info), *map(id, self.known), None, *map(id, nodes))
+        found = self.program.seen.get(key)
+        if found is None:  # what was looked at is kept with the answer, so that no other has its identity
+            found = self.program.seen[key] = effects(node, self), [*self.known, *nodes]
+        return found[0]
 
     @cached_property
     def bare(self) -> Scope:
@@ -93,7 +112,7 @@ class Scope:
 
     def changes(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something, whatever holds before it."""
-        return effects(node, self.bare)
+        return self.bare.effects(node)
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
@@ -168,7 +187,7 @@ class Scope:
         if kind(self.type_of(container)) in {"list", "deque"} or self.type_of(container) == "str":
             if int_value(node.slice) in (0, -1):
                 return self.nonempty(container)
-            return self.known != [] and self._within(node.slice, container)
+            return bool(self.known) and self._within(node.slice, container)
         for c in self.known:
             if not (isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], ast.In)):
                 continue

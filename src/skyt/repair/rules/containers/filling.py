@@ -132,8 +132,8 @@ def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt
 
 def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     """Whether elements can be made one by one, between the rounds of the body."""
-    seen, done = scope.effects(made), scope.effects(s.body)
-    done.writes |= stored_names(s.target)
+    seen, done = scope.effects(made), Effects(writes=stored_names(s.target))
+    done.include(scope.effects(s.body))
     if not seen.pure or disturbs(done, seen, scope):
         return False
     return not seen.raises or not conflict(seen, done, scope)

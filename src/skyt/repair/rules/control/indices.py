@@ -176,8 +176,8 @@ def pairs_to_the_end(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         gap = difference(own[1], outer[-1], scope)
         if not same(own[0], after) or gap is None or int_value(gap) != 1 or not private(s.target.id, place):
             continue
-        seen, done = scope.effects(own[1]), scope.effects(s)
-        done.writes |= {s.target.id}
+        seen, done = scope.effects(own[1]), Effects(writes={s.target.id})
+        done.include(scope.effects(s))
         if not seen.total or not scope.effects(outer[-1]).total or disturbs(done, seen, scope):
             continue
         new = clone(s)

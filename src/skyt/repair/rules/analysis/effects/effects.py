@@ -100,7 +100,7 @@ def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
     found = Effects()
     for item in [node] if isinstance(node, ast.AST) else node:
         _add(item, scope, found)
-    if scope.known and not found.pure:  # what held before may not hold any more within
+    if not found.pure and scope.known:  # what held before may not hold any more within
         later = scope.without(found)
         if later is not scope:
             return effects(node, later)
