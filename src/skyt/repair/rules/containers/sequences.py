@@ -27,18 +27,19 @@ def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr 
     only = node.args[0]
     if isinstance(node.func, ast.Name) and node.func.id == "list" and isinstance(only, ast.GeneratorExp):
         return ast.ListComp(elt=only.elt, generators=only.generators)
+    lazily = (
+        ast.GeneratorExp(elt=only.elt, generators=only.generators) if isinstance(only, ast.ListComp) else None
+    )
     joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
     joins = joins and is_str(scope.type_of(node.func.value))  # type: ignore[attr-defined]
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS
-    if isinstance(only, ast.ListComp) and (joins or (named and _in_step(node, only, scope))):
-        return ast.Call(
-            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-        )
-    any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
-    if isinstance(only, ast.ListComp) and any_or_all and scope.effects(only).total:
-        return ast.Call(
-            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-        )
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if not isinstance(only, ast.ListComp):
+        return None
+    lazily = ast.GeneratorExp(elt=only.elt, generators=only.generators)
+    if joins or (name in CONSUMERS and _in_step(node, only, scope)):
+        return ast.Call(func=node.func, args=[lazily], keywords=[])
+    if name in {"any", "all"} and scope.effects(only).total:
+        return ast.Call(func=node.func, args=[lazily], keywords=[])
     return None
 
 

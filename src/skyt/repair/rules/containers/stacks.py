@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, leaves, load
-from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.trees.syntax import count_reads
+from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.registry import Place, block
 
 
@@ -32,49 +33,27 @@ from skyt.repair.rules.registry import Place, block
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
+    scope = place.scope
     for i, (s, t) in enumerate(pairwise(body)):
-        name = _popped(t)
-        if name is None or not isinstance(s, ast.If) or s.orelse or not leaves(s.body):
+        p, q = pieces("if c: leave", s), pieces("k.pop()", t)
+        if p is None or q is None or not isinstance(q["k"], ast.Name) or q["k"].id not in scope.owned:
             continue
-        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
+        name, test = q["k"].id, p["c"]
+        if kind(scope.type_of(q["k"])) != "list" or count_reads(p["leave"], name):
             continue
-        if count_reads(s.body, name) or not _exits(s.body):
+        if not isinstance(p["leave"][-1], ast.Return | ast.Raise):
             continue
-        last = s.test.values[-1] if isinstance(s.test, ast.BoolOp) else s.test
-        if isinstance(s.test, ast.BoolOp) and not isinstance(s.test.op, ast.Or):
+        either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+        last = clone(test.values[-1] if either else test)
+        if not (isinstance(last, ast.Compare) and len(last.ops) == 1) or count_reads(last, name) != 1:
             continue
-        peek = ast.Subscript(
-            value=load(name), slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), ctx=ast.Load()
-        )
-        if not (isinstance(last, ast.Compare) and len(last.ops) == 1):
+        peek, pop = value("k[-1]", k=name), value("k.pop()", k=name)
+        if same(last.left, peek) and scope.effects(last.comparators[0]).pure:
+            last.left = pop
+        elif same(last.comparators[0], peek) and scope.effects(last.left).pure:
+            last.comparators = [pop]
+        else:
             continue
-        sides = [last.left, last.comparators[0]]
-        if sum(same(side, peek) for side in sides) != 1 or count_reads(last, name) != 1:
-            continue
-        other = sides[0] if same(sides[1], peek) else sides[1]
-        seen = place.scope.effects(other)
-        if not seen.pure:
-            continue
-        pop = ast.Call(func=ast.Attribute(value=load(name), attr="pop", ctx=ast.Load()), args=[], keywords=[])
-        left, right = (pop if same(side, peek) else side for side in sides)
-        test: ast.expr = compare(left, type(last.ops[0]), right)
-        if isinstance(s.test, ast.BoolOp):
-            test = ast.BoolOp(op=ast.Or(), values=[*s.test.values[:-1], test])
-        return [*body[:i], ast.If(test=test, body=s.body, orelse=[]), *body[i + 2 :]]
+        whole = ast.BoolOp(op=ast.Or(), values=[*test.values[:-1], last]) if either else last
+        return [*body[:i], ast.If(test=whole, body=p["leave"], orelse=[]), *body[i + 2 :]]
     return None
-
-
-def _popped(s: ast.stmt) -> str | None:
-    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and not s.value.args:
-        function = s.value.func
-        if (
-            isinstance(function, ast.Attribute)
-            and function.attr == "pop"
-            and isinstance(function.value, ast.Name)
-        ):
-            return function.value.id
-    return None
-
-
-def _exits(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise)

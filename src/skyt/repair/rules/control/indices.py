@@ -26,6 +26,7 @@ from skyt.repair.rules.control.counting import step_of
 from skyt.repair.rules.control.loops import Lookup, elements_of
 from skyt.repair.rules.expressions.arithmetic import difference
 from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.patterns.pieces import first, value
 from skyt.repair.rules.registry import Place, block, expression
 
 USED_UP = (
@@ -164,38 +165,29 @@ def _instead(node: Comprehension | ast.Call, new: Comprehension) -> ast.expr:
 def pairs_to_the_end(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for i in range(n - 1): for j in range(i + 1, n): …` may as well go up to n."""
     for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1):
+        p = first(
+            s, "for i in range(n):\n for target in e: inner", "for i in range(a, n):\n for target in e: inner"
+        )
+        if p is None or p["i"].id in place.live_at(s) or not private(p["i"].id, place):
             continue
-        inner, scope = s.body[0], place.before(k)
-        if not isinstance(inner, ast.For) or inner.orelse or s.orelse or s.target.id in place.live_at(s):
+        scope = place.before(k)
+        end = _end(p["e"], p["i"].id, scope)
+        gap = difference(end, p["n"], scope) if end is not None else None
+        if end is None or gap is None or int_value(gap) != 1:
             continue
-        outer, own = _range(s.iter, scope), _span(inner.iter, scope)
-        if outer is None or own is None or len(own) != 2:
-            continue
-        after = ast.BinOp(left=load(s.target.id), op=ast.Add(), right=ast.Constant(value=1))
-        gap = difference(own[1], outer[-1], scope)
-        if not same(own[0], after) or gap is None or int_value(gap) != 1 or not private(s.target.id, place):
-            continue
-        seen, done = scope.effects(own[1]), Effects(writes={s.target.id})
+        seen, done = scope.effects(end), Effects(writes={p["i"].id})
         done.include(scope.effects(s))
-        if not seen.total or not scope.effects(outer[-1]).total or disturbs(done, seen, scope):
-            continue
-        new = clone(s)
-        new.iter = call("range", *outer[:-1], clone(own[1]))
-        return replaced(body, k, new)
+        if seen.total and scope.effects(p["n"]).total and not disturbs(done, seen, scope):
+            new = clone(s)
+            new.iter.args[-1] = clone(end)  # type: ignore[attr-defined]
+            return replaced(body, k, new)
     return None
 
 
-def _range(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
-    plain = isinstance(node, ast.Call) and scope.builtin(node.func) == "range" and not node.keywords
-    return node.args if plain and len(node.args) in (1, 2) else None  # type: ignore[attr-defined]
-
-
-def _span(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
-    """[start, stop] of a range, or of the slice of a str or list from some index on."""
-    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)):
-        return _range(node, scope)
-    part, t = node.slice, scope.type_of(node.value)
-    if part.lower is None or part.upper is not None or part.step is not None:
-        return None
-    return [part.lower, call("len", clone(node.value))] if is_str(t) or kind(t) == "list" else None
+def _end(node: ast.expr, name: str, scope: Scope) -> ast.expr | None:
+    """n of `range(name + 1, n)`, and `len(x)` of `x[name + 1:]` for a str or list x."""
+    p = first(node, "range(i + 1, n)", "x[i + 1:]", i=name)
+    if p is None or "n" in p:
+        return p["n"] if p is not None else None
+    t = scope.type_of(p["x"])
+    return value("len(x)", x=p["x"]) if is_str(t) or kind(t) == "list" else None

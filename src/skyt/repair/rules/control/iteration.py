@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names, substitute
+from skyt.repair.rules.analysis.trees.syntax import assign, call, load, read_names, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
@@ -13,6 +13,7 @@ from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.conditions import integer, of_kind, small
+from skyt.repair.rules.patterns.pieces import pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, expression
 
@@ -91,15 +92,11 @@ def consumes(node: ast.Call, scope: Scope) -> bool:
 )
 def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(reversed(x))` is `list(x[::-1])`."""
-    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+    p = pieces("reversed(x)", node.args[0]) if len(node.args) == 1 else None
+    if p is None or node.keywords or not consumes(node, scope):
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and scope.builtin(made.func) == "reversed" and len(made.args) == 1):
-        return None
-    t = scope.type_of(made.args[0])
-    if not (is_str(t) or kind(t) == "list"):
-        return None
-    return ast.Call(func=node.func, args=[backwards(made.args[0])], keywords=[])
+    t = scope.type_of(p["x"])
+    return call(node.func, backwards(p["x"])) if is_str(t) or kind(t) == "list" else None
 
 
 @block(
@@ -112,21 +109,19 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
 def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
     for i, s in enumerate(body):
-        if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)):
+        made = s.value if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
+        if made is None or not isinstance(made.func, ast.Attribute) or made.args:
             continue
-        made = s.value
-        if not (isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Name)) or made.args:
+        x = made.func.value
+        if not isinstance(x, ast.Name) or x.id not in place.scope.owned or not private(x.id, place):
             continue
-        name = made.func.value.id
-        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
-            continue
-        if not private(name, place) or _gone_through(name, s, place):
+        if kind(place.scope.type_of(x)) != "list" or _gone_through(x.id, s, place):
             continue
         if made.func.attr == "reverse" and not made.keywords:
-            return replaced(body, i, assign(name, backwards(load(name))))
-        if made.func.attr == "sort" and place.scope.builtin(load("sorted")) and not read_names(made.keywords):
-            value = ast.Call(func=load("sorted"), args=[load(name)], keywords=made.keywords)
-            return replaced(body, i, assign(name, value))
+            return replaced(body, i, assign(x.id, backwards(load(x.id))))
+        if made.func.attr == "sort" and not read_names(made.keywords):
+            value = ast.Call(func=load("sorted"), args=[load(x.id)], keywords=made.keywords)
+            return replaced(body, i, assign(x.id, value))
     return None
 
 
@@ -146,17 +141,12 @@ def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
 )
 def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sorted(list(e))` is `sorted(e)`."""
-    if len(node.args) != 1 or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
+    p = pieces("list(e)", node.args[0]) if len(node.args) == 1 else None
+    if p is None or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and len(made.args) == 1 and not made.keywords):
+    if isinstance(p["e"], ast.GeneratorExp) and not _in_step(node, p["e"], scope):
         return None
-    if scope.builtin(made.func) != "list":
-        return None
-    inner = made.args[0]
-    if isinstance(inner, ast.GeneratorExp) and not _in_step(node, inner, scope):
-        return None
-    return ast.Call(func=node.func, args=made.args, keywords=node.keywords)
+    return ast.Call(func=node.func, args=[p["e"]], keywords=node.keywords)
 
 
 rewrite(

@@ -9,11 +9,11 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     LOOPS,
     blocks,
-    call,
     count_reads,
     int_value,
     is_true,
     load,
+    number,
     own_breaks,
     stored_names,
     substitute,
@@ -22,6 +22,7 @@ from skyt.repair.rules.analysis.trees.trees import NESTED, clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.patterns.pieces import first, made, pieces, value
 from skyt.repair.rules.registry import Place, block
 
 
@@ -73,20 +74,14 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     from skyt.repair.rules.expressions.orientation import negation
 
     for i, s in enumerate(body):
-        if not (isinstance(s, ast.While) and is_true(s.test) and not s.orelse and len(s.body) > 1):
+        p = pieces("while t:\n if c: leave\n rest", s)
+        test = negation(p["c"], place) if p is not None and is_true(p["t"]) else None
+        if p is None or test is None or not isinstance(s, ast.While):
             continue
-        first = s.body[0]
-        if not (isinstance(first, ast.If) and not first.orelse):
-            continue
-        if len(first.body) == 1 and isinstance(first.body[0], ast.Break):
-            test = negation(first.test, place)
-            if test is not None:
-                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
-        jumps = own_breaks(s.body) or own_breaks(first.body, (ast.Continue,))
-        if isinstance(first.body[-1], ast.Return) and not jumps:
-            test = negation(first.test, place)
-            if test is not None:
-                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)
+        leave, jumps = p["leave"], own_breaks(s.body) or own_breaks(p["leave"], (ast.Continue,))
+        after = [] if len(leave) == 1 and isinstance(leave[0], ast.Break) else leave
+        if not after or (isinstance(leave[-1], ast.Return) and not jumps):
+            return replaced(body, i, *made("while c: rest", c=test, rest=p["rest"]), *after)
     return None
 
 
@@ -136,34 +131,17 @@ def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
 def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
     """(s, the elements of the str or list s at the indices of a range): `s[k:]` for `range(k, len(s))`, and
     `s[::-1]` for `range(len(s) - 1, -1, -1)`."""
-    if scope.builtin(node.func) != "range" or not 1 <= len(node.args) <= 3 or node.keywords:
+    back = pieces("range(len(s) - 1, -1, -1)", node)
+    p = back or first(node, "range(len(s))", "range(a, len(s))")
+    t = scope.type_of(p["s"]) if p is not None else None
+    if p is None or not isinstance(p["s"], ast.Name) or not (is_str(t) or kind(t) == "list"):
         return None
-    first, stop = node.args[0], node.args[-1]
-    whole: ast.expr
-    if len(node.args) == 3:
-        if [int_value(a) for a in node.args[1:]] != [-1, -1] or not isinstance(first, ast.BinOp):
-            return None
-        last = isinstance(first.op, ast.Sub) and int_value(first.right) == 1
-        source = _measured(first.left, scope) if last else None
-        whole = backwards(clone(source)) if source is not None else stop
-    else:
-        source = _measured(stop, scope)
-        whole = clone(source) if source is not None else stop
-        if len(node.args) == 2 and int_value(first) != 0:
-            low = scope.interval(first)[0]
-            if low is None or low < 0 or not scope.effects(first).total:
-                return None
-            part = ast.Slice(lower=clone(first), upper=None, step=None)
-            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
-    return None if source is None else (source, whole)
-
-
-def _measured(node: ast.expr, scope: Scope) -> ast.Name | None:
-    """s of `len(s)`, if s is a plain name of a str or list."""
-    if not (isinstance(node, ast.Call) and scope.builtin(node.func) == "len" and len(node.args) == 1):
+    if back or int_value(p.get("a", number(0))) == 0:
+        return p["s"], backwards(clone(p["s"])) if back else clone(p["s"])
+    low = scope.interval(p["a"])[0]
+    if low is None or low < 0 or not scope.effects(p["a"]).total:
         return None
-    t = scope.type_of(node.args[0])
-    return node.args[0] if isinstance(node.args[0], ast.Name) and (is_str(t) or kind(t) == "list") else None
+    return p["s"], value("s[a:]", **p)
 
 
 def backwards(node: ast.expr) -> ast.expr:
@@ -197,30 +175,17 @@ def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
     """`for i, x in enumerate(s): … x …` is `for i in range(len(s)): … s[i] …`."""
     scope = place.scope
     for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
+        p = pieces("for i, x in enumerate(s): body", s)
+        if p is None or not isinstance(p["s"], ast.Name):
             continue
-        index, element = s.target.elts
-        made = s.iter
-        if not (
-            isinstance(made, ast.Call) and scope.builtin(made.func) == "enumerate" and len(made.args) == 1
-        ):
-            continue
-        source = made.args[0]
-        if made.keywords or not all(isinstance(n, ast.Name) for n in (index, element, source)):
-            continue
-        i, x, whole = index.id, element.id, source.id  # type: ignore[attr-defined]
-        t = scope.type_of(source)
+        i, x, whole, t = p["i"].id, p["x"].id, p["s"].id, scope.type_of(p["s"])
         if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
             continue
-        if not private(x, place) or {i, x, whole} & {n for inner in s.body for n in stored_names(inner)}:
+        if not private(x, place) or {i, x, whole} & stored_names(p["body"]):
             continue
-        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={whole}), scope):
+        if not is_str(t) and disturbs(scope.effects(p["body"]), Effects(heap_reads={whole}), scope):
             continue
-        if scope.builtin(load("range")) != "range" or scope.builtin(load("len")) != "len":
-            continue
-        lookup = ast.Subscript(value=load(whole), slice=load(i), ctx=ast.Load())
-        new = clone(s)
-        new.target, new.iter = clone(index), call("range", call("len", source))
-        new.body = [substitute(inner, {x: lookup}) for inner in new.body]
-        return replaced(body, k, new)
+        lookup = value("s[i]", s=whole, i=i)
+        inner = [substitute(clone(n), {x: lookup}) for n in p["body"]]
+        return replaced(body, k, *made("for i in range(len(s)): body", i=i, s=whole, body=inner))
     return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import disturbs
 from skyt.repair.rules.analysis.entries import counted, counting_loop
 from skyt.repair.rules.analysis.holders import Holder
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, call, compare, int_value, load, number, read_names
+from skyt.repair.rules.analysis.trees.syntax import assign, int_value, load, number, read_names
 from skyt.repair.rules.analysis.trees.trees import children, clone, same, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int, kind
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.dicts.defaults import VIEWS
-from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.dicts.grouping import plain_dict, unseen
 from skyt.repair.rules.names.inline import fits, head_of
+from skyt.repair.rules.patterns.pieces import first, made, pieces, value
 from skyt.repair.rules.registry import Place, block
 
 
@@ -43,37 +43,22 @@ from skyt.repair.rules.registry import Place, block
 def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: d[k] = d[k] + 1` `else: d[k] = 1` is `d[k] = d.get(k, 0) + 1`."""
     for i, s in enumerate(body):
-        s = _as_condition(s)
-        if not (isinstance(s, ast.If) and isinstance(s.test, ast.Compare) and len(s.test.ops) == 1):
-            continue
-        key, owner, absent = s.test.left, s.test.comparators[0], isinstance(s.test.ops[0], ast.NotIn)
-        if not isinstance(s.test.ops[0], ast.In | ast.NotIn) or kind(place.scope.type_of(owner)) != "dict":
-            continue
+        alone = first(s, "d.setdefault(k, v)", "if k not in d: d[k] = v")
+        p = alone or first(s, "if k in d: found\nelse: d[k] = v", "if k not in d: d[k] = v\nelse: found")
         scope = place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if (
-            not isinstance(named, ast.Name)
-            or not scope.effects(key).total
-            or scope.type_of(key) not in IMMUTABLE
-        ):
+        if p is None or not plain_dict(p["d"], scope) or not scope.effects(p["k"]).total:
             continue
-        entry = ast.Subscript(value=owner, slice=key, ctx=ast.Load())
-        found, missing = (s.orelse, s.body) if absent else (s.body, s.orelse)
-        start, last = _entry_value(missing, entry), i
-        if start is not None and not found and i + 1 < len(body):
-            added, last = _increment([body[i + 1]], entry, scope), i + 1
-        else:
-            added = _increment(found, entry, scope)
-            start = _before(start, added, scope) if start is not None and added is not None else None
-        if start is None or added is None or not isinstance(int_value(start), int):
+        given = {"d": p["d"], "k": p["k"]}
+        grown = body[i + 1 : i + 2] if alone else p["found"]
+        added = _increment(grown[0], given, scope) if len(grown) == 1 else None
+        if added is None or scope.type_of(p["k"]) not in IMMUTABLE:
             continue
-        method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
-        total = ast.BinOp(left=call(method, clone(key), start), op=ast.Add(), right=added)
-        if not _unseen(owner, entry, added, total, scope, place):
+        start = p["v"] if alone else _before(p["v"], added, scope)
+        if start is None or int_value(start) is None:
             continue
-        target = ast.Subscript(value=clone(owner), slice=clone(key), ctx=ast.Store())
-        new = ast.Assign(targets=[target], value=total, lineno=0)
-        return [*body[:i], new, *body[last + 1 :]]
+        new = made("d[k] = d.get(k, v) + e", **given, v=start, e=added)
+        if int_value(added) is not None or unseen(added, p["d"], p["k"], place, i, new[0].value):  # type: ignore[attr-defined]
+            return [*body[:i], *new, *body[i + 2 if alone else i + 1 :]]
     return None
 
 
@@ -85,50 +70,13 @@ def _before(first: ast.expr, added: ast.expr, scope: Scope) -> ast.expr | None:
     return number(0) if same(first, added) and scope.type_of(added) == "int" else None
 
 
-def _unseen(
-    owner: ast.expr, entry: ast.expr, added: ast.expr, total: ast.expr, scope: Scope, place: Place
-) -> bool:
-    """Whether what is added cannot tell that the entry is not there yet, nor leave it behind by raising."""
-    if int_value(added) is not None:
-        return True
-    stored = clone(entry)
-    stored.ctx = ast.Store()  # type: ignore[attr-defined]
-    seen = scope.effects(added)
-    if not seen.pure or disturbs(scope.effects(stored), seen, scope):
-        return False
-    own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
-    return own or scope.effects(total).total
-
-
-def _as_condition(s: ast.stmt) -> ast.stmt:
-    """`d.setdefault(k, v)` as `if k not in d: d[k] = v`."""
-    made = s.value if isinstance(s, ast.Expr) else None
-    if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute)):
-        return s
-    function, args = made.func, made.args
-    if function.attr != "setdefault" or len(args) != 2 or made.keywords:
-        return s
-    entry = ast.Subscript(value=function.value, slice=args[0], ctx=ast.Store())
-    first = ast.Assign(targets=[entry], value=args[1], lineno=0)
-    return ast.If(test=compare(args[0], ast.NotIn, function.value), body=[first], orelse=[])
-
-
-def _entry_value(body: list[ast.stmt], entry: ast.expr) -> ast.expr | None:
-    """What the only statement of a block assigns to an entry."""
-    if len(body) == 1 and isinstance(body[0], ast.Assign) and len(body[0].targets) == 1:
-        return body[0].value if same(body[0].targets[0], entry) else None
-    return None
-
-
-def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr | None:
+def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.expr | None:
     """What is added to an entry: `e` of `d[k] = d[k] + e`, or of `d[k] = e + d[k]` with integers."""
-    value = _entry_value(body, entry)
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        if same(value.left, entry):
-            return value.right
-        if same(value.right, entry) and is_int(scope.type_of(value.left)) and is_int(scope.type_of(entry)):
-            return value.left
-    return None
+    if p := pieces("d[k] = d[k] + e", s, **given):
+        return p["e"]  # type: ignore[no-any-return]
+    p = pieces("d[k] = e + d[k]", s, **given)
+    whole = p is not None and is_int(scope.type_of(p["e"])) and is_int(scope.type_of(value("d[k]", **given)))
+    return p["e"] if p is not None and whole else None
 
 
 @block(
@@ -153,35 +101,15 @@ def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr 
 def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
     for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and not s.orelse and isinstance(s.test, ast.Compare)):
+        p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
+        scope = place.before(i)
+        if p is None or not plain_dict(p["d"], scope) or p["t"].id in read_names(p["k"]):
             continue
-        if len(s.test.ops) != 1 or not isinstance(s.test.ops[0], ast.In) or len(s.body) != 1:
+        numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
+        if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:
             continue
-        key, owner, then, scope = s.test.left, s.test.comparators[0], s.body[0], place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if not isinstance(named, ast.Name) or kind(scope.type_of(owner)) != "dict":
-            continue
-        target = then.targets[0] if isinstance(then, ast.Assign) and len(then.targets) == 1 else None
-        if not isinstance(target, ast.Name) or not isinstance(then, ast.Assign):
-            continue
-        entry, name = ast.Subscript(value=owner, slice=key, ctx=ast.Load()), load(target.id)
-        value = then.value
-        if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)):
-            continue
-        sides = [
-            (same(a, entry), same(b, name)) for a, b in ((value.left, value.right), (value.right, value.left))
-        ]
-        if (True, True) not in sides or not scope.effects(key).total or target.id in read_names(key):
-            continue
-        if (
-            scope.type_of(name) != "int"
-            or scope.type_of(entry) != "int"
-            or scope.type_of(key) not in IMMUTABLE
-        ):
-            continue
-        method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
-        total = ast.BinOp(left=name, op=ast.Add(), right=call(method, clone(key), number(0)))
-        return replaced(body, i, assign(target.id, total))
+        if all(scope.type_of(load(n.id) if n is p["t"] else n) == "int" for n in numbers):
+            return replaced(body, i, *made("t = t + d.get(k, 0)", **p))
     return None
 
 
