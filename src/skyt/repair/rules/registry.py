@@ -9,6 +9,7 @@ A rule is a function with a name, the facts it needs, and the reason why it keep
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +29,16 @@ BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
-Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program (or the body of f alone)
+
+
+def example(given: Example) -> Example:
+    """An example whose program is spelled out: the body alone stands for `def f` with the facts' names."""
+    facts, code = given
+    if "def f(" in code:
+        return given
+    names = ", ".join(part.partition(":")[0].strip() for part in facts.split(";"))
+    return facts, f"def f({names}):\n" + textwrap.indent(code, " ")
 
 
 @dataclass(frozen=True)
@@ -136,4 +146,4 @@ def _rule(
     phase: int = 1,
 ) -> Rule:
     name = f.__name__.replace("_", "-")
-    return Rule(name, shape, needs, sound, f, nodes, phase, fires, keeps, f.__module__)
+    return Rule(name, shape, needs, sound, f, nodes, phase, example(fires), example(keeps), f.__module__)

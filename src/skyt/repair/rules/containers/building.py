@@ -45,8 +45,8 @@ def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
     ast.For,
     needs="a new empty list (or string) that only this loop fills; loop variables dead after the loop",
     sound="a comprehension evaluates the same conditions and elements in the same order",
-    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  if x > 1:\n   r.append(x)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.append(len(r))\n return r"),
+    fires=("xs: list[int]", "r = []\nfor x in xs:\n if x > 1:\n  r.append(x)\nreturn r"),
+    keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.append(len(r))\nreturn r"),
 )
 def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; with strings it is a join."""
@@ -167,8 +167,8 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     ast.For,
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
-    fires=("xs: list[int]", "def f(xs):\n r = [0]\n for x in xs:\n  r.append(x)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = xs\n for x in [1, 2]:\n  r.append(x)\n return r"),
+    fires=("xs: list[int]", "r = [0]\nfor x in xs:\n r.append(x)\nreturn r"),
+    keeps=("xs: list[int]", "r = xs\nfor x in [1, 2]:\n r.append(x)\nreturn r"),
 )
 def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
@@ -196,8 +196,8 @@ def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     ast.Return,
     needs="a list that the function made and hands out only here; list operands",
     sound="nobody else holds the list, so a new list with the same elements cannot be told apart",
-    fires=("xs: list[int]", "def f(xs):\n r = [1]\n r.extend(xs)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n xs.extend([1])\n return xs"),
+    fires=("xs: list[int]", "r = [1]\nr.extend(xs)\nreturn r"),
+    keeps=("xs: list[int]", "xs.extend([1])\nreturn xs"),
 )
 def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r.extend(a); return r + b` is `return r + a + b`."""

@@ -23,12 +23,10 @@ from skyt.repair.rules.registry import Place, block
     sound="a comprehension evaluates the same conditions, keys and values in the same rounds",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n s = set()\n for x in xs:\n  if x > 1:\n   d[x] = x * x\n"
-            " for x in xs:\n  s.add(x % 3)\n return [d, sorted(s)]"
-        ),
+        "d = {}\ns = set()\nfor x in xs:\n if x > 1:\n  d[x] = x * x\nfor x in xs:\n s.add(x % 3)\n"
+        "return [d, sorted(s)]",
     ),
-    keeps=("xs: list[int]", "def f(xs):\n d = {}\n for x in xs:\n  d[x] = len(d)\n return d"),
+    keeps=("xs: list[int]", "d = {}\nfor x in xs:\n d[x] = len(d)\nreturn d"),
 )
 def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d = {}; for x in e: if c: d[k] = v` is `d = {k: v for x in e if c}`; `add` fills a set."""
@@ -97,12 +95,10 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     "then",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n t = 0\n for y in [x * x for x in xs if x > 1]:\n  t = t * 2 + y\n"
-            " for y in (x + t for x in xs):\n  t = t + y\n return t"
-        ),
+        "t = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\n"
+        "for y in (x + t for x in xs):\n t = t + y\nreturn t",
     ),
-    keeps=("xs: list[int]", "def f(xs):\n for y in [x + len(xs) for x in xs]:\n  xs.append(y)\n return xs"),
+    keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
 )
 def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
@@ -143,8 +139,8 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     ast.Expr,
     needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
     sound="extending by a list of known elements is appending them in turn",
-    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, x + 1])\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, len(r)])\n return r"),
+    fires=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, x + 1])\nreturn r"),
+    keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, len(r)])\nreturn r"),
 )
 def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""

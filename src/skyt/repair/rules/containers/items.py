@@ -77,17 +77,12 @@ def _both(key: str, value: str) -> ast.Tuple:
     sound="an item is a key with the entry under it",
     fires=(
         "s: str",
-        (
-            "def f(s):\n d = {x: ord(x) for x in s}\n"
-            " return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]"
-        ),
+        "d = {x: ord(x) for x in s}\n"
+        "return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n d = {x: ord(x) for x in s}\n g = (d[x] for x in d)\n for c in s:\n  d[c] = 1\n"
-            " return list(g)"
-        ),
+        "d = {x: ord(x) for x in s}\ng = (d[x] for x in d)\nfor c in s:\n d[c] = 1\nreturn list(g)",
     ),
 )
 def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:

@@ -31,16 +31,10 @@ def _tail(node: ast.expr, scope: Scope) -> tuple[str, int] | None:
     needs="a str, or a list under a plain name that the body does not change; two variables that are neither "
     "assigned in the body nor read after the loop",
     sound="the shorter of two tails of one sequence ends with it",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  t = t * 2 + a - b\n return t",
-    ),
+    fires=("xs: list[int]", "t = 0\nfor a, b in zip(xs, xs[1:]):\n t = t * 2 + a - b\nreturn t"),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n t = 0\n for a, b in zip(xs, xs[1:]):\n  if t < 9:\n   xs.append(a)\n"
-            "  t = t + b + 3\n return t"
-        ),
+        "t = 0\nfor a, b in zip(xs, xs[1:]):\n if t < 9:\n  xs.append(a)\n t = t + b + 3\nreturn t",
     ),
 )
 def neighbours_by_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

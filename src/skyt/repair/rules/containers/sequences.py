@@ -17,8 +17,8 @@ CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "f
     ast.Call,
     needs="a consumer that uses up its argument at once",
     sound="the same elements come in the same order, whether in a list first or one by one",
-    fires=("s: str", "def f(s):\n return ''.join([c for c in s if c != 'a'])"),
-    keeps=("xs: list[int]", "def f(xs):\n return any([1 // x for x in xs])"),
+    fires=("s: str", "return ''.join([c for c in s if c != 'a'])"),
+    keeps=("xs: list[int]", "return any([1 // x for x in xs])"),
 )
 def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join([…])` is `"".join(…)`; `list(x for …)` is a list comprehension."""
@@ -58,8 +58,8 @@ rewrite(
     ("x.copy()", "list(x)"),
     needs=[of_kind("list", "x")],
     because="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-    fires=("xs: list[int]", "def f(xs):\n ys = xs[:]\n ys.append(1)\n return ys"),
-    keeps=("xs: list[int]", "def f(xs):\n ys = xs[1:]\n ys.append(1)\n return ys"),
+    fires=("xs: list[int]", "ys = xs[:]\nys.append(1)\nreturn ys"),
+    keeps=("xs: list[int]", "ys = xs[1:]\nys.append(1)\nreturn ys"),
 )
 rewrite(
     "whole-text",
@@ -67,8 +67,8 @@ rewrite(
     ("''.join(x)", "x"),
     needs=[text("x")],
     because="a str from its start to its end, or its characters put together, is the str",
-    fires=("s: str", "def f(s):\n return s[:]"),
-    keeps=("xs: list[str]", "def f(xs):\n return ''.join(xs)"),
+    fires=("s: str", "return s[:]"),
+    keeps=("xs: list[str]", "return ''.join(xs)"),
 )
 rewrite(
     "plain-slice",
@@ -81,14 +81,14 @@ rewrite(
     ("x[:b:1]", "x[:b]"),
     needs=[of_kind("str list", "x")],
     because="a slice starts at 0 and ends at the length unless it says otherwise",
-    fires=("s: str; n: int", "def f(s, n):\n return s[n:len(s)]"),
-    keeps=("xs: list[int]", "def f(xs):\n g = [xs, xs]\n return g.pop()[:len(g.pop())]"),
+    fires=("s: str; n: int", "return s[n:len(s)]"),
+    keeps=("xs: list[int]", "g = [xs, xs]\nreturn g.pop()[:len(g.pop())]"),
 )
 rewrite(
     "concatenate-left",
     ("a + (b + c)", "a + b + c"),
     needs=[text("a", "b", "c")],
     because="concatenation is associative",
-    fires=("s: str", "def f(s):\n return s + ('a' + s)"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+    fires=("s: str", "return s + ('a' + s)"),
+    keeps=("x: float; y: float", "return x + (y + 0.1)"),
 )

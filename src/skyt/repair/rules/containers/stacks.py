@@ -18,17 +18,13 @@ from skyt.repair.rules.registry import Place, block
     "popped once either way",
     fires=(
         "s: str",
-        (
-            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
-            "   return False\n  k.pop()\n return True"
-        ),
+        "k = []\nfor c in s:\n k.append(c)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n"
+        " k.pop()\nreturn True",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
-            "   return len(k)\n  k.pop()\n return True"
-        ),
+        "k = []\nfor c in s:\n k.append(c)\nfor c in s:\n if not k or k[-1] != c:\n  return len(k)\n"
+        " k.pop()\nreturn True",
     ),
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

@@ -28,8 +28,8 @@ from skyt.repair.rules.registry import Place, block, expression
     ast.Call,
     needs="for `len`: elements made without effects that cannot raise; for `sum`: conditions of type bool",
     sound="the length of a list is the number of its elements; True counts as 1 and False as 0",
-    fires=("xs: list[int]", "def f(xs):\n return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
-    keeps=("xs: list[int]", "def f(xs):\n return len([1 // x for x in xs]) + sum(x for x in xs)"),
+    fires=("xs: list[int]", "return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
+    keeps=("xs: list[int]", "return len([1 // x for x in xs]) + sum(x for x in xs)"),
 )
 def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`len([x for x in e if c])` and `sum(c for x in e)` are `sum(1 for x in e if c)`."""
@@ -52,8 +52,8 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     needs="a local that starts at 0 and to which only this loop adds; integers; loop variables dead after "
     "the loop",
     sound="`sum` adds the same integers in the same order, starting from 0",
-    fires=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > 1:\n   t = t + x\n return t"),
-    keeps=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > t:\n   t = t + x\n return t"),
+    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x > 1:\n  t = t + x\nreturn t"),
+    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x > t:\n  t = t + x\nreturn t"),
 )
 def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`; loops may be nested."""
@@ -122,11 +122,8 @@ def _added(total: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     ast.If,
     needs="integers; both sides pure",
     sound="the larger of two integers is what is left after replacing the smaller by the larger",
-    fires=(
-        "n: int; m: int",
-        "def f(n, m):\n if n < m:\n  n = m\n if n > 7:\n  k = 7\n else:\n  k = n\n return [n, k]",
-    ),
-    keeps=("n: float; m: float", "def f(n, m):\n if n < m:\n  n = m\n return n"),
+    fires=("n: int; m: int", "if n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]"),
+    keeps=("n: float; m: float", "if n < m:\n n = m\nreturn n"),
 )
 def keep_extreme(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if b < a: b = a` is `b = max(b, a)`; with an `else` that keeps the other one too."""
@@ -152,8 +149,8 @@ def keep_extreme(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     ast.Call,
     needs="integers, at most one of which may raise",
     sound="the largest of some integers does not depend on their order",
-    fires=("n: int; m: int", "def f(n, m):\n return max(m, n)"),
-    keeps=("n: float; m: float", "def f(n, m):\n return max(m, n)"),
+    fires=("n: int; m: int", "return max(m, n)"),
+    keeps=("n: float; m: float", "return max(m, n)"),
 )
 def order_extremes(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`max(b, a)` is `max(a, b)`."""

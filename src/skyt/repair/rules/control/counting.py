@@ -31,14 +31,8 @@ from skyt.repair.rules.registry import Place, block
     "does not change; "
     "no `continue`",
     sound="the counter then takes exactly the values of a range, one a round",
-    fires=(
-        "n: int >= 0 <= 50",
-        "def f(n):\n t = 0\n i = 1\n while i < n:\n  t = t + i\n  i = i + 1\n return t",
-    ),
-    keeps=(
-        "n: int >= 0 <= 50",
-        "def f(n):\n t = 0\n i = 1\n while i < n:\n  t = t + i\n  i = i + 1\n return t + i",
-    ),
+    fires=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t"),
+    keeps=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i"),
 )
 def counting_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`i = a; while i < n: …; i += 1` becomes `for i in range(a, n): …`."""
@@ -105,8 +99,8 @@ def _limit(test: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     ast.For,
     needs="a loop variable that is never read",
     sound="only the number of rounds of such a loop matters",
-    fires=("n: int >= 0 <= 50", "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * 2\n return t"),
-    keeps=("n: int >= 0 <= 50", "def f(n):\n t = 1\n for i in range(2, n + 1):\n  t = t * i\n return t"),
+    fires=("n: int >= 0 <= 50", "t = 1\nfor i in range(2, n + 1):\n t = t * 2\nreturn t"),
+    keeps=("n: int >= 0 <= 50", "t = 1\nfor i in range(2, n + 1):\n t = t * i\nreturn t"),
 )
 def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for i in range(2, n + 1)` with i unused becomes `for i in range(n - 1)`."""
@@ -129,14 +123,8 @@ def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     needs="an int loop variable that is only used in indices, not assigned, dead after the loop; constants "
     "for the start and for the offsets",
     sound="counting from 1 and looking at i - 1 is counting from 0 and looking at i",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 1\n for i in range(1, len(xs)):\n  t = 2 * t + xs[i] - xs[i - 1]\n return t",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "def f(xs):\n t = 1\n for i in range(1, len(xs)):\n  t = i * t + xs[i] - xs[i - 1]\n return t",
-    ),
+    fires=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t"),
+    keeps=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t"),
 )
 def shift_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for i in range(1, n): … x[i - 1] … x[i]` is `for i in range(n - 1): … x[i] … x[i + 1]`."""

@@ -86,14 +86,8 @@ def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> boo
     ast.If,
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
     sound="the rest of the function, evaluated for each of these values, returns the same",
-    fires=(
-        "n: int >= 0",
-        "def f(n):\n if n == 1:\n  return 1\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
-    ),
-    keeps=(
-        "n: int >= 0",
-        "def f(n):\n if n == 1:\n  return 5\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
-    ),
+    fires=("n: int >= 0", "if n == 1:\n return 1\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
+    keeps=("n: int >= 0", "if n == 1:\n return 5\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
 )
 def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1."""
@@ -137,8 +131,8 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
     needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
     "own objects",
     sound="an empty str or list has the value of the literal",
-    fires=("xs: list[int]", "def f(xs):\n if xs:\n  return [xs[0]]\n return xs"),
-    keeps=("xs: list[int]", "def f(xs):\n if len(xs) > 1:\n  return [xs[0]]\n return xs"),
+    fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
+    keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
 )
 def return_empty(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if not s: return s` is `if not s: return ""`."""
@@ -167,8 +161,8 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
     needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
     "on it",
     sound="a case for each value, in which the parameter is that value",
-    fires=("n: int >= 0", "def f(n):\n if n < 2:\n  return n\n return n * 3"),
-    keeps=("n: int", "def f(n):\n if n < 2:\n  return n\n return n * 3"),
+    fires=("n: int >= 0", "if n < 2:\n return n\nreturn n * 3"),
+    keeps=("n: int", "if n < 2:\n return n\nreturn n * 3"),
 )
 def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""

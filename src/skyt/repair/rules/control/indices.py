@@ -39,16 +39,10 @@ USED_UP = (
     needs="an int that is 0 before the loop, grows by 1 at the end of each round, is not assigned elsewhere "
     "in it, and is dead after it; no `continue`",
     sound="such a variable is the number of the round",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n  i = i + 1\n return r",
-    ),
+    fires=("xs: list[int]", "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r"),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n   continue\n"
-            "  i = i + 1\n return r"
-        ),
+        "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\nreturn r",
     ),
 )
 def counter_by_hand(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -92,11 +86,8 @@ def _only_counts(name: str, s: ast.For, at: int, place: Place) -> bool:
     ast.Call,
     needs=USED_UP + "; an index used only to read the element",
     sound="the elements come in the order of their indices",
-    fires=(
-        "xs: list[int]; k: int >= 0",
-        "def f(xs, k):\n return sum(xs[i] * xs[i] for i in range(k, len(xs)))",
-    ),
-    keeps=("xs: list[int]; k: int", "def f(xs, k):\n return [xs[i] for i in range(k, len(xs))]"),
+    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
+    keeps=("xs: list[int]; k: int", "return [xs[i] for i in range(k, len(xs))]"),
 )
 def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`."""
@@ -149,17 +140,13 @@ def _instead(node: Comprehension | ast.Call, new: Comprehension) -> ast.expr:
     sound="a round in which the inner loop has nothing to go through does nothing",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i + 1, len(xs)):\n"
-            "   r.append(xs[i] - xs[j])\n return r"
-        ),
+        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i + 1, len(xs)):\n"
+        "  r.append(xs[i] - xs[j])\nreturn r",
     ),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i, len(xs)):\n"
-            "   r.append(xs[i] - xs[j])\n return r"
-        ),
+        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i, len(xs)):\n"
+        "  r.append(xs[i] - xs[j])\nreturn r",
     ),
 )
 def pairs_to_the_end(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

@@ -26,11 +26,8 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
     needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
     "function of the program that is given to map or filter",
     sound="the same function is applied to the same elements in the same order",
-    fires=(
-        "s: str",
-        ("def f(s):\n return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
-    ),
-    keeps=("s: str", "def f(s):\n m = map(ord, s)\n return [next(m, 0), sum(m)]"),
+    fires=("s: str", "return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
+    keeps=("s: str", "m = map(ord, s)\nreturn [next(m, 0), sum(m)]"),
 )
 def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
@@ -87,8 +84,8 @@ def consumes(node: ast.Call, scope: Scope) -> bool:
     ast.Call,
     needs="a str or list; a consumer that uses it up at once",
     sound="`reversed` gives the elements of the slice with step -1, in the same order",
-    fires=("xs: list[int]", "def f(xs):\n return list(reversed(xs))"),
-    keeps=("xs: list[int]", "def f(xs):\n return list(reversed(range(len(xs))))"),
+    fires=("xs: list[int]", "return list(reversed(xs))"),
+    keeps=("xs: list[int]", "return list(reversed(range(len(xs))))"),
 )
 def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(reversed(x))` is `list(x[::-1])`."""
@@ -103,8 +100,8 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
     ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
-    fires=("xs: list[int]", "def f(xs):\n r = list(xs)\n r.sort()\n r.reverse()\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n xs.sort()\n return xs"),
+    fires=("xs: list[int]", "r = list(xs)\nr.sort()\nr.reverse()\nreturn r"),
+    keeps=("xs: list[int]", "xs.sort()\nreturn xs"),
 )
 def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
@@ -136,8 +133,8 @@ def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
     ast.Call,
     needs="a consumer that goes through all elements at once",
     sound="going through a list of the elements is going through the elements",
-    fires=("xs: list[int]", "def f(xs):\n return sorted(list(x % 3 for x in xs))"),
-    keeps=("xs: list[int]", "def f(xs):\n return any(list(3 // x for x in xs))"),
+    fires=("xs: list[int]", "return sorted(list(x % 3 for x in xs))"),
+    keeps=("xs: list[int]", "return any(list(3 // x for x in xs))"),
 )
 def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sorted(list(e))` is `sorted(e)`."""
@@ -154,8 +151,8 @@ rewrite(
     ("divmod(a, b)", "(a // b, a % b)"),
     needs=[integer("a", "b"), small("a", "b")],
     because="`divmod` of two integers is their quotient and their remainder",
-    fires=("n: int; m: int", "def f(n, m):\n q, r = divmod(n, m)\n return q + r"),
-    keeps=("x: float; y: float", "def f(x, y):\n q, r = divmod(x, y)\n return q + r"),
+    fires=("n: int; m: int", "q, r = divmod(n, m)\nreturn q + r"),
+    keeps=("x: float; y: float", "q, r = divmod(x, y)\nreturn q + r"),
 )
 rewrite(
     "set-operator",
@@ -165,6 +162,6 @@ rewrite(
     ("a.symmetric_difference(b)", "a ^ b"),
     needs=[of_kind("set", "a", "b")],
     because="the method of a set, given a set, is its operator",
-    fires=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(set(t)))"),
-    keeps=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(t))"),
+    fires=("s: str; t: str", "return sorted(set(s).intersection(set(t)))"),
+    keeps=("s: str; t: str", "return sorted(set(s).intersection(t))"),
 )

@@ -31,8 +31,8 @@ from skyt.repair.rules.registry import Place, block
     ast.While,
     needs="nothing",
     sound="leaving a loop right before `return E` is returning E from inside it",
-    fires=("xs: list[int]", "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   t = 2\n   break\n return t"),
-    keeps=("xs: list[int]", "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   break\n t = 3\n return t"),
+    fires=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t"),
+    keeps=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  break\nt = 3\nreturn t"),
 )
 def break_to_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -67,8 +67,8 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
     ast.While,
     needs="nothing",
     sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
-    fires=("n: int >= 0 <= 50", "def f(n):\n while True:\n  if n < 3:\n   break\n  n = n - 1\n return n"),
-    keeps=("n: int >= 0 <= 50", "def f(n):\n while True:\n  n = n - 1\n  if n < 3:\n   break\n return n"),
+    fires=("n: int >= 0 <= 50", "while True:\n if n < 3:\n  break\n n = n - 1\nreturn n"),
+    keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
 )
 def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     from skyt.repair.rules.expressions.orientation import negation
@@ -90,14 +90,8 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     needs="a str, or a list the body does not change; an index used only to read the element, from a start "
     "that is not negative",
     sound="the elements come in the order of their indices",
-    fires=(
-        "s: str",
-        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + 1\n return t",
-    ),
-    keeps=(
-        "s: str",
-        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + i\n return t",
-    ),
+    fires=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t"),
+    keeps=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + i\nreturn t"),
 )
 def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from k on it is `for c in s[k:]`."""
@@ -162,13 +156,10 @@ class Lookup(ast.NodeTransformer):
     needs="a str or list under a plain name that the body does not change; a variable for the element that "
     "is neither assigned nor read after the loop",
     sound="the element that comes with an index is the one at that index",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if x > i:\n   t = t * 2 + x\n return t",
-    ),
+    fires=("xs: list[int]", "t = 0\nfor i, x in enumerate(xs):\n if x > i:\n  t = t * 2 + x\nreturn t"),
     keeps=(
         "xs: list[int]",
-        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if xs.pop() > i:\n   t = t * 2 + x\n return t",
+        "t = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
     ),
 )
 def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

@@ -14,8 +14,8 @@ from skyt.repair.rules.registry import Place, block
     ast.Return,
     needs="a generator with one `for`; conditions in front of it of type bool",
     sound="`any` and `all` evaluate one element after the other and stop at the first that decides",
-    fires=("xs: list[int]", "def f(xs):\n return all(x > 1 for x in xs)"),
-    keeps=("xs: list[int]", "def f(xs):\n return all([x > 1 for x in xs])"),
+    fires=("xs: list[int]", "return all(x > 1 for x in xs)"),
+    keeps=("xs: list[int]", "return all([x > 1 for x in xs])"),
 )
 def expand_quantifier(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`return all(p for x in e)` is a loop that returns False at the first x without p."""

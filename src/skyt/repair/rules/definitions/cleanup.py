@@ -32,7 +32,7 @@ FREE_MODULES = MODULES | {
     "in the "
     "contract's observation (result, exception, arguments)",
     fires=("n: int", "def f(n: int) -> int:\n x: int = n\n return x"),
-    keeps=("n: int", "def f(n):\n return n"),
+    keeps=("n: int", "return n"),
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
@@ -88,8 +88,8 @@ def drop_demo_code(context: Context) -> bool:
     phase=0,
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
-    fires=("n: int >= 0", "def f(n):\n from math import isqrt\n return isqrt(n)"),
-    keeps=("n: int >= 0", "def f(n):\n import json\n return json.dumps(n)"),
+    fires=("n: int >= 0", "from math import isqrt\nreturn isqrt(n)"),
+    keeps=("n: int >= 0", "import json\nreturn json.dumps(n)"),
 )
 def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
@@ -225,8 +225,8 @@ def _changes(node: ast.expr) -> bool:
     ast.Pass,
     needs="nothing",
     sound="`pass`, constants and other pure, total expressions as statements do nothing",
-    fires=("n: int", "def f(n):\n n + 1\n return n"),
-    keeps=("n: int", "def f(n):\n 1 // n\n return n"),
+    fires=("n: int", "n + 1\nreturn n"),
+    keeps=("n: int", "1 // n\nreturn n"),
 )
 def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [

@@ -17,17 +17,13 @@ SHOWN = frozenset({"__str__", "__repr__"})
     sound="a method that is never called does nothing",
     fires=(
         "n: int",
-        (
-            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
-            " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x"
-        ),
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x",
     ),
     keeps=(
         "n: int",
-        (
-            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
-            "def f(n):\n return str(Box(n))"
-        ),
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        "def f(n):\n return str(Box(n))",
     ),
 )
 def drop_unused_methods(context: Context) -> bool:

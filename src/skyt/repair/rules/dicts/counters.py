@@ -26,19 +26,11 @@ from skyt.repair.rules.registry import Place, block
     sound="`get` gives the value under the key, or the default that would have been stored there first",
     fires=(
         "s: str",
-        (
-            "def f(s):\n d = {}\n e = {}\n g = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n"
-            "  else:\n   d[c] = 1\n  if c not in e:\n   e[c] = 5\n  e[c] += 2\n  if c in g:\n"
-            "   g[c] = g[c] + len(s)\n  else:\n   g[c] = len(s)\n return [d, e, g]"
-        ),
+        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
+        "  g[c] = len(s)\nreturn [d, e, g]",
     ),
-    keeps=(
-        "s: str",
-        (
-            "def f(s):\n d = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + d[c]\n  else:\n"
-            "   d[c] = 1\n return d"
-        ),
-    ),
+    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
 )
 def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: d[k] = d[k] + 1` `else: d[k] = 1` is `d[k] = d.get(k, 0) + 1`."""
@@ -85,17 +77,12 @@ def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.exp
     sound="where there is no entry, 0 is added, which changes no integer",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x]\n"
-            "  d[x] = d.get(x, 0) + 1\n return t"
-        ),
+        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x]\n d[x] = d.get(x, 0) + 1\nreturn t",
     ),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x] / 2\n"
-            "  d[x] = d.get(x, 0) + 1\n return t"
-        ),
+        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x] / 2\n"
+        " d[x] = d.get(x, 0) + 1\nreturn t",
     ),
 )
 def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -123,12 +110,10 @@ def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     sound="a counter adds one for each element in turn, starting from nothing",
     fires=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n"
-            " d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
-            " e = dict(collections.Counter(c.lower() for c in s))\n"
-            " return [d, e, len(collections.Counter(s))]"
-        ),
+        "import collections\ndef f(s):\n"
+        " d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
+        " e = dict(collections.Counter(c.lower() for c in s))\n"
+        " return [d, e, len(collections.Counter(s))]",
     ),
     keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
 )

@@ -39,21 +39,17 @@ def _makes(value: ast.expr, scope: Scope) -> bool:
     "missing entry is what `get` gives",
     fires=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
-            " g = collections.defaultdict(list)\n e = collections.Counter()\n"
-            " n = collections.Counter(s)\n seen = collections.defaultdict(lambda: 0)\n for c in s:\n"
-            "  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
-            "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
-            " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values())]"
-        ),
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
+        " g = collections.defaultdict(list)\n e = collections.Counter()\n"
+        " n = collections.Counter(s)\n seen = collections.defaultdict(lambda: 0)\n for c in s:\n"
+        "  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
+        "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
+        " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values())]",
     ),
     keeps=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-            " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]"
-        ),
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+        " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
     ),
 )
 def default_to_get(context: Context) -> bool:

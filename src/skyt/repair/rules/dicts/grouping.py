@@ -53,13 +53,10 @@ def unseen(
     sound="`setdefault` stores its value exactly where the key is missing, and gives the entry",
     fires=(
         "xs: list[str]",
-        (
-            "def f(xs):\n d = {}\n e = {}\n g = {}\n for x in xs:\n"
-            "  d.setdefault(len(x), []).append(x)\n  e.setdefault(x, len(e))\n  g[x] = g.get(x, 3)\n"
-            " return [d, e, g]"
-        ),
+        "d = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
+        " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
     ),
-    keeps=("xs: list[str]", "def f(xs):\n d = {}\n for x in xs:\n  d.setdefault(x, 1 // len(x))\n return d"),
+    keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
 )
 def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d.setdefault(k, [])` and `d[k] = d.get(k, [])` are `if k not in d: d[k] = []`; what is done with the
@@ -88,18 +85,13 @@ DEFAULTS = ("d.setdefault(k, v)", "d.setdefault(k)")
     sound="a list of one element is an empty list to which it is appended",
     fires=(
         "xs: list[str]",
-        (
-            "def f(xs):\n d = {}\n e = {}\n for x in xs:\n  if len(x) in d:\n   d[len(x)].append(x)\n"
-            "  else:\n   d[len(x)] = [x]\n  if x not in e:\n   e[x] = {len(x)}\n  else:\n"
-            "   e[x].add(len(x))\n return [d, e]"
-        ),
+        "d = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
+        "  d[len(x)] = [x]\n if x not in e:\n  e[x] = {len(x)}\n else:\n  e[x].add(len(x))\n"
+        "return [d, e]",
     ),
     keeps=(
         "xs: list[str]",
-        (
-            "def f(xs):\n d = {}\n for x in xs:\n  if x in d:\n   d[x].append(len(d))\n  else:\n"
-            "   d[x] = [len(d)]\n return d"
-        ),
+        "d = {}\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]\nreturn d",
     ),
 )
 def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -123,16 +115,10 @@ def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs="a local dict, empty at first, whose entries are only lengthened in this way and which is else "
     "only returned or searched; a pure key",
     sound="nobody has the list that was there before, so that it may be lengthened in place",
-    fires=(
-        "xs: list[str]",
-        "def f(xs):\n d = {}\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n return d",
-    ),
+    fires=("xs: list[str]", "d = {}\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\nreturn d"),
     keeps=(
         "xs: list[str]",
-        (
-            "def f(xs):\n d = {}\n r = []\n for x in xs:\n  d[len(x)] = d.get(len(x), []) + [x]\n"
-            "  r.append(d[len(x)])\n return r"
-        ),
+        "d = {}\nr = []\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\n r.append(d[len(x)])\nreturn r",
     ),
 )
 def lengthen_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

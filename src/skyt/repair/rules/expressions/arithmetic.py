@@ -108,8 +108,8 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
     needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
-    fires=("n: int", "def f(n):\n return 1 + n + 2"),
-    keeps=("n: float", "def f(n):\n return 1 + n + 2"),
+    fires=("n: int", "return 1 + n + 2"),
+    keeps=("n: float", "return 1 + n + 2"),
 )
 def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
@@ -138,8 +138,8 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
     ast.BinOp,
     needs="operands of type int, a positive constant divisor",
     sound="x + y // k equals (k·x + y) // k for integers, exactly",
-    fires=("a: int; b: int", "def f(a, b):\n return a + (b - a) // 2"),
-    keeps=("a: float; b: float", "def f(a, b):\n return a + (b - a) // 2"),
+    fires=("a: int; b: int", "return a + (b - a) // 2"),
+    keeps=("a: float; b: float", "return a + (b - a) // 2"),
 )
 def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
@@ -165,8 +165,8 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
     ast.BinOp,
     needs="operands of type int that can be evaluated in either order",
     sound="integer multiplication is commutative",
-    fires=("n: int", "def f(n):\n return 3 * n"),
-    keeps=("n: any", "def f(n):\n return 3 * n"),
+    fires=("n: int", "return 3 * n"),
+    keeps=("n: any", "return 3 * n"),
 )
 def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Mult):
@@ -184,14 +184,14 @@ rewrite(
     ("abs(x)", "x"),
     needs=[at_least(0, "x")],
     because="a number that is not negative is its own absolute value",
-    fires=("n: int >= 0", "def f(n):\n return abs(n)"),
-    keeps=("n: int", "def f(n):\n return abs(n)"),
+    fires=("n: int >= 0", "return abs(n)"),
+    keeps=("n: int", "return abs(n)"),
 )
 rewrite(
     "absolute-of-negative",
     ("abs(x)", "-x"),
     needs=[at_most(0, "x")],
     because="the absolute value of a number that is not positive is its negative",
-    fires=("n: int <= 0", "def f(n):\n return abs(n)"),
-    keeps=("n: int", "def f(n):\n return abs(n)"),
+    fires=("n: int <= 0", "return abs(n)"),
+    keeps=("n: int", "return abs(n)"),
 )

@@ -52,8 +52,8 @@ def _apply(function: Callable[[int, int], int] | None, a: int | None, b: int | N
     needs="a sum over a range from a constant on, whose first terms are 0 or left out; conditions that "
     "cannot raise there",
     sound="leaving out a term that is 0 does not change a sum",
-    fires=("n: int", "def f(n):\n return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
-    keeps=("n: int", "def f(n):\n return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
+    fires=("n: int", "return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
+    keeps=("n: int", "return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
 )
 def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sum(x for x in range(n) if x % 3 == 0)` starts at 3."""

@@ -56,8 +56,8 @@ def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
     ast.UnaryOp,
     needs="for `<` and its kin: operands of type int or str",
     sound="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
-    fires=("n: int", "def f(n):\n return not n < 3"),
-    keeps=("x: float", "def f(x):\n return not x < 3"),
+    fires=("n: int", "return not n < 3"),
+    keeps=("x: float", "return not x < 3"),
 )
 def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Not):
@@ -93,8 +93,8 @@ def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
     ast.Compare,
     needs="operands of type int",
     sound="between integers there is nothing",
-    fires=("n: int", "def f(n):\n return n <= 3"),
-    keeps=("n: float", "def f(n):\n return n <= 3"),
+    fires=("n: int", "return n <= 3"),
+    keeps=("n: float", "return n <= 3"),
 )
 def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
@@ -136,8 +136,8 @@ def _minus_one(node: ast.expr) -> ast.expr | None:
     ast.Compare,
     needs="operands whose equality is symmetric (built-in types) and that can be evaluated in either order",
     sound="equality of built-in values is symmetric",
-    fires=("n: int", "def f(n):\n return 3 == n"),
-    keeps=("n: any", "def f(n):\n return 3 == n"),
+    fires=("n: int", "return 3 == n"),
+    keeps=("n: any", "return 3 == n"),
 )
 def equality_order(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """The operand with the simpler shape comes first; constants come last."""
@@ -195,8 +195,8 @@ def binding_order(scope: Scope) -> dict[str, int]:
     ast.Compare,
     needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
     sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
-    fires=("n: int; xs: list[int]", "def f(n, xs):\n return [0 < n < 9, 0 < 7 // n < 9]"),
-    keeps=("n: int; xs: list[int]", "def f(n, xs):\n return 0 < xs.pop() < 9"),
+    fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
+    keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
 )
 def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
@@ -228,14 +228,14 @@ rewrite(
     ("a >= b", "b <= a"),
     needs=[both_ordered("a", "b")],
     because="`a > b` and `b < a` are the same comparison on built-in types",
-    fires=("n: int; m: int", "def f(n, m):\n return n > m"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x > y"),
+    fires=("n: int; m: int", "return n > m"),
+    keeps=("x: float; y: float", "return x > y"),
 )
 rewrite(
     "add-constant",
     ("a < b - k", "a + k < b"),
     needs=[integer("a", "b"), constant("k"), not_constant("a")],
     because="adding the same constant to both sides keeps an order of integers",
-    fires=("n: int; m: int", "def f(n, m):\n return n < m - 1"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x < y - 1"),
+    fires=("n: int; m: int", "return n < m - 1"),
+    keeps=("x: float; y: float", "return x < y - 1"),
 )

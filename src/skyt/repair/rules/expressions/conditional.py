@@ -21,11 +21,8 @@ LARGEST = 60
     needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
     "commutes with its test",
     sound="the test decides which of the two values the statement is executed with",
-    fires=(
-        "n: int",
-        "def f(n):\n r = []\n r.append(n + (1 if n < 1 else 2))\n return r[0] if r[0] > 3 else 2",
-    ),
-    keeps=("n: int", "def f(n):\n return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
+    fires=("n: int", "r = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2"),
+    keeps=("n: int", "return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
 )
 def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""

@@ -19,17 +19,12 @@ from skyt.repair.rules.registry import Place, block
     sound="the join of the pieces so far is their concatenation so far",
     fires=(
         "s: str",
-        (
-            "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  else:\n"
-            "   r.append('b')\n   r.append(c)\n return ''.join(r)"
-        ),
+        "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n else:\n  r.append('b')\n  r.append(c)\n"
+        "return ''.join(r)",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  elif r:\n"
-            "   r.append('b')\n return ''.join(r)"
-        ),
+        "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n elif r:\n  r.append('b')\nreturn ''.join(r)",
     ),
 )
 def join_to_concatenation(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:

@@ -30,8 +30,8 @@ def private(name: str, place: Place) -> bool:
     ast.Assign,
     needs="a constant; or locals and a pure value of immutable type that reads none of them",
     sound="every target gets the same value, left to right, and evaluating it again gives it again",
-    fires=("n: int", "def f(n):\n a = b = 0\n return a + b + n"),
-    keeps=("n: int", "def f(n):\n a = b = []\n a.append(n)\n return b"),
+    fires=("n: int", "a = b = 0\nreturn a + b + n"),
+    keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
 )
 def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`i = j = 0` is `i = 0; j = 0`."""
@@ -57,8 +57,8 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
     ast.Assign,
     needs="an order of the parts in which no part reads what an earlier one stored",
     sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
-    fires=("n: int", "def f(n):\n a, b = 0, n\n return a - b"),
-    keeps=("a: int; b: int", "def f(a, b):\n a, b = b, a\n return a - b"),
+    fires=("n: int", "a, b = 0, n\nreturn a - b"),
+    keeps=("a: int; b: int", "a, b = b, a\nreturn a - b"),
 )
 def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -114,8 +114,8 @@ def _sequence(
     ast.AugAssign,
     needs="the variable's type: int, str, float, bool (immutable), or list",
     sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
-    fires=("n: int", "def f(n):\n n += 1\n return n"),
-    keeps=("n: any", "def f(n):\n n += 1\n return n"),
+    fires=("n: int", "n += 1\nreturn n"),
+    keeps=("n: any", "n += 1\nreturn n"),
 )
 def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -160,8 +160,8 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
     "evaluation stays",
     sound="a value nobody can read need not be stored",
-    fires=("n: int", "def f(n):\n m = n + 1\n return n"),
-    keeps=("n: int", "def f(n):\n m = n + 1\n return m"),
+    fires=("n: int", "m = n + 1\nreturn n"),
+    keeps=("n: int", "m = n + 1\nreturn m"),
 )
 def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):

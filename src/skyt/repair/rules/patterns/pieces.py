@@ -16,14 +16,21 @@ from skyt.repair.rules.patterns.template import Found, Template, build, fill, ma
 read = lru_cache(maxsize=None)(Template.read)
 
 
+@lru_cache(maxsize=None)
+def _root(template: str) -> ast.AST:
+    return read(template).expression or read(template).body[0]
+
+
 def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] | None:
     """What the names of a template stand for in an expression or a statement; None if it looks otherwise, or
     if a name that is given stands for something else."""
-    wanted = read(template)
-    if wanted.expression is not None and isinstance(node, ast.Expr):
-        node = node.value
+    wanted = _root(template)
+    if node.__class__ is ast.Expr and isinstance(wanted, ast.expr):
+        node = node.value  # type: ignore[union-attr]
+    if wanted.__class__ is not node.__class__:
+        return None
     found = _given(given)
-    return found if match(wanted.expression or wanted.body[0], node, found) else None
+    return found if match(wanted, node, found) else None
 
 
 def first(node: ast.AST | None, *templates: str, **given: Any) -> dict[str, Any] | None:
