@@ -96,33 +96,21 @@ EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
 rewrite(
     "emptiness",
     *((text, "not x") for text in EMPTY),
+    *((text, "bool(x)") for text in FULL),
     needs=[sized("x")],
     because="such a value is empty exactly when its length is 0, and exactly then it is false",
     fires=("s: str", "return len(s) == 0"),
     keeps=("s: str", "return len(s) == 1"),
 )
-rewrite(
-    "fullness-as-value",
-    *((text, "bool(x)") for text in FULL),
-    needs=[sized("x")],
-    because="such a value has a length above 0 exactly when it is true",
-    fires=("s: str", "return len(s) > 0"),
-    keeps=("s: str", "return len(s) > 1"),
-)
-for empty, kinds, made in (
-    ("[]", "list", "list(s)"),
-    ("{}", "dict", "{s: 1}"),
-    ("set()", "set", "set(s)"),
-    ("''", "str", "s"),
-):
+for empty, kinds in (("[]", "list"), ("''", "str")):
     rewrite(
         f"empty-{kinds}",
         (f"x == {empty}", "not x"),
         (f"x != {empty}", "bool(x)"),
         needs=[of_kind(kinds, "x")],
         because="a value equals the empty value of its type exactly when it is false",
-        fires=("s: str; xs: list[int]", f"def f(s, xs):\n x = {made}\n return x == {empty}"),
-        keeps=("s: str; xs: list[int]", f"def f(s, xs):\n x = len(s)\n return x == {empty}"),
+        fires=("s: str; xs: list[int]", f"x = {kinds}(s)\nreturn x == {empty}"),
+        keeps=("s: str; xs: list[int]", f"x = len(s)\nreturn x == {empty}"),
     )
 rewrite(
     "truth-of-truth",
