@@ -10,40 +10,17 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.trees.syntax import int_value, is_none, read_names
+from skyt.repair.rules.analysis.trees.syntax import int_value, read_names
 from skyt.repair.rules.analysis.trees.trees import same, walk
 from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
 
-MODULES = frozenset(
-    [
-        "re",
-        "math",
-        "string",
-        "collections",
-        "itertools",
-        "functools",
-        "unicodedata",
-        "operator",
-        "heapq",
-        "bisect",
-    ]
-)
-
-
+MODULES = frozenset(MODULE_MEMBERS)
 BUILTINS = frozenset(dir(builtins))
-
-
-BUILTIN_KINDS: dict[str, type] = {
-    "list": list,
-    "dict": dict,
-    "set": set,
-    "tuple": tuple,
-    "str": str,
-    "char": str,
-    "deque": collections.deque,
-}
+BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, collections.deque)}
+BUILTIN_KINDS["char"] = str
 
 
 class Scope:
@@ -229,9 +206,6 @@ class Scope:
 
     def immutable(self, node: ast.expr) -> bool:
         return self.type_of(node) in IMMUTABLE
-
-    def result_ignored(self, node: ast.expr | None) -> bool:
-        return is_none(node)
 
 
 PLAIN = frozenset(

@@ -12,17 +12,9 @@ from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place, block, module
 
-FREE_MODULES = MODULES | {
-    "typing",
-    "__future__",
-    "sys",
-    "os",
-    "dataclasses",
-    "abc",
-    "unittest",
-    "doctest",
-    "time",
-}
+FREE_MODULES = frozenset(
+    [*MODULES, *("typing", "__future__", "sys", "os", "dataclasses", "abc", "unittest", "doctest", "time")]
+)
 
 
 @module(

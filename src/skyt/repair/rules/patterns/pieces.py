@@ -7,7 +7,7 @@ made("for i in range(len(s)): body", i=p["i"], s=p["s"], body=new)
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from skyt.repair.rules.analysis.trees.syntax import load
@@ -16,7 +16,7 @@ from skyt.repair.rules.patterns.template import Found, Template, build, fill, ma
 read = lru_cache(maxsize=None)(Template.read)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _root(template: str) -> ast.AST:
     return read(template).expression or read(template).body[0]
 
