@@ -12,6 +12,7 @@ import ast
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 from skyt.repair.rules.analysis.scope import Scope
@@ -26,6 +27,7 @@ ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 
 
+StatementRule = Callable[[Any, "Place", int], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
@@ -118,6 +120,27 @@ def block(
 
     def register(f: BlockRule) -> BlockRule:
         RULES.append(_rule(f, "block", needs, sound, fires, keeps, statements))
+        return f
+
+    return register
+
+
+def statement(
+    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
+) -> Callable[[StatementRule], StatementRule]:
+    """A block rule that puts statements in the place of one: it sees the statement, the place of its block,
+    and its index there."""
+
+    def register(f: StatementRule) -> StatementRule:
+        @wraps(f)
+        def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+            for i, s in enumerate(body):
+                new = f(s, place, i)
+                if new is not None:
+                    return [*body[:i], *new, *body[i + 1 :]]
+            return None
+
+        RULES.append(_rule(apply, "block", needs, sound, fires, keeps, statements))
         return f
 
     return register

@@ -9,10 +9,9 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 def built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
@@ -92,7 +91,7 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     return any(c in functions and not functions[c].public and len(functions[c].node.body) > 1 for c in called)
 
 
-@block(
+@statement(
     ast.Return,
     ast.Assign,
     needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
@@ -104,30 +103,28 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     ),
     keeps=("xs: list[int]", "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1"),
 )
-def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def comprehension_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`return [helper(x) for x in e]` becomes a loop, in which the helper can be put where it is called."""
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
-            continue
-        found = _collected(s.value, place.scope)
-        if found is None or not needs_loop(found[0].elt, place.scope):
-            continue
-        whole, start = found
-        g = whole.generators[0]
-        if len(whole.generators) != 1:
-            continue
-        bound = sorted(stored_names(g.target))
-        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-        element = rename(clone(whole.elt), names)
-        result = place.context.name("r")
-        inner = made("r.append(x)" if isinstance(start, ast.List) else "r = r + x", r=result, x=element)
-        for condition in reversed(g.ifs):
-            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-        loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
-        last = clone(s)
-        last.value = load(result)
-        return replaced(body, i, assign(result, start), loop, last)
-    return None
+    if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
+        return None
+    found = _collected(s.value, place.scope)
+    if found is None or not needs_loop(found[0].elt, place.scope):
+        return None
+    whole, start = found
+    g = whole.generators[0]
+    if len(whole.generators) != 1:
+        return None
+    bound = sorted(stored_names(g.target))
+    names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+    element = rename(clone(whole.elt), names)
+    result = place.context.name("r")
+    inner = made("r.append(x)" if isinstance(start, ast.List) else "r = r + x", r=result, x=element)
+    for condition in reversed(g.ifs):
+        inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+    loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
+    last = clone(s)
+    last.value = load(result)
+    return [assign(result, start), loop, last]
 
 
 def _collected(whole: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.GeneratorExp, ast.expr] | None:
@@ -163,32 +160,31 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     return isinstance(value, ast.List) and not value.elts
 
 
-@block(
+@statement(
     ast.For,
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
     fires=("xs: list[int]", "r = [0]\nfor x in xs:\n r.append(x)\nreturn r"),
     keeps=("xs: list[int]", "r = xs\nfor x in [1, 2]:\n r.append(x)\nreturn r"),
 )
-def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def append_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
     `r.extend(x[i:])`."""
     scope = place.scope
-    for i, s in enumerate(body):
-        p = first(s, "for x in e: r.append(x)", "for x in range(a, len(e)): r.append(e[x])")
-        name = p["r"].id if p is not None and isinstance(p["r"], ast.Name) else ""
-        if p is None or name not in scope.owned or kind(scope.type_of(p["r"])) != "list":
-            continue
-        if p["x"].id in place.live_at(s) or name == p["x"].id:
-            continue
-        source = p["e"]
-        if "a" in p:
-            low = scope.interval(p["a"])[0]
-            if low is None or low < 0 or kind(scope.type_of(source)) != "list":
-                continue
-            source = value("e[a:]", **p)
-        if not count_reads(source, name):
-            return replaced(body, i, *made("r.extend(e)", r=name, e=source))
+    p = first(s, "for x in e: r.append(x)", "for x in range(a, len(e)): r.append(e[x])")
+    name = p["r"].id if p is not None and isinstance(p["r"], ast.Name) else ""
+    if p is None or name not in scope.owned or kind(scope.type_of(p["r"])) != "list":
+        return None
+    if p["x"].id in place.live_at(s) or name == p["x"].id:
+        return None
+    source = p["e"]
+    if "a" in p:
+        low = scope.interval(p["a"])[0]
+        if low is None or low < 0 or kind(scope.type_of(source)) != "list":
+            return None
+        source = value("e[a:]", **p)
+    if not count_reads(source, name):
+        return made("r.extend(e)", r=name, e=source)
     return None
 
 

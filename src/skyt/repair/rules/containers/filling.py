@@ -11,9 +11,8 @@ from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, s
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -87,7 +86,7 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     return made and not value.args and not value.keywords  # type: ignore[attr-defined]
 
 
-@block(
+@statement(
     ast.For,
     needs="a comprehension as what the loop goes through; for a list: the body changes nothing that the "
     "comprehension reads, and what it has done cannot be seen where the comprehension raises",
@@ -100,30 +99,28 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     ),
     keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
 )
-def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def loop_over_comprehension(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
     scope = place.scope
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
-            continue
-        made = s.iter
-        g = made.generators[0]
-        if len(made.generators) != 1:
-            continue
-        if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
-            continue
-        if stored_names(s.target) & place.live_at(s):
-            continue
-        bound = sorted(stored_names(g.target))
-        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-        element = ast.Assign(targets=[clone(s.target)], value=rename(clone(made.elt), names), lineno=0)
-        inner: list[ast.stmt] = [element, *(clone(x) for x in s.body)]
-        for condition in reversed(g.ifs):
-            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-        new = clone(s)
-        new.target, new.iter, new.body = rename(clone(g.target), names), g.iter, inner
-        return replaced(body, i, new)
-    return None
+    if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
+        return None
+    made = s.iter
+    g = made.generators[0]
+    if len(made.generators) != 1:
+        return None
+    if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
+        return None
+    if stored_names(s.target) & place.live_at(s):
+        return None
+    bound = sorted(stored_names(g.target))
+    names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+    element = ast.Assign(targets=[clone(s.target)], value=rename(clone(made.elt), names), lineno=0)
+    inner: list[ast.stmt] = [element, *(clone(x) for x in s.body)]
+    for condition in reversed(g.ifs):
+        inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+    new = clone(s)
+    new.target, new.iter, new.body = rename(clone(g.target), names), g.iter, inner
+    return [new]
 
 
 def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
@@ -135,34 +132,32 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     return not seen.raises or not conflict(seen, done, scope)
 
 
-@block(
+@statement(
     ast.Expr,
     needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
     sound="extending by a list of known elements is appending them in turn",
     fires=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, x + 1])\nreturn r"),
     keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, len(r)])\nreturn r"),
 )
-def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def extend_by_elements(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
-    for i, s in enumerate(body):
-        made = s.value if isinstance(s, ast.Expr) else None
-        if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and len(made.args) == 1):
-            continue
-        owner, given, scope = made.func.value, made.args[0], place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if made.func.attr != "extend" or kind(scope.type_of(owner)) != "list":
-            continue
-        if not isinstance(named, ast.Name):
-            continue
-        if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
-            continue
-        own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
-        written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
-        later = [scope.effects(e) for e in given.elts[1:]]
-        if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
-            continue
-        if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
-            continue
-        add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
-        return replaced(body, i, *(ast.Expr(value=call(clone(add), e)) for e in given.elts))
-    return None
+    made = s.value if isinstance(s, ast.Expr) else None
+    if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and len(made.args) == 1):
+        return None
+    owner, given, scope = made.func.value, made.args[0], place.before(i)
+    named = owner.value if isinstance(owner, ast.Attribute) else owner
+    if made.func.attr != "extend" or kind(scope.type_of(owner)) != "list":
+        return None
+    if not isinstance(named, ast.Name):
+        return None
+    if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
+        return None
+    own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
+    written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
+    later = [scope.effects(e) for e in given.elts[1:]]
+    if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
+        return None
+    if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
+        return None
+    add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
+    return [*(ast.Expr(value=call(clone(add), e)) for e in given.elts)]

@@ -9,10 +9,9 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, load, number, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, statement
 
 LATE = (ast.Lambda, ast.FunctionDef)
 
@@ -26,7 +25,7 @@ def _tail(node: ast.expr, scope: Scope) -> tuple[str, int] | None:
     return (p["x"].id, start) if is_str(t) or kind(t) == "list" else None
 
 
-@block(
+@statement(
     ast.For,
     needs="a str, or a list under a plain name that the body does not change; two variables that are neither "
     "assigned in the body nor read after the loop",
@@ -37,34 +36,26 @@ def _tail(node: ast.expr, scope: Scope) -> tuple[str, int] | None:
         "t = 0\nfor a, b in zip(xs, xs[1:]):\n if t < 9:\n  xs.append(a)\n t = t + b + 3\nreturn t",
     ),
 )
-def neighbours_by_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def neighbours_by_index(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`for a, b in zip(x, x[1:])` is `for i in range(len(x) - 1)` with `x[i]` and `x[i + 1]`."""
     scope = place.scope
-    for i, s in enumerate(body):
-        p = pieces("for a, b in zip(x, y): body", s)
-        tails = [_tail(e, scope) for e in (p["x"], p["y"])] if p is not None else [None]
-        if p is None or None in tails or tails[0][0] != tails[1][0]:  # type: ignore[index]
-            continue
-        (whole, first), (_, second) = tails  # type: ignore[misc]
-        names, inner = {p["a"].id, p["b"].id}, p["body"]
-        if first == second or min(first, second) != 0 or len(names) != 2 or whole in names:
-            continue
-        bound = {n.id for n in walk(inner) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        if (
-            names & place.live_at(s)
-            or bound & {whole, *names}
-            or any(isinstance(n, LATE) for n in walk(inner))
-        ):
-            continue
-        changed = scope.effects(inner)
-        steady = is_str(scope.type_of(load(whole))) or not disturbs(
-            changed, Effects(heap_reads={whole}), scope
-        )
-        if not steady or not all(private(n, place) for n in names):
-            continue
-        index = place.context.name("i")
-        at = [value("x[i + k]" if k else "x[i]", x=whole, i=index, k=number(k)) for k in (first, second)]
-        parts = {"i": index, "x": whole, "k": number(max(first, second))}
-        parts["body"] = [substitute(clone(n), {p["a"].id: at[0], p["b"].id: at[1]}) for n in inner]
-        return replaced(body, i, *made("for i in range(len(x) - k): body", **parts))
-    return None
+    p = pieces("for a, b in zip(x, y): body", s)
+    tails = [_tail(e, scope) for e in (p["x"], p["y"])] if p is not None else [None]
+    if p is None or None in tails or tails[0][0] != tails[1][0]:  # type: ignore[index]
+        return None
+    (whole, first), (_, second) = tails  # type: ignore[misc]
+    names, inner = {p["a"].id, p["b"].id}, p["body"]
+    if first == second or min(first, second) != 0 or len(names) != 2 or whole in names:
+        return None
+    bound = {n.id for n in walk(inner) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    if names & place.live_at(s) or bound & {whole, *names} or any(isinstance(n, LATE) for n in walk(inner)):
+        return None
+    changed = scope.effects(inner)
+    steady = is_str(scope.type_of(load(whole))) or not disturbs(changed, Effects(heap_reads={whole}), scope)
+    if not steady or not all(private(n, place) for n in names):
+        return None
+    index = place.context.name("i")
+    at = [value("x[i + k]" if k else "x[i]", x=whole, i=index, k=number(k)) for k in (first, second)]
+    parts = {"i": index, "x": whole, "k": number(max(first, second))}
+    parts["body"] = [substitute(clone(n), {p["a"].id: at[0], p["b"].id: at[1]}) for n in inner]
+    return made("for i in range(len(x) - k): body", **parts)

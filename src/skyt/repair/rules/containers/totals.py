@@ -17,11 +17,10 @@ from skyt.repair.rules.analysis.trees.syntax import (
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.expressions.comparisons import rank
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.patterns.pieces import first, pieces, value
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import Place, block, expression, statement
 
 
 @expression(
@@ -118,30 +117,29 @@ def _added(total: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     return value("x + c", x=inner, c=p["c"])  # type: ignore[no-any-return]
 
 
-@block(
+@statement(
     ast.If,
     needs="integers; both sides pure",
     sound="the larger of two integers is what is left after replacing the smaller by the larger",
     fires=("n: int; m: int", "if n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]"),
     keeps=("n: float; m: float", "if n < m:\n n = m\nreturn n"),
 )
-def keep_extreme(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def keep_extreme(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if b < a: b = a` is `b = max(b, a)`; with an `else` that keeps the other one too."""
-    for i, s in enumerate(body):
-        p = first(s, "if c: t = x", "if c: t = x\nelse: t = y")
-        q = first(p["c"], "a < b", "a <= b", "b > a", "b >= a") if p is not None else None
-        if p is None or q is None or not private(p["t"].id, place):
-            continue
-        x, y, scope = p["x"], p.get("y", load(p["t"].id)), place.before(i)
-        kept = {(True, False): "max", (False, True): "min"}.get(
-            (same(q["a"], y) and same(q["b"], x), same(q["a"], x) and same(q["b"], y))
-        )
-        if kept is None or not (is_int(scope.type_of(x)) and is_int(scope.type_of(y))):
-            continue
-        seen = [scope.effects(x), scope.effects(y)]
-        if all(e.pure for e in seen) and not all(e.raises for e in seen):
-            sides = sorted((clone(x), clone(y)), key=lambda a: rank(a, scope))
-            return replaced(body, i, assign(p["t"].id, call(kept, *sides)))
+    p = first(s, "if c: t = x", "if c: t = x\nelse: t = y")
+    q = first(p["c"], "a < b", "a <= b", "b > a", "b >= a") if p is not None else None
+    if p is None or q is None or not private(p["t"].id, place):
+        return None
+    x, y, scope = p["x"], p.get("y", load(p["t"].id)), place.before(i)
+    kept = {(True, False): "max", (False, True): "min"}.get(
+        (same(q["a"], y) and same(q["b"], x), same(q["a"], x) and same(q["b"], y))
+    )
+    if kept is None or not (is_int(scope.type_of(x)) and is_int(scope.type_of(y))):
+        return None
+    seen = [scope.effects(x), scope.effects(y)]
+    if all(e.pure for e in seen) and not all(e.raises for e in seen):
+        sides = sorted((clone(x), clone(y)), key=lambda a: rank(a, scope))
+        return [assign(p["t"].id, call(kept, *sides))]
     return None
 
 

@@ -19,10 +19,9 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_int
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -95,30 +94,29 @@ def _limit(test: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     return value("math.isqrt(n) + 1", n=n)  # type: ignore[no-any-return]
 
 
-@block(
+@statement(
     ast.For,
     needs="a loop variable that is never read",
     sound="only the number of rounds of such a loop matters",
     fires=("n: int >= 0 <= 50", "t = 1\nfor i in range(2, n + 1):\n t = t * 2\nreturn t"),
     keeps=("n: int >= 0 <= 50", "t = 1\nfor i in range(2, n + 1):\n t = t * i\nreturn t"),
 )
-def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def anonymous_rounds(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(2, n + 1)` with i unused becomes `for i in range(n - 1)`."""
     from skyt.repair.rules.expressions.arithmetic import difference
 
-    for k, s in enumerate(body):
-        p, scope = pieces("for i in range(a, b): body", s), place.scope
-        if p is None or count_reads(p["body"], p["i"].id) or p["i"].id in place.live_at(s):
-            continue
-        if not all(is_int(scope.type_of(x)) and scope.effects(x).total for x in (p["a"], p["b"])):
-            continue
-        rounds = difference(p["b"], p["a"], scope)
-        if rounds is not None:
-            return replaced(body, k, *made("for i in range(n): body", n=rounds, **p))
+    p, scope = pieces("for i in range(a, b): body", s), place.scope
+    if p is None or count_reads(p["body"], p["i"].id) or p["i"].id in place.live_at(s):
+        return None
+    if not all(is_int(scope.type_of(x)) and scope.effects(x).total for x in (p["a"], p["b"])):
+        return None
+    rounds = difference(p["b"], p["a"], scope)
+    if rounds is not None:
+        return made("for i in range(n): body", n=rounds, **p)
     return None
 
 
-@block(
+@statement(
     ast.For,
     needs="an int loop variable that is only used in indices, not assigned, dead after the loop; constants "
     "for the start and for the offsets",
@@ -126,28 +124,26 @@ def anonymous_rounds(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     fires=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t"),
     keeps=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t"),
 )
-def shift_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def shift_index(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(1, n): … x[i - 1] … x[i]` is `for i in range(n - 1): … x[i] … x[i + 1]`."""
-    for k, s in enumerate(body):
-        p = pieces("for i in range(a, n): body", s)
-        start = int_value(p["a"]) if p is not None else None
-        if p is None or start is None or start <= 0 or not is_int(place.scope.type_of(p["n"])):
-            continue
-        name, inner = p["i"].id, p["body"]
-        if name in place.live_at(s) or not private(name, place) or name in stored_names(inner):
-            continue
-        indices = [n.slice for n in walk(inner) if isinstance(n, ast.Subscript)]
-        offsets = [o for o in (_offset(n, name) for n in indices) if o is not None]
-        by = min(start, -min(offsets, default=0))
-        if len(offsets) != count_reads(inner, name) or by <= 0:
-            continue
-        fresh = place.context.name(name.rstrip("0123456789_") or "i")
-        moved = value("i + k", i=fresh, k=number(by))
-        parts = {"i": fresh, "a": number(start - by), "n": p["n"], "k": number(by)}
-        parts["body"] = [substitute(clone(x), {name: moved}) for x in inner]
-        ranged = "range(a, n - k)" if start > by else "range(n - k)"
-        return replaced(body, k, *made(f"for i in {ranged}: body", **parts))
-    return None
+    p = pieces("for i in range(a, n): body", s)
+    start = int_value(p["a"]) if p is not None else None
+    if p is None or start is None or start <= 0 or not is_int(place.scope.type_of(p["n"])):
+        return None
+    name, inner = p["i"].id, p["body"]
+    if name in place.live_at(s) or not private(name, place) or name in stored_names(inner):
+        return None
+    indices = [n.slice for n in walk(inner) if isinstance(n, ast.Subscript)]
+    offsets = [o for o in (_offset(n, name) for n in indices) if o is not None]
+    by = min(start, -min(offsets, default=0))
+    if len(offsets) != count_reads(inner, name) or by <= 0:
+        return None
+    fresh = place.context.name(name.rstrip("0123456789_") or "i")
+    moved = value("i + k", i=fresh, k=number(by))
+    parts = {"i": fresh, "a": number(start - by), "n": p["n"], "k": number(by)}
+    parts["body"] = [substitute(clone(x), {name: moved}) for x in inner]
+    ranged = "range(a, n - k)" if start > by else "range(n - k)"
+    return made(f"for i in {ranged}: body", **parts)
 
 
 def _offset(node: ast.expr, name: str) -> int | None:

@@ -20,7 +20,7 @@ from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 FEW = 4
 
@@ -126,7 +126,7 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
     return _same_result([ast.Return(value=value)], rest, {name: argument}, scope)
 
 
-@block(
+@statement(
     ast.Return,
     needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
     "own objects",
@@ -134,18 +134,17 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
     fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
     keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
 )
-def return_empty(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def return_empty(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if not s: return s` is `if not s: return ""`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
-            continue
-        scope, t = place.before(i), place.scope.type_of(s.value)
-        if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
-            continue
-        if is_str(t):
-            return replaced(body, i, ast.Return(value=ast.Constant(value="")))
-        if values_shared(scope):
-            return replaced(body, i, ast.Return(value=ast.List(elts=[], ctx=ast.Load())))
+    if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
+        return None
+    scope, t = place.before(i), place.scope.type_of(s.value)
+    if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
+        return None
+    if is_str(t):
+        return [ast.Return(value=ast.Constant(value=""))]
+    if values_shared(scope):
+        return [ast.Return(value=ast.List(elts=[], ctx=ast.Load()))]
     return None
 
 
@@ -156,7 +155,7 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
     )
 
 
-@block(
+@statement(
     ast.If,
     needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
     "on it",
@@ -164,26 +163,22 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
     fires=("n: int >= 0", "if n < 2:\n return n\nreturn n * 3"),
     keeps=("n: int", "if n < 2:\n return n\nreturn n * 3"),
 )
-def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def split_guard(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
-    for i, s in enumerate(body):
-        value = _guard(s)
-        if value is None or not isinstance(s, ast.If):
-            continue
-        scope = place.before(i)
-        found = _values(s.test, scope)
-        if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
-            continue
-        name, values = found
-        if not isinstance(value, ast.Name):
-            continue
-        cases: list[ast.stmt] = []
-        for v in values:
-            result = substitute(clone(value), {name: number(v)})
-            cases.append(
-                ast.If(
-                    test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[]
-                )
-            )
-        return replaced(body, i, *cases)
-    return None
+    value = _guard(s)
+    if value is None or not isinstance(s, ast.If):
+        return None
+    scope = place.before(i)
+    found = _values(s.test, scope)
+    if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
+        return None
+    name, values = found
+    if not isinstance(value, ast.Name):
+        return None
+    cases: list[ast.stmt] = []
+    for v in values:
+        result = substitute(clone(value), {name: number(v)})
+        cases.append(
+            ast.If(test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[])
+        )
+    return [*cases]

@@ -9,13 +9,12 @@ from skyt.repair.rules.analysis.trees.syntax import assign, call, load, read_nam
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.conditions import integer, of_kind, small
 from skyt.repair.rules.patterns.pieces import pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import Place, expression, statement
 
 SCOPED = (ast.Lambda, ast.NamedExpr, ast.Yield, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
@@ -96,29 +95,28 @@ def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr |
     return call(node.func, backwards(p["x"])) if is_str(t) or kind(t) == "list" else None
 
 
-@block(
+@statement(
     ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
     fires=("xs: list[int]", "r = list(xs)\nr.sort()\nr.reverse()\nreturn r"),
     keeps=("xs: list[int]", "xs.sort()\nreturn xs"),
 )
-def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def change_in_place(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
-    for i, s in enumerate(body):
-        made = s.value if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
-        if made is None or not isinstance(made.func, ast.Attribute) or made.args:
-            continue
-        x = made.func.value
-        if not isinstance(x, ast.Name) or x.id not in place.scope.owned or not private(x.id, place):
-            continue
-        if kind(place.scope.type_of(x)) != "list" or _gone_through(x.id, s, place):
-            continue
-        if made.func.attr == "reverse" and not made.keywords:
-            return replaced(body, i, assign(x.id, backwards(load(x.id))))
-        if made.func.attr == "sort" and not read_names(made.keywords):
-            value = ast.Call(func=load("sorted"), args=[load(x.id)], keywords=made.keywords)
-            return replaced(body, i, assign(x.id, value))
+    made = s.value if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
+    if made is None or not isinstance(made.func, ast.Attribute) or made.args:
+        return None
+    x = made.func.value
+    if not isinstance(x, ast.Name) or x.id not in place.scope.owned or not private(x.id, place):
+        return None
+    if kind(place.scope.type_of(x)) != "list" or _gone_through(x.id, s, place):
+        return None
+    if made.func.attr == "reverse" and not made.keywords:
+        return [assign(x.id, backwards(load(x.id)))]
+    if made.func.attr == "sort" and not read_names(made.keywords):
+        value = ast.Call(func=load("sorted"), args=[load(x.id)], keywords=made.keywords)
+        return [assign(x.id, value)]
     return None
 
 

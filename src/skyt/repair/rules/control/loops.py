@@ -23,7 +23,7 @@ from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -63,29 +63,28 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
                 _replace_breaks(inner, new)
 
 
-@block(
+@statement(
     ast.While,
     needs="nothing",
     sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
     fires=("n: int >= 0 <= 50", "while True:\n if n < 3:\n  break\n n = n - 1\nreturn n"),
     keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
 )
-def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def while_true(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     from skyt.repair.rules.expressions.orientation import negation
 
-    for i, s in enumerate(body):
-        p = pieces("while t:\n if c: leave\n rest", s)
-        test = negation(p["c"], place) if p is not None and is_true(p["t"]) else None
-        if p is None or test is None or not isinstance(s, ast.While):
-            continue
-        leave, jumps = p["leave"], own_breaks(s.body) or own_breaks(p["leave"], (ast.Continue,))
-        after = [] if len(leave) == 1 and isinstance(leave[0], ast.Break) else leave
-        if not after or (isinstance(leave[-1], ast.Return) and not jumps):
-            return replaced(body, i, *made("while c: rest", c=test, rest=p["rest"]), *after)
+    p = pieces("while t:\n if c: leave\n rest", s)
+    test = negation(p["c"], place) if p is not None and is_true(p["t"]) else None
+    if p is None or test is None or not isinstance(s, ast.While):
+        return None
+    leave, jumps = p["leave"], own_breaks(s.body) or own_breaks(p["leave"], (ast.Continue,))
+    after = [] if len(leave) == 1 and isinstance(leave[0], ast.Break) else leave
+    if not after or (isinstance(leave[-1], ast.Return) and not jumps):
+        return [*made("while c: rest", c=test, rest=p["rest"]), *after]
     return None
 
 
-@block(
+@statement(
     ast.For,
     needs="a str, or a list the body does not change; an index used only to read the element, from a start "
     "that is not negative",
@@ -93,33 +92,31 @@ def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     fires=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t"),
     keeps=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + i\nreturn t"),
 )
-def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def index_to_element(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from k on it is `for c in s[k:]`."""
-    for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
-            continue
-        index, scope = s.target.id, place.before(k)
-        found = elements_of(s.iter, scope)
-        if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
-            continue
-        source, whole = found
-        read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
-        if disturbs(scope.effects(s.body), read, scope):
-            continue
-        lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
-        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
-        if (
-            not uses
-            or uses != count_reads(s.body, index)
-            or index in {n for x in s.body for n in stored_names(x)}
-        ):
-            continue
-        new = clone(s)
-        element = place.context.name("c")
-        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
-        new.body = [Lookup(lookup, element).visit(x) for x in new.body]
-        return replaced(body, k, new)
-    return None
+    if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+        return None
+    index, scope = s.target.id, place.before(k)
+    found = elements_of(s.iter, scope)
+    if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
+        return None
+    source, whole = found
+    read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
+    if disturbs(scope.effects(s.body), read, scope):
+        return None
+    lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
+    uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
+    if (
+        not uses
+        or uses != count_reads(s.body, index)
+        or index in {n for x in s.body for n in stored_names(x)}
+    ):
+        return None
+    new = clone(s)
+    element = place.context.name("c")
+    new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
+    new.body = [Lookup(lookup, element).visit(x) for x in new.body]
+    return [new]
 
 
 def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
@@ -151,7 +148,7 @@ class Lookup(ast.NodeTransformer):
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
-@block(
+@statement(
     ast.For,
     needs="a str or list under a plain name that the body does not change; a variable for the element that "
     "is neither assigned nor read after the loop",
@@ -162,21 +159,19 @@ class Lookup(ast.NodeTransformer):
         "t = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
     ),
 )
-def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def enumerate_to_index(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i, x in enumerate(s): … x …` is `for i in range(len(s)): … s[i] …`."""
     scope = place.scope
-    for k, s in enumerate(body):
-        p = pieces("for i, x in enumerate(s): body", s)
-        if p is None or not isinstance(p["s"], ast.Name):
-            continue
-        i, x, whole, t = p["i"].id, p["x"].id, p["s"].id, scope.type_of(p["s"])
-        if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
-            continue
-        if not private(x, place) or {i, x, whole} & stored_names(p["body"]):
-            continue
-        if not is_str(t) and disturbs(scope.effects(p["body"]), Effects(heap_reads={whole}), scope):
-            continue
-        lookup = value("s[i]", s=whole, i=i)
-        inner = [substitute(clone(n), {x: lookup}) for n in p["body"]]
-        return replaced(body, k, *made("for i in range(len(s)): body", i=i, s=whole, body=inner))
-    return None
+    p = pieces("for i, x in enumerate(s): body", s)
+    if p is None or not isinstance(p["s"], ast.Name):
+        return None
+    i, x, whole, t = p["i"].id, p["x"].id, p["s"].id, scope.type_of(p["s"])
+    if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
+        return None
+    if not private(x, place) or {i, x, whole} & stored_names(p["body"]):
+        return None
+    if not is_str(t) and disturbs(scope.effects(p["body"]), Effects(heap_reads={whole}), scope):
+        return None
+    lookup = value("s[i]", s=whole, i=i)
+    inner = [substitute(clone(n), {x: lookup}) for n in p["body"]]
+    return made("for i in range(len(s)): body", i=i, s=whole, body=inner)

@@ -10,12 +10,11 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, int_value, load, number, read_names
 from skyt.repair.rules.analysis.trees.trees import children, clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.dicts.defaults import VIEWS
 from skyt.repair.rules.dicts.grouping import plain_dict, unseen
 from skyt.repair.rules.names.inline import fits, head_of
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -71,7 +70,7 @@ def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.exp
     return p["e"] if p is not None and whole else None
 
 
-@block(
+@statement(
     ast.If,
     needs="a dict of integers; a key without effects; an integer variable",
     sound="where there is no entry, 0 is added, which changes no integer",
@@ -85,22 +84,21 @@ def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.exp
         " d[x] = d.get(x, 0) + 1\nreturn t",
     ),
 )
-def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def add_by_get(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
-    for i, s in enumerate(body):
-        p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
-        scope = place.before(i)
-        if p is None or not plain_dict(p["d"], scope) or p["t"].id in read_names(p["k"]):
-            continue
-        numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
-        if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:
-            continue
-        if all(scope.type_of(load(n.id) if n is p["t"] else n) == "int" for n in numbers):
-            return replaced(body, i, *made("t = t + d.get(k, 0)", **p))
+    p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
+    scope = place.before(i)
+    if p is None or not plain_dict(p["d"], scope) or p["t"].id in read_names(p["k"]):
+        return None
+    numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
+    if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:
+        return None
+    if all(scope.type_of(load(n.id) if n is p["t"] else n) == "int" for n in numbers):
+        return made("t = t + d.get(k, 0)", **p)
     return None
 
 
-@block(
+@statement(
     ast.Return,
     ast.Assign,
     ast.For,
@@ -117,27 +115,19 @@ def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     ),
     keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
 )
-def counter_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def counter_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`return dict(Counter(e))` is a loop over e that counts in a dict."""
     scope = place.scope
-    for i, s in enumerate(body):
-        head = head_of(s)
-        made = [n for h in head or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
-        if len(made) != 1 or scope.builtin(load("dict")) != "dict":
-            continue
-        source, counts = counted(made[0], scope), place.context.name("d")
-        last = _Replaced(made[0], counts).visit(clone(s))
-        if (
-            source is None
-            or not fits(last, counts, made[0], place.before(i))
-            or not _used_as_dict(last, counts)
-        ):
-            continue
-        loop = counting_loop(counts, source, place.context.name("c"))
-        return replaced(
-            body, i, assign(counts, ast.Dict(keys=[], values=[])), loop, _without_copy(last, counts)
-        )
-    return None
+    head = head_of(s)
+    made = [n for h in head or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
+    if len(made) != 1 or scope.builtin(load("dict")) != "dict":
+        return None
+    source, counts = counted(made[0], scope), place.context.name("d")
+    last = _Replaced(made[0], counts).visit(clone(s))
+    if source is None or not fits(last, counts, made[0], place.before(i)) or not _used_as_dict(last, counts):
+        return None
+    loop = counting_loop(counts, source, place.context.name("c"))
+    return [assign(counts, ast.Dict(keys=[], values=[])), loop, _without_copy(last, counts)]
 
 
 class _Replaced(ast.NodeTransformer):

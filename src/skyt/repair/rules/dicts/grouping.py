@@ -10,10 +10,9 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import mentions
 from skyt.repair.rules.analysis.trees.trees import children, clone, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, statement
 
 INSERT = "if k not in d: d[k] = v"
 
@@ -46,7 +45,7 @@ def unseen(
     return own or scope.effects(whole or item).total
 
 
-@block(
+@statement(
     ast.Expr,
     ast.Assign,
     needs="a dict under a plain name or attribute; a pure key; a value without effects that cannot raise",
@@ -58,27 +57,26 @@ def unseen(
     ),
     keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
 )
-def insert_if_missing(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def insert_if_missing(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`d.setdefault(k, [])` and `d[k] = d.get(k, [])` are `if k not in d: d[k] = []`; what is done with the
     result follows as a statement of its own."""
-    for i, s in enumerate(body):
-        p, then = first(s, "d[k] = d.get(k, v)", "d[k] = d.get(k)", *DEFAULTS), list[ast.stmt]()
-        function = s.value.func if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
-        if p is None and isinstance(function, ast.Attribute) and (p := first(function.value, *DEFAULTS)):
-            then = [clone(s)]
-            then[0].value.func.value = value("d[k]", d=p["d"], k=p["k"])  # type: ignore[attr-defined]
-        if p is None or not plain_dict(p["d"], scope := place.before(i)):
-            continue
-        p.setdefault("v", ast.Constant(value=None))
-        if _again(p["d"], p["k"], scope) and scope.effects(p["v"]).total:
-            return replaced(body, i, *made(INSERT, **p), *then)
+    p, then = first(s, "d[k] = d.get(k, v)", "d[k] = d.get(k)", *DEFAULTS), list[ast.stmt]()
+    function = s.value.func if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
+    if p is None and isinstance(function, ast.Attribute) and (p := first(function.value, *DEFAULTS)):
+        then = [clone(s)]
+        then[0].value.func.value = value("d[k]", d=p["d"], k=p["k"])  # type: ignore[attr-defined]
+    if p is None or not plain_dict(p["d"], scope := place.before(i)):
+        return None
+    p.setdefault("v", ast.Constant(value=None))
+    if _again(p["d"], p["k"], scope) and scope.effects(p["v"]).total:
+        return [*made(INSERT, **p), *then]
     return None
 
 
 DEFAULTS = ("d.setdefault(k, v)", "d.setdefault(k)")
 
 
-@block(
+@statement(
     ast.If,
     needs="a dict; a pure key; an element that reads nothing of the dict, and cannot raise where the dict "
     "outlives the function",
@@ -94,23 +92,22 @@ DEFAULTS = ("d.setdefault(k, v)", "d.setdefault(k)")
         "d = {}\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]\nreturn d",
     ),
 )
-def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def append_to_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if k in d: d[k].append(x)` `else: d[k] = [x]` makes an empty list first and appends in either case."""
-    for i, s in enumerate(body):
-        for grow, start, empty in (("d[k].append(x)", "[x]", "[]"), ("d[k].add(x)", "{x}", "set()")):
-            found, missing = f"if k in d: {grow}\nelse: d[k] = {start}", f"else: {grow}"
-            p = first(s, found, f"if k not in d: d[k] = {start}\n{missing}")
-            scope = place.before(i)
-            if p is None or not plain_dict(p["d"], scope) or not _again(p["d"], p["k"], scope):
-                continue
-            if empty == "set()" and scope.type_of(p["x"]) not in IMMUTABLE:
-                continue
-            if unseen(p["x"], p["d"], p["k"], place, i):
-                return replaced(body, i, *made(f"{INSERT}\n{grow}", **p, v=value(empty)))
+    for grow, start, empty in (("d[k].append(x)", "[x]", "[]"), ("d[k].add(x)", "{x}", "set()")):
+        found, missing = f"if k in d: {grow}\nelse: d[k] = {start}", f"else: {grow}"
+        p = first(s, found, f"if k not in d: d[k] = {start}\n{missing}")
+        scope = place.before(i)
+        if p is None or not plain_dict(p["d"], scope) or not _again(p["d"], p["k"], scope):
+            continue
+        if empty == "set()" and scope.type_of(p["x"]) not in IMMUTABLE:
+            continue
+        if unseen(p["x"], p["d"], p["k"], place, i):
+            return made(f"{INSERT}\n{grow}", **p, v=value(empty))
     return None
 
 
-@block(
+@statement(
     ast.Assign,
     needs="a local dict, empty at first, whose entries are only lengthened in this way and which is else "
     "only returned or searched; a pure key",
@@ -121,22 +118,21 @@ def append_to_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
         "d = {}\nr = []\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\n r.append(d[len(x)])\nreturn r",
     ),
 )
-def lengthen_entry(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def lengthen_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`d[k] = d.get(k, []) + [x]` is an empty list if there is none, and an append."""
     info = place.scope.info
-    for i, s in enumerate(body):
-        p = pieces(LENGTHENED, s)
-        if p is None or info is None or not isinstance(p["d"], ast.Name):
-            continue
-        name, scope = p["d"].id, place.before(i)
-        if name not in scope.owned or not private(name, place) or not plain_dict(p["d"], scope):
-            continue
-        if not _again(p["d"], p["k"], scope) or not unseen(p["x"], p["d"], p["k"], place, i):
-            continue
-        parents = {id(c): x for x in walk(info.node) for c in children(x)}
-        uses = [n for n in walk(info.node) if isinstance(n, ast.Name) and n.id == name]
-        if all(_keeps_entries(n, parents) for n in uses):
-            return replaced(body, i, *made(f"{INSERT}\nd[k].append(x)", **p, v=value("[]")))
+    p = pieces(LENGTHENED, s)
+    if p is None or info is None or not isinstance(p["d"], ast.Name):
+        return None
+    name, scope = p["d"].id, place.before(i)
+    if name not in scope.owned or not private(name, place) or not plain_dict(p["d"], scope):
+        return None
+    if not _again(p["d"], p["k"], scope) or not unseen(p["x"], p["d"], p["k"], place, i):
+        return None
+    parents = {id(c): x for x in walk(info.node) for c in children(x)}
+    uses = [n for n in walk(info.node) if isinstance(n, ast.Name) and n.id == name]
+    if all(_keeps_entries(n, parents) for n in uses):
+        return made(f"{INSERT}\nd[k].append(x)", **p, v=value("[]"))
     return None
 
 
