@@ -100,6 +100,12 @@ class Scope:
             return node.id
         return ""
 
+    def fresh(self, node: ast.AST) -> str:
+        """A name that neither the program nor this piece of it has."""
+        taken = self.program.bound | read_names(self.program.tree)
+        taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
+        return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+
     def has_attribute(self, owner: str, name: str) -> bool:
         """Whether an object of this kind surely has this attribute here."""
         inside = self.info is not None and self.info.node.name == "__init__"

@@ -104,9 +104,7 @@ def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean
         inside = [*g.ifs, *made.generators[j + 1 :], *results(made)]
         if not _lookups(inside, lookup) or _binds(inside, {key, *(pair or ()), *read_names(owner)}):
             continue
-        taken = scope.program.bound | read_names(scope.program.tree)
-        taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
-        value = pair[1] if pair else next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+        value = pair[1] if pair else scope.fresh(made)
         new = clone(made)
         change = _Entries(lookup, value)
         new = change.visit(new)

@@ -13,7 +13,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
     load,
     mentions,
     own_breaks,
-    read_names,
     stored_names,
     substitute,
 )
@@ -105,9 +104,7 @@ def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boole
         uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(inside))
         if not uses or uses != count_reads(inside, g.target.id):
             continue
-        taken = scope.program.bound | read_names(scope.program.tree)
-        taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
-        name = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+        name = scope.fresh(made)
         new = Lookup(lookup, name).visit(clone(made))
         new.generators[j].target, new.generators[j].iter = ast.Name(id=name, ctx=ast.Store()), whole
         return _instead(node, new)

@@ -53,8 +53,7 @@ def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | 
 
 def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
     """(variable, the function applied to it)."""
-    taken = scope.program.bound | read_names(scope.program.tree)
-    variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+    variable = scope.fresh(function)
     if isinstance(function, ast.Lambda):
         a = function.args
         plain = len(a.args) == 1 and not a.defaults

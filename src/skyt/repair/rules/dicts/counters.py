@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.entries import counted, counting_loop
 from skyt.repair.rules.analysis.holders import Holder
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, int_value, load, number, read_names
+from skyt.repair.rules.analysis.trees.syntax import int_value, load, number, read_names
 from skyt.repair.rules.analysis.trees.trees import children, clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int
 from skyt.repair.rules.dicts.defaults import VIEWS
+from skyt.repair.rules.dicts.entries import counted, counting_loop
 from skyt.repair.rules.dicts.grouping import plain_dict, unseen
 from skyt.repair.rules.names.inline import fits, head_of
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
@@ -118,16 +118,15 @@ def add_by_get(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
 def counter_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`return dict(Counter(e))` is a loop over e that counts in a dict."""
     scope = place.scope
-    head = head_of(s)
-    made = [n for h in head or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
-    if len(made) != 1 or scope.builtin(load("dict")) != "dict":
+    calls = [n for h in head_of(s) or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
+    if len(calls) != 1:
         return None
-    source, counts = counted(made[0], scope), place.context.name("d")
-    last = _Replaced(made[0], counts).visit(clone(s))
-    if source is None or not fits(last, counts, made[0], place.before(i)) or not _used_as_dict(last, counts):
+    source, counts = counted(calls[0], scope), place.context.name("d")
+    last = _Replaced(calls[0], counts).visit(clone(s))
+    if source is None or not fits(last, counts, calls[0], place.before(i)) or not _used_as_dict(last, counts):
         return None
     loop = counting_loop(counts, source, place.context.name("c"))
-    return [assign(counts, ast.Dict(keys=[], values=[])), loop, _without_copy(last, counts)]
+    return [*made("d = {}", d=counts), *loop, _without_copy(last, counts)]
 
 
 class _Replaced(ast.NodeTransformer):
@@ -147,17 +146,16 @@ def _used_as_dict(s: ast.stmt, name: str) -> bool:
     use: ast.expr = uses[0]
     outer = parents.get(id(use))
     if isinstance(outer, ast.Attribute) and outer.attr in VIEWS:
-        made = parents.get(id(outer))
-        if not isinstance(made, ast.Call) or made.func is not outer or made.args:
+        view = parents.get(id(outer))
+        if not isinstance(view, ast.Call) or view.func is not outer or view.args:
             return False
-        use = made
+        use = view
     holder = Holder(s, None, [], [], parents)
     return holder.is_read(use) or _is_copy(outer, name)
 
 
 def _is_copy(node: ast.AST | None, name: str) -> bool:
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
-    return named and same(node.args, [load(name)]) and not node.keywords  # type: ignore[union-attr]
+    return pieces("dict(d)", node, d=name) is not None
 
 
 def _without_copy(s: ast.stmt, name: str) -> ast.stmt:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
-from skyt.repair.rules.analysis.entries import stable_key
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import mentions
 from skyt.repair.rules.analysis.trees.trees import children, clone, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
+from skyt.repair.rules.dicts.entries import INSERT, stable_key
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
 from skyt.repair.rules.registry import Place, statement
-
-INSERT = "if k not in d: d[k] = v"
 
 
 def plain_dict(node: ast.expr, scope: Scope) -> bool:
