@@ -7,11 +7,12 @@ import ast
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, stored_names
+from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
 from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.registry import Place, block, statement
 
 
@@ -34,15 +35,14 @@ def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if parts is None or not isinstance(s, ast.For) or stored_names(s.target) & place.live_at(s):
             continue
         conditions, last = parts
-        found = _entered(last) or _put(last)
+        found = _filled(last)
         start = start_of(body, j, found[0]) if found is not None else None
         if found is None or start is None:
             continue
-        name, items = found
-        first = body[start]
+        name, items, empty = found
         if not all(private(n, place) for n in (name, *stored_names(s.target))):
             continue
-        if not isinstance(first, ast.Assign) or not _is_empty(first.value, len(items) == 2, place.scope):
+        if first(body[start].value, empty, "dict()" if empty == "{}" else empty) is None:  # type: ignore[attr-defined]
             continue
         if count_reads([*items, s.iter, *conditions], name) or any(needs_loop(x, place.scope) for x in items):
             continue
@@ -50,40 +50,19 @@ def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if any(conflict(first_seen, e, place.scope) for e in second_seen):
             continue
         generators = [generator_of(s, conditions)]
-        value: ast.expr = ast.SetComp(elt=items[0], generators=generators)
+        whole: ast.expr = ast.SetComp(elt=items[0], generators=generators)
         if len(items) == 2:
-            value = ast.DictComp(key=items[0], value=items[1], generators=generators)
-        new = ast.Assign(targets=first.targets, value=value, lineno=0)
-        return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
+            whole = ast.DictComp(key=items[0], value=items[1], generators=generators)
+        return [*body[:start], *body[start + 1 : j], assign(name, whole), *body[j + 1 :]]
     return None
 
 
-def _entered(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """(d, [k, v]) of `d[k] = v`."""
-    if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Subscript)):
+def _filled(s: ast.stmt) -> tuple[str, list[ast.expr], str] | None:
+    """(d, [k, v], how d starts) of `d[k] = v`, and (s, [x], …) of `s.add(x)`."""
+    p = first(s, "d[k] = v", "d.add(x)")
+    if p is None or not isinstance(p["d"], ast.Name) or isinstance(p.get("k"), ast.Slice):
         return None
-    owner, key = s.targets[0].value, s.targets[0].slice
-    if not isinstance(owner, ast.Name) or isinstance(key, ast.Slice):
-        return None
-    return owner.id, [key, s.value]
-
-
-def _put(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """(s, [x]) of `s.add(x)`."""
-    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and len(s.value.args) == 1):
-        return None
-    function = s.value.func
-    if not (isinstance(function, ast.Attribute) and function.attr == "add") or s.value.keywords:
-        return None
-    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) else None
-
-
-def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
-    if mapping and isinstance(value, ast.Dict):
-        return not value.keys
-    name = "dict" if mapping else "set"
-    made = isinstance(value, ast.Call) and scope.builtin(value.func) == name
-    return made and not value.args and not value.keywords  # type: ignore[attr-defined]
+    return (p["d"].id, [p["k"], p["v"]], "{}") if "k" in p else (p["d"].id, [p["x"]], "set()")
 
 
 @statement(
@@ -141,23 +120,17 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
 )
 def extend_by_elements(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
-    made = s.value if isinstance(s, ast.Expr) else None
-    if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and len(made.args) == 1):
+    p, scope = pieces("r.extend(given)", s), place.before(i)
+    if p is None or not isinstance(p["given"], ast.List | ast.Tuple) or not p["given"].elts:
         return None
-    owner, given, scope = made.func.value, made.args[0], place.before(i)
-    named = owner.value if isinstance(owner, ast.Attribute) else owner
-    if made.func.attr != "extend" or kind(scope.type_of(owner)) != "list":
+    owner, (head, *rest) = p["r"], p["given"].elts
+    local = isinstance(owner, ast.Name)
+    named = local or (isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name))
+    if not named or kind(scope.type_of(owner)) != "list" or not (local or scope.effects(head).pure):
         return None
-    if not isinstance(named, ast.Name):
-        return None
-    if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
-        return None
-    own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
-    written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
-    later = [scope.effects(e) for e in given.elts[1:]]
-    if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
-        return None
+    own = local and owner.id in scope.owned and private(owner.id, place)
+    written = Effects(heap_writes={owner.id if local else UNKNOWN})
+    later = [scope.effects(e) for e in rest]
     if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
         return None
-    add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
-    return [*(ast.Expr(value=call(clone(add), e)) for e in given.elts)]
+    return [x for e in (head, *rest) for x in made("r.append(x)", r=owner, x=e)]

@@ -101,19 +101,14 @@ def index_to_element(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None
     if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
         return None
     source, whole = found
-    read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
-    if disturbs(scope.effects(s.body), read, scope):
-        return None
-    lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
+    read = set() if is_str(scope.type_of(source)) else {source.id}
+    lookup = value("s[i]", s=source, i=index)
     uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
-    if (
-        not uses
-        or uses != count_reads(s.body, index)
-        or index in {n for x in s.body for n in stored_names(x)}
-    ):
+    if not uses or uses != count_reads(s.body, index) or index in stored_names(s.body):
         return None
-    new = clone(s)
-    element = place.context.name("c")
+    if disturbs(scope.effects(s.body), Effects(heap_reads=read), scope):
+        return None
+    new, element = clone(s), place.context.name("c")
     new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
     new.body = [Lookup(lookup, element).visit(x) for x in new.body]
     return [new]

@@ -19,6 +19,7 @@ from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
 from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered
+from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -98,37 +99,22 @@ def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
 )
 def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+    p = first(node, "a <= b", "a < b")
+    if p is None or not (is_int(scope.type_of(p["a"])) and is_int(scope.type_of(p["b"]))):
         return None
-    left, op, right = node.left, node.ops[0], node.comparators[0]
-    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
-        return None
-    if isinstance(op, ast.LtE):
-        if (value := int_value(right)) is not None:
-            return compare(left, ast.Lt, number(value + 1))
-        if (value := int_value(left)) is not None:
-            return compare(number(value - 1), ast.Lt, right)
-        if (base := _plus_one(left)) is not None:
-            return compare(base, ast.Lt, right)
-        if (base := _minus_one(right)) is not None:
-            return compare(left, ast.Lt, base)
-    elif int_value(left) is None and int_value(right) is None:
-        if (base := _plus_one(right)) is not None:
-            return compare(left, ast.LtE, base)
-        if (base := _minus_one(left)) is not None:
-            return compare(base, ast.LtE, right)
-    return None
-
-
-def _plus_one(node: ast.expr) -> ast.expr | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and int_value(node.right) == 1:
-        return node.left
-    return None
-
-
-def _minus_one(node: ast.expr) -> ast.expr | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and int_value(node.right) == 1:
-        return node.left
+    if isinstance(node.ops[0], ast.LtE):
+        if (limit := int_value(p["b"])) is not None:
+            return compare(p["a"], ast.Lt, number(limit + 1))
+        if (limit := int_value(p["a"])) is not None:
+            return compare(number(limit - 1), ast.Lt, p["b"])
+        if q := first(node, "a + 1 <= b", "a <= b - 1"):
+            return compare(q["a"], ast.Lt, q["b"])
+    elif (
+        int_value(p["a"]) is None
+        and int_value(p["b"]) is None
+        and (q := first(node, "a < b + 1", "a - 1 < b"))
+    ):
+        return compare(q["a"], ast.LtE, q["b"])
     return None
 
 

@@ -25,8 +25,8 @@ def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] 
     """What the names of a template stand for in an expression or a statement; None if it looks otherwise, or
     if a name that is given stands for something else."""
     wanted = _root(template)
-    if node.__class__ is ast.Expr and isinstance(wanted, ast.expr):
-        node = node.value  # type: ignore[union-attr]
+    if isinstance(node, ast.Expr) and isinstance(wanted, ast.expr):
+        node = node.value
     if wanted.__class__ is not node.__class__:
         return None
     found = _given(given)

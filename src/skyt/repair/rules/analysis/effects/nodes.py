@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from skyt.repair.rules.analysis.effects.calls import called
 from skyt.repair.rules.analysis.effects.commuting import Effects
 from skyt.repair.rules.analysis.effects.raising import ITERABLE, binop_raises, hashable, shows_safely
-from skyt.repair.rules.analysis.effects.table import ENTRIES, add, effects, glance, parts, read, root, truth
+from skyt.repair.rules.analysis.effects.table import (
+    ENTRIES,
+    Entry,
+    add,
+    effects,
+    glance,
+    parts,
+    read,
+    root,
+    truth,
+)
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_METHODS, UNKNOWN
 from skyt.repair.rules.analysis.trees.syntax import int_value
 from skyt.repair.rules.analysis.trees.trees import walk
@@ -238,7 +248,7 @@ SILENT = frozenset(
     for cls in vars(ast).values()
     if isinstance(cls, type) and issubclass(cls, ast.operator | ast.cmpop | ast.unaryop | ast.boolop)
 )
-ENTRIES |= {
+KINDS: dict[type, Entry] = {
     **dict.fromkeys((*SILENT, ast.Constant, ast.Pass), _nothing),
     **dict.fromkeys(
         (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr), parts
@@ -264,3 +274,4 @@ ENTRIES |= {
     ast.AugAssign: _augmented,
     ast.While: _while,
 }
+ENTRIES.update(KINDS)
