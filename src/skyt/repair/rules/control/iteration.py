@@ -12,7 +12,7 @@ from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.conditions import integer, of_kind, small
-from skyt.repair.rules.patterns.pieces import pieces
+from skyt.repair.rules.patterns.pieces import first, pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, expression, statement
 
@@ -30,25 +30,16 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
 )
 def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
-    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+    p = first(node.args[0], "map(f, e)", "filter(f, e)") if len(node.args) == 1 else None
+    applied = _applied(p["f"], scope) if p is not None else None
+    if p is None or applied is None or node.keywords or not consumes(node, scope):
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and len(made.args) == 2 and not made.keywords):
-        return None
-    name = scope.builtin(made.func)
-    if name not in {"map", "filter"}:
-        return None
-    function, source = made.args
-    applied = _applied(function, scope)
-    if applied is None:
-        return None
-    variable, value = applied
-    generator = ast.comprehension(
-        target=ast.Name(id=variable, ctx=ast.Store()), iter=source, ifs=[], is_async=0
-    )
-    if name == "filter":
-        generator.ifs, value = [value], load(variable)
-    return ast.Call(func=node.func, args=[ast.GeneratorExp(elt=value, generators=[generator])], keywords=[])
+    variable, result = applied
+    target = ast.Name(id=variable, ctx=ast.Store())
+    generator = ast.comprehension(target=target, iter=p["e"], ifs=[], is_async=0)
+    if pieces("filter(f, e)", node.args[0]):
+        generator.ifs, result = [result], load(variable)
+    return call(node.func, ast.GeneratorExp(elt=result, generators=[generator]))
 
 
 def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
