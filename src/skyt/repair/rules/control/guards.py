@@ -82,14 +82,8 @@ def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]
     if type(one) is not type(other):
         return False
     if type(one) in (list, dict):
-        return ((first.new and second.new) or values_shared(scope)) and repr(one) == repr(other)
+        return ((first.new and second.new) or scope.values_shared) and repr(one) == repr(other)
     return type(one) in (int, bool, str, type(None)) and bool(one == other)
-
-
-def values_shared(scope: Scope) -> bool:
-    """Whether nobody in the program changes what is not its own: two names for one list do no harm then."""
-    program = scope.program
-    return program.facts.kind != "class" and not set(program.by_name) - program.pure
 
 
 def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scope: Scope) -> bool:
@@ -113,7 +107,7 @@ def return_empty(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
         return None
     if is_str(t):
         return [ast.Return(value=ast.Constant(value=""))]
-    if values_shared(scope):
+    if scope.values_shared:
         return [ast.Return(value=ast.List(elts=[], ctx=ast.Load()))]
     return None
 

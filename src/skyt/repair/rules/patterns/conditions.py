@@ -155,3 +155,10 @@ def no_quantifier(name: str) -> Condition:
 
 def truth_only() -> Condition:
     return Condition("only the truth of the result counts", lambda found, w: w.boolean)
+
+
+def values_shared() -> Condition:
+    return Condition(
+        "no function of the program changes an object that is not its own",
+        lambda found, w: w.scope.values_shared,
+    )
