@@ -39,7 +39,7 @@ def numbers(cache: Any) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", LENGTHS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     layer=st.integers(0, 2),
     tensor=st.sampled_from(["keys", "values"]),
