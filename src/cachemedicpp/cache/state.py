@@ -80,7 +80,8 @@ class KVState:
     @property
     def length(self) -> int:
         """Positions of the sequence, padding included; layers with a sliding window store the last ones."""
-        return int(self._cache.layers[0].get_seq_length())
+        stored: Any = self._cache.layers[0]
+        return int(stored.get_seq_length())
 
     def start(self, layer: int) -> int:
         """The first position that a layer still stores: 0 unless its sliding window has moved on."""
