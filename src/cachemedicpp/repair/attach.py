@@ -174,7 +174,8 @@ class Session:
         if self._guard is not None and cache is not None and length > 0:
             with self.pause():  # healing runs this same model
                 self._guard.before_forward(self._model, cache, mask)
-        if self.repair is not None and self.repair.whole_cache and length > 0 and self._found is None:
+        whole = self.repair is not None and self.repair.whole_cache
+        if whole and cache is not None and length > 0 and self._found is None:
             self._found = KVState(cache)
 
     def _recognise(self, cache: Cache, length: int, mask: Tensor | None) -> None:

@@ -96,8 +96,9 @@ def longest(model: Any) -> int:
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None)
-    slides = window is not None and (kinds is None or "sliding_attention" in kinds)
-    return int(window) - 1 if slides else sys.maxsize
+    if window is None or (kinds is not None and "sliding_attention" not in kinds):
+        return sys.maxsize
+    return int(window) - 1
 
 
 class _Moments:
