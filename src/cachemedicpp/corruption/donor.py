@@ -29,6 +29,8 @@ class Donor:
         """Keys and values `[H_kv, ≥ length, d]` of one layer."""
         if self._state is None or self._state.length < length:
             self._state = self._run(length)
+        elif self._state.length > length and self._state.start(layer) > 0:
+            self._state = self._run(length)  # in a sliding window, so that position meets position
         K, V = self._state[layer]
         return KV(K[0], V[0])
 
