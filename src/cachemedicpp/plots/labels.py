@@ -20,12 +20,20 @@ _LOOK = {
     "G": ("G calibrated", 2),
     "guard": ("guard", 1),
     "G+guard": ("G + guard", 7),
+    "G_without": ("G without its detectors", 7),
 }
 _SINGLES = {
     "reset_clear": "reset",
     "smoothing": "smoothing",
     "masking_dropout": "random masking",
     "clipping_renorm": "clipping",
+    "forget": "forgetting",
+    "clamp": "clamp",
+    "robust_smoothing": "robust smoothing",
+    "limits_clamp": "limits, clamped",
+    "limits_zero": "limits, to zero",
+    "limits_mean": "limits, to the mean",
+    "renorm_calibrated": "calibrated clipping",
 }
 ORACLE_SUFFIX = ":oracle"
 

@@ -60,7 +60,7 @@ def prepared(config: MedicConfig) -> Setup[MedicConfig]:
     check_defence_names(config)
     with progress(f"loading {config.model.name} and the data"):
         setup = prepare(config)
-    check_stability(config, setup.model)
+    check_stability(setup)
     return setup
 
 

@@ -24,6 +24,7 @@ from cachemedicpp.plots.tables import ablation_summary, main_results
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import apply_split, load_splits
 from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from cachemedicpp.tasks import TASKS
 from homeostat.core.errors import UserError
 from homeostat.core.figures import style
 from homeostat.core.records import read_jsonl, validate
@@ -278,6 +279,28 @@ def test_loto_training_log_holds_no_event_of_the_held_out_type(
     assert len(set(drawn)) > 2
 
 
+def test_no_draw_of_the_training_is_used_by_the_evaluation(finished: Path) -> None:
+    """Every seed of noise, rotation and donor in the two logs: none stands in both."""
+    trained = [e for r in read_jsonl(finished / "logs/train.jsonl") for e in r["corruption"]]
+    evaluated = [e for r in read_jsonl(finished / "logs/eval.jsonl") for e in r["events"]]
+    assert trained and evaluated
+    for what in ("noise", "rotation", "donor"):
+        used = {e["drawn"][what] for e in trained if what in e["drawn"]}
+        assert not used & {e["drawn"][what] for e in evaluated if what in e["drawn"]}
+    assert {what for e in evaluated for what in e["drawn"]} == {"noise", "rotation", "donor"}
+
+
+def test_what_forgetting_costs_stands_beside_every_task_and_decides_what_counts(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
+    counted = metrics["robustness.counted"]
+    assert sorted([*counted["tasks"], *counted["left_out"]]) == ["needle", "sst2", "wikitext2"]
+    for name in ("needle", "sst2", "wikitext2"):
+        cells = metrics[f"forgetting.{name}"]
+        assert len(cells) == 13 and {"value", "ci", "counts", "by"} <= set(cells[0])
+        assert any(cell["counts"] for cell in cells) == (name in counted["tasks"])
+    assert {e["defence"] for e in metrics["strict.needle"]} >= {"none", "forget"}
+
+
 def test_an_unknown_split_stage_or_defence_is_refused(
     small_config: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -293,14 +316,17 @@ def test_an_unknown_split_stage_or_defence_is_refused(
 
 
 def test_the_shipped_configurations_load() -> None:
-    for name in ("smoke", "cpu", "mve"):
+    for name in ("smoke", "cpu", "mve", "baselines"):
         config = load(name)
         check_defence_names(config)
-    assert load("cpu").data.wikitext2.num_sequences >= 40
-    assert load("cpu").data.sst2.num_examples >= 100
-    assert load("cpu").data.long_context.num_examples >= 16
-    assert len(load("cpu").eval.corruption_eval.types) == 6
-    assert len(load("cpu").eval.corruption_eval.eps) >= 4
+        trained, evaluated = config.corruption.train_eps, config.eval.corruption_eval.eps
+        assert name == "baselines" or set(trained) == {e for e in evaluated if e > 0}
+    cpu = load("cpu")
+    assert cpu.data.wikitext2.num_sequences >= 40 and load("baselines").data.wikitext2.num_sequences >= 40
+    assert cpu.eval.max_seq_len - cpu.data.wikitext2.score_len - 1 >= 448
+    assert cpu.data.long_context.max_new_tokens >= 32
+    assert len(cpu.eval.corruption_eval.types) == 6
+    assert set(TASKS) <= set(cpu.eval.tasks)
     mve = load("mve")
     sizes = (mve.data.wikitext2.num_sequences, mve.data.sst2.num_examples, mve.data.long_context.num_examples)
     assert sizes == (2000, 1000, 200)

@@ -8,7 +8,7 @@ misfits         → named; left alone where so many heads fail that nothing can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,14 @@ class GaussianRepair(Repair):
     name = "G"
     whole_cache = True
 
-    def __init__(self, stats: Statistics, card: Record) -> None:
+    def __init__(self, stats: Statistics, card: Record, without: Collection[str] = ()) -> None:
+        """`without` names types of damage that G is to meet as if it had never heard of them.
+
+        Zeros are then no sign of loss (`dropout_zero`), grids none of rounding (`quant_noise`); no element
+        is an outlier (`bitflipish_sparse`), no head noisy (`gaussian`), none a misfit
+        (`orthogonal_rotation`).
+        """
+        self.without = frozenset(without)
         self.stats = stats
         self.card = card
         self.layers = tuple(range(stats.layers))
@@ -121,20 +128,29 @@ class GaussianRepair(Repair):
         known = real & stats.known(positions)
         number, count = blocks_of(known, positions - positions[:, :1])
         gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
-        lost = exact.lost_elements(stored, stats.scale, gridded[number]) & real[..., None, None, None]
+        if "quant_noise" in self.without:
+            gridded = torch.zeros_like(gridded)
+        rounded = torch.ones_like(gridded) if "dropout_zero" in self.without else gridded
+        lost = exact.lost_elements(stored, stats.scale, rounded[number]) & real[..., None, None, None]
         usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
         sink = sinks.is_sink(usable, stats) & known & ~gone
         ordinary = known & ~sink
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, outliers.gross(stats))
+        flips = "bitflipish_sparse" not in self.without
+        gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
+        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, gross)
         slope = fit.fits(tokens, stats)
         misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
+        if "orthogonal_rotation" in self.without:
+            misfit = torch.zeros_like(misfit)
         helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
         found.dense |= helpless[:, None, None]
-        outliers.across_heads(field, tokens, found)
-        levels = noise.estimate(field, tokens, rows, ~helpless)
+        if flips:
+            outliers.across_heads(field, tokens, found)
+        heard = ~helpless if "gaussian" not in self.without else torch.zeros_like(helpless)
+        levels = noise.estimate(field, tokens, rows, heard)
         tokens.x = noise.denoise(field, tokens, levels)
         judged = ~(helpless[tokens.block] | gone[tokens.row, tokens.column])[:, None, None, None]
         touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & judged
@@ -175,9 +191,8 @@ class GaussianRepair(Repair):
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         P = sinks.precision(stats.sink)
-        found = outliers.in_head(
-            tokens, lost[sink], P, torch.full_like(stats.scale, _SINK_OUTLIER), sparse=0.25
-        )
+        gross = torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER
+        found = outliers.in_head(tokens, lost[sink], P, torch.full_like(stats.scale, gross), sparse=0.25)
         level = levels.level[tokens.block]  # [N, L, G]
         rms = (tokens.x + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(

@@ -10,7 +10,19 @@ from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, interval
 
 NONE, HEURISTIC, ORACLE = "none", "best_heuristic", ":oracle"
-_SINGLE_HEURISTICS = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
+_SINGLE_HEURISTICS = (
+    "reset_clear",
+    "smoothing",
+    "masking_dropout",
+    "clipping_renorm",
+    "forget",
+    "clamp",
+    "robust_smoothing",
+    "limits_clamp",
+    "limits_zero",
+    "limits_mean",
+    "renorm_calibrated",
+)
 # The colours of the run's own figures, so that a curve looks the same on the page and in the paper.
 LOOKS = {
     "none": 6,
