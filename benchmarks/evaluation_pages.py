@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.repair_recovery import insert
 from benchmarks.results_page import TITLES, beaten, header, interval, row, tasks_of
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import label
 from homeostat.core.records import Record, read_record
 

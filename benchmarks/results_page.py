@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.repair_recovery import insert
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import headline, label
 from homeostat.core.records import Record
 

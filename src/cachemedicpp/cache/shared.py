@@ -43,7 +43,7 @@ def sharing_layers(work: Callable[Concatenate[Any, P], T]) -> Callable[Concatena
     """A function of a model and more, run inside `shared_layers`."""
 
     @wraps(work)
-    def run(model: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+    def run(model: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with shared_layers(model):
             return work(model, *args, **kwargs)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,15 +21,15 @@ from torch import Tensor
 
 from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KVState, stack
-from cachemedicpp.corruption import CorruptionFamily, Injection, Plan
+from cachemedicpp.corruption import CorruptionFamily, Injection
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption.streams import sequence_keys
 from cachemedicpp.eval import defences
 from cachemedicpp.eval.defences import Defence, Forks
-from cachemedicpp.eval.grid import prefill
+from cachemedicpp.eval.grid import fit_window, prefill
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
-from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, heuristic
 from homeostat.core.errors import UserError
 from homeostat.core.models import DEFAULT_MODEL, load_model
 from homeostat.core.progress import say
@@ -74,8 +75,9 @@ class DamagedLM(HFLM):
         axes = AxesConfig(head_mode="all", time_mode="old_only", N_recent=n_recent)
         family = CorruptionFamily.build(CorruptionConfig(axes=axes), model, tokenizer, layers, seed)
         self.injection = _injection(family, corruption, epsilon)
-        self.defence = _defence(repair, layers, model)
+        self.defence = _defence(repair, layers, axes, model)
         self._stored_of_rolling = 0.0
+        self.n_recent = n_recent
         self.contexts, self.undamaged = 0, 0
 
     def _loglikelihood_tokens(
@@ -116,7 +118,7 @@ class DamagedLM(HFLM):
         ids = torch.tensor(padded, device=self.model.device)
         with torch.no_grad(), ExitStack() as duty:
             cache = self._at_rest(stored, rows, duty)
-            before = [self._stored_scores(stored, given) if given < 1 else (0.0, True) for _, given in asked]
+            before = [self._written(stored, *row) if row[1] < 1 else (0.0, True) for row in asked]
             logits = self.model(ids[:, :-1], past_key_values=cache, use_cache=True).logits
         logprob = logits.float().log_softmax(-1)
         found = []
@@ -128,9 +130,9 @@ class DamagedLM(HFLM):
             found.append((total, greedy and bool((own.argmax(-1) == target).all())))
         return found
 
-    def _stored_scores(self, stored: Sequence[int], given: int) -> Scored:
-        """The scored tokens of a rolling window that are in the store, read while it was written."""
-        ids = torch.tensor([list(stored)], device=self.model.device)
+    def _written(self, stored: Sequence[int], tokens: Sequence[int], given: int) -> Scored:
+        """The scored tokens of a rolling window that the store was written from, and the one after them."""
+        ids = torch.tensor([[*stored, tokens[0]]], device=self.model.device)
         first = len(stored) + given
         logprob = self.model(ids[:, :-1]).logits[0, first - 1 :].float().log_softmax(-1)
         target = ids[0, first:]
@@ -139,15 +141,15 @@ class DamagedLM(HFLM):
     def _at_rest(self, stored: Sequence[int], rows: int, duty: ExitStack) -> Any:
         """The stored tokens' cache, damaged and repaired, for `rows` rows; None where nothing is stored."""
         self.contexts += 1
+        old = len(stored) - self.n_recent
+        self.undamaged += self.injection is not None and old <= 0
         if not stored:
-            self.undamaged += self.injection is not None
             return None
         clean = prefill(self.model, stored)
         cache, plan = clean.cache(), None
-        if self.injection is not None:
+        if self.injection is not None and old > 0:
             keys = sequence_keys(torch.tensor([list(stored)]))
-            plan = self.injection.corrupt_cache(cache, keys)
-            self.undamaged += not _touches(plan)
+            plan = _fitted(self.injection, old).corrupt_cache(cache, keys)
         self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan]))
         duty.enter_context(self.defence.attached(self.model))
         duty.enter_context(shared_layers(self.model))
@@ -203,8 +205,17 @@ class DamagedLM(HFLM):
 _Asked = tuple[tuple[int, ...], int]
 
 
-def _touches(plan: Plan) -> bool:
-    return any(bool(plan.mask(layer).any()) for layer in plan.protected)
+def _fitted(injection: Injection, positions: int) -> Injection:
+    """The same choice, with an overwrite window that lies inside a short context."""
+    family = injection.family
+    params = family.config.params
+    window = fit_window(params.overwrite_window, positions)
+    config = family.config.model_copy(
+        update={"params": params.model_copy(update={"overwrite_window": window})}
+    )
+    changed = replace(family, config=config)
+    fixed = injection.fixed and changed.corruption(injection.fixed.name, injection.epsilon)
+    return replace(injection, family=changed, fixed=fixed)
 
 
 def _injection(family: CorruptionFamily, name: str, epsilon: float | None) -> Injection | None:
@@ -213,13 +224,13 @@ def _injection(family: CorruptionFamily, name: str, epsilon: float | None) -> In
     return family.mixture() if name == MIXTURE else family.at(name, epsilon)
 
 
-def _defence(name: str, layers: Sequence[int], model: Any) -> Defence:
+def _defence(name: str, layers: Sequence[int], axes: AxesConfig, model: Any) -> Defence:
     if name == "none":
         return Defence()
     if name == "guard":
         return defences.Guarded()
-    if name in HEURISTICS:
-        return defences.from_repair(name, heuristic(name, layers))
+    if name in HEURISTICS or name in CALIBRATED:
+        return defences.from_repair(name, heuristic(name, layers, axes=axes))
     return defences.from_repair(name, load_repair(name, model))
 
 

@@ -71,6 +71,14 @@ def measure_stability(
     return metrics
 
 
+def record_disabled(run: RunDir) -> None:
+    """The record of a run with `stability.enabled: false`: the protocol's keys, and why they are empty."""
+    note = "not measured: the configuration has stability.enabled: false"
+    settings: Record = {"enabled": False, "note": note}
+    empty: Record = {"stability.logit_sensitivity": [], "stability.amplification_map": []}
+    run.write_metrics("stability_metrics", {**empty, "stability.settings": settings}, settings)
+
+
 def check_stability(setup: Setup[StabilityRunConfig]) -> None:
     """Refuse layers, heads or prompts that the model, the masks or the text do not allow."""
     config = setup.config

@@ -191,7 +191,7 @@ def sweep_command(
 
 def _artifacts(record: Record, out: Path) -> None:
     """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
-    from cachemedicpp.plots.figures import lambda0_run
+    from cachemedicpp.plots.around import lambda0_run
     from cachemedicpp.runs.pipeline import render
     from cachemedicpp.sweep.summary import write_tables
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cachemedicpp.eval.robustness import Array, interval
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
 from cachemedicpp.sweep.gains import gains
 from homeostat.core import atomic
