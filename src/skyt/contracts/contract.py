@@ -149,7 +149,7 @@ class Contract(ConfigModel):
     def equality(self) -> Equality:
         """When two results of this contract's entry point count as equal."""
         spec = self.oracle
-        return Equality(spec.ordered, signed_zero=False, atol=spec.atol, rtol=spec.rtol)
+        return Equality(spec.ordered, False, spec.atol, spec.rtol, plain=spec.equality == "python")
 
     @cached_property
     def hash(self) -> str:

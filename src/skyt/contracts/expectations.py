@@ -74,6 +74,9 @@ class OracleSpec(ConfigModel):
     Results are equal by exact type and value. Dicts are compared without regard to order unless `ordered`.
     Floats are compared exactly, or within `atol` or `rtol` (the larger of `atol` and `rtol` times the larger
     magnitude, as in `math.isclose`). NaN equals NaN, and 0.0 equals -0.0.
+
+    `equality: python` compares as `==` does: 1, 1.0 and True are equal, and so are a `Counter` and its dict.
+    There, floats (and lists of floats) are within 1e-6, or all numbers within `atol`, plus 1e-7 of their size.
     """
 
     cases: tuple[Case, ...] = ()
@@ -81,6 +84,7 @@ class OracleSpec(ConfigModel):
     generated: int = pydantic.Field(default=200, ge=0)
     mutates_arguments: bool = False
     ordered: bool = False
+    equality: Literal["exact", "python"] = "exact"
     atol: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     rtol: float = pydantic.Field(default=0.0, ge=0, lt=1)
 

@@ -83,7 +83,7 @@ class Job:
             "code": self.code,
             "kind": self.entry_point.kind,
             "name": self.entry_point.name,
-            "form": {"ordered": self.equality.ordered, "signed_zero": self.equality.signed_zero},
+            "form": self.equality.form,
             "rules": self.rules and {"imports": self.rules.imports, "forbidden": self.rules.forbidden},
         }
         return _json(head) + b"\n" + self.calls.data
