@@ -19,34 +19,30 @@ from homeostat.core.config import ConfigModel, config_hash, parse_config
 from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
 from skyt.contracts.equality import Equality
-from skyt.contracts.expectations import Case, OperationCase, OracleSpec, OutOfDomain, Property
-from skyt.contracts.parameters import (
-    BoolSpec,
-    DictSpec,
-    Domain,
-    Facts,
-    FloatSpec,
-    Identifier,
-    IntSpec,
-    ListSpec,
-    Spec,
-    StrSpec,
-    conditions,
-    facts_of,
+from skyt.contracts.expectations import (
+    Arguments,
+    Case,
+    OperationCase,
+    OracleSpec,
+    OutOfDomain,
+    Property,
+    check_syntax,
 )
+from skyt.contracts.facts import UNKNOWN, Facts, conditions, facts_of
+from skyt.contracts.hints import spec_of_hint
+from skyt.contracts.literals import read_literal
+from skyt.contracts.reading import coerced
+from skyt.contracts.specs import Domain, Identifier, Spec
+from skyt.text.parsing import parse, parse_expression
 
 __all__ = [
-    "BoolSpec",
+    "Arguments",
     "Case",
     "Constraints",
     "Contract",
-    "DictSpec",
     "Domain",
     "EntryPoint",
     "Facts",
-    "FloatSpec",
-    "IntSpec",
-    "ListSpec",
     "Method",
     "OperationCase",
     "OracleSpec",
@@ -54,7 +50,6 @@ __all__ = [
     "Parameter",
     "Property",
     "Spec",
-    "StrSpec",
     "load_contract",
     "load_contracts",
     "read_contract",
@@ -62,10 +57,23 @@ __all__ = [
 
 
 class Parameter(ConfigModel):
-    """A parameter of the entry point; its type is a Python annotation such as `list[int]`."""
+    """A parameter of the entry point; its type is a Python annotation such as `list[int]`.
+
+    `default` is a Python literal: callers may leave the parameter out. What a program then takes its value to
+    be is the program's affair, so the domain says nothing about it. `keyword_only` ones are passed by name.
+    """
 
     name: Identifier
     type: str
+    default: str | None = None
+    keyword_only: bool = False
+
+    @pydantic.field_validator("default")
+    @classmethod
+    def _is_literal(cls, text: str | None) -> str | None:
+        if text is not None:
+            read_literal(text)
+        return text
 
 
 class Method(ConfigModel):
@@ -77,18 +85,34 @@ class Method(ConfigModel):
 
 
 class EntryPoint(ConfigModel):
-    """The public name a caller uses: a function, or a class with its constructor and methods."""
+    """The public name a caller uses: a function, or a class with its constructor and methods.
+
+    `gives` says what a call of a function gives: a value, a generator (its items are collected), or a
+    coroutine (it is run). `returns` is then the annotation of the generator, or of what the coroutine
+    returns.
+    """
 
     kind: Literal["function", "class"]
     name: Identifier
     parameters: tuple[Parameter, ...] = ()
     returns: str | None = None
+    gives: Literal["value", "generator", "coroutine"] = "value"
     methods: tuple[Method, ...] = ()
 
     @pydantic.model_validator(mode="after")
     def _methods_belong_to_classes(self) -> EntryPoint:
         if (self.kind == "class") != bool(self.methods):
             raise ValueError("a class needs `methods`, a function has none")
+        if self.kind == "class" and self.gives != "value":
+            raise ValueError("`gives` is for functions: a call of a class gives an object")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _callable(self) -> EntryPoint:
+        for parameters in (self.parameters, *(method.parameters for method in self.methods)):
+            kinds = [(p.keyword_only, not p.keyword_only and p.default is not None) for p in parameters]
+            if kinds != sorted(kinds):
+                raise ValueError("parameters with a default come after those without, keyword-only ones last")
         return self
 
     @property
@@ -123,27 +147,52 @@ class Constraints(ConfigModel):
 class Contract(ConfigModel):
     """One prompt and everything that can be held against its outputs."""
 
-    id: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+    id: Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     prompt: str
     entry_point: EntryPoint
     constraints: Constraints = Constraints()
-    domain: Domain
+    domain: Domain = Domain()
     oracle: OracleSpec = OracleSpec()
     out_of_domain: OutOfDomain = OutOfDomain()
+    evidence: Literal["rewritten", "equivalent"] | None = pydantic.Field(
+        None, description="the weakest evidence on which an output becomes the canon; none: as the run says"
+    )
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Contract:
-        if not self.oracle.cases:
-            raise ValueError("a contract needs oracle cases: without them nothing can be called compliant")
+        if not self.oracle.decides:
+            raise ValueError(
+                "a contract needs oracle cases, or a property and inputs: without them nothing can be called "
+                "compliant"
+            )
+        check_syntax(parse, self.domain.setup, "is not Python")
+        if self.domain.where is not None:
+            check_syntax(parse_expression, self.domain.where.strip(), "is not an expression")
         entry = self.entry_point
+        self._fill_in_specs()
         _same_names(self.domain.parameters, entry.parameters, "domain.parameters")
         _same_names(self.domain.methods, entry.methods, "domain.methods")
         for method in entry.methods:
             _same_names(self.domain.methods[method.name], method.parameters, f"domain.methods.{method.name}")
-        for case in [*self.oracle.cases, *self.out_of_domain.calls]:
+        for case in [*self.oracle.cases, *self.oracle.inputs, *self.out_of_domain.calls]:
             if (case.operations is not None) != (entry.kind == "class"):
                 raise ValueError("cases of a class have `operations`, cases of a function have none")
+        object.__setattr__(self, "oracle", coerced(self.oracle, self.domain, entry.returns))
         return self
+
+    def _fill_in_specs(self) -> None:
+        """Parameters without a spec get that of their annotation."""
+        domain, entry = self.domain, self.entry_point
+
+        def filled(given: Mapping[str, Spec], wanted: tuple[Parameter, ...]) -> dict[str, Spec]:
+            missing = {p.name: spec_of_hint(p.type, p.name) for p in wanted if p.name not in given}
+            extra = {name: spec for name, spec in given.items() if name not in {p.name for p in wanted}}
+            return {p.name: given[p.name] if p.name in given else missing[p.name] for p in wanted} | extra
+
+        methods = {m.name: filled(domain.methods.get(m.name, {}), m.parameters) for m in entry.methods}
+        unknown = {name: specs for name, specs in domain.methods.items() if name not in methods}
+        new = {"parameters": filled(domain.parameters, entry.parameters), "methods": methods | unknown}
+        object.__setattr__(self, "domain", domain.model_copy(update=new))
 
     @cached_property
     def equality(self) -> Equality:
@@ -161,9 +210,16 @@ class Contract(ConfigModel):
         return {**self.model_dump(mode="json"), "contract_hash": self.hash}
 
     def facts(self, method: str | None = None) -> dict[str, Facts]:
-        """Facts by parameter name, of the function (or constructor), or of a method."""
+        """Facts by parameter name, of the function (or constructor), or of a method.
+
+        There are none about a parameter that callers may leave out: its value is then the program's own.
+        """
+        entry = self.entry_point if method is None else self.entry_point.method(method)
         specs = self.domain.parameters if method is None else self.domain.methods[method]
-        return {name: facts_of(spec) for name, spec in specs.items()}
+        return {
+            p.name: facts_of(specs[p.name]) if p.default is None else Facts(type=UNKNOWN)
+            for p in entry.parameters
+        }
 
     def preconditions(self, method: str | None = None) -> list[str]:
         """The facts as Python conditions, for people: `isinstance(n, int)`, `n >= 0`."""
@@ -217,4 +273,4 @@ def _same_names(
 ) -> None:
     names = [item.name for item in wanted]
     if list(given) != names:
-        raise ValueError(f"{where} must describe {names} in that order, not {list(given)}")
+        raise ValueError(f"{where} must describe {names}, not {list(given)}")

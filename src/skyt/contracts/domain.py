@@ -9,8 +9,9 @@ from typing import Any
 from skyt.contracts import codec
 from skyt.contracts import values as shapes
 from skyt.contracts.contract import Contract
-from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.membership import fits
 from skyt.contracts.show import show
+from skyt.contracts.specs import Spec
 
 
 @dataclass(frozen=True)
@@ -161,40 +162,6 @@ def _fit(specs: dict[str, Spec], args: tuple[Any, ...]) -> bool:
     return len(args) == len(specs) and all(
         fits(spec, value) for spec, value in zip(specs.values(), args, strict=True)
     )
-
-
-def fits(spec: Spec, value: Any) -> bool:
-    """Membership of one value, by exact type: True is not an int here."""
-    if isinstance(spec, IntSpec):
-        return type(value) is int and _between(spec.min, value, spec.max)
-    if isinstance(spec, FloatSpec):
-        return type(value) is float and abs(value) < float("inf") and _between(spec.min, value, spec.max)
-    if isinstance(spec, StrSpec):
-        return (
-            type(value) is str
-            and _between(spec.min_length, len(value), spec.max_length)
-            and not any("\ud800" <= c <= "\udfff" for c in value)
-            and (spec.alphabet is None or set(value) <= set(spec.alphabet))
-        )
-    if isinstance(spec, ListSpec):
-        return (
-            type(value) is list
-            and _between(spec.min_length, len(value), spec.max_length)
-            and all(fits(spec.elements, item) for item in value)
-            and (not spec.sorted or value == sorted(value))
-            and (not spec.distinct or len(set(value)) == len(value))
-        )
-    if isinstance(spec, DictSpec):
-        return (
-            type(value) is dict
-            and _between(spec.min_length, len(value), spec.max_length)
-            and all(fits(spec.keys, key) and fits(spec.values, item) for key, item in value.items())
-        )
-    return type(value) is bool
-
-
-def _between(low: float | None, value: float, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def _boundary_calls(contract: Contract, rng: random.Random) -> list[Call]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from skyt.contracts.parameters import StrSpec
+from skyt.contracts.specs import StrSpec
 
 BRACKETS = "()[]{}"
 _PAIRS = ("()", "[]", "{}")

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from skyt.contracts import strings as texts
-from skyt.contracts.parameters import BoolSpec, DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.specs import BoolSpec, DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 
 
 def boundary(spec: Spec) -> list[Any]:

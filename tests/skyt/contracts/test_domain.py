@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from skyt.contracts import codec
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import Call, Operation, generate_inputs, generate_outside, in_domain, mutate
-from skyt.contracts.parameters import ListSpec, conditions
+from skyt.contracts.facts import conditions
+from skyt.contracts.specs import ListSpec
 from skyt.repair.rules import Facts as RuleFacts
 
 CONTRACTS = load_contracts()
@@ -231,6 +232,8 @@ def test_types_of_containers_reach_the_rules() -> None:
     assert types == [("list", ("list", "int")), ("dict", "str", "int"), ("dict", "int", ("list", "str"))]
 
 
-def test_a_list_of_lists_has_no_order_to_ask_for() -> None:
-    with pytest.raises(ValueError, match="a list of lists can be neither sorted nor distinct"):
-        ListSpec.model_validate({**NESTED["grid"], "sorted": True})
+def test_a_list_of_dicts_has_no_order_and_no_repeats_to_ask_for() -> None:
+    with pytest.raises(ValueError, match="a list of dict cannot be sorted"):
+        ListSpec.model_validate({"elements": NESTED["table"], "sorted": True})
+    with pytest.raises(ValueError, match="a list of list cannot be distinct"):
+        ListSpec.model_validate({**NESTED["grid"], "distinct": True})

@@ -18,8 +18,9 @@ from typing import Any
 
 from skyt.contracts import values as shapes
 from skyt.contracts.contract import Contract
-from skyt.contracts.domain import Call, Operation, affordable, fits, generate_inputs, in_domain
-from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.domain import Call, Operation, affordable, generate_inputs, in_domain
+from skyt.contracts.membership import fits
+from skyt.contracts.specs import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 from skyt.text.parsing import parse
 
 MAX_SIZE = 2000  # elements of a container, characters of a text, operations on an object
