@@ -12,6 +12,7 @@ import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
+from skyt.contract_commands import contracts_app
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
@@ -343,6 +344,7 @@ def explain(
     show_explanation(run_dir, sample)
 
 
+app.add_typer(contracts_app, name="contracts")
 register(app)  # serve, status, export, import, keys, canon
 
 

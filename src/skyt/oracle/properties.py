@@ -40,6 +40,7 @@ class Properties:
 
     def __init__(self, contract: Contract, calls: Sequence[Call], pool: SandboxPool) -> None:
         self._contract, self._calls, self._pool = contract, calls, pool
+        self._limits = pool.limits.lasting(contract.oracle.seconds)
         properties = contract.oracle.properties
         self._answered = [prop for prop in properties if prop.holds is None]
         self._judged = [prop for prop in properties if prop.holds is not None and prop.then is None]
@@ -54,7 +55,11 @@ class Properties:
         """What each reference and each reading gives, by property and reading."""
         return {
             (prop.name, reading): self._pool.run(
-                source, self._contract.entry_point, self._encoded, equality=self._contract.equality
+                source,
+                self._contract.entry_point,
+                self._encoded,
+                self._limits,
+                equality=self._contract.equality,
             )
             for prop in self._answered
             for reading, source in _sources(prop).items()
@@ -126,7 +131,7 @@ class Properties:
         """Call the program with the arguments that `then` gives and judge both results together."""
         names = self._names("result")
         program = _program([(prop, f"tuple({prop.then})")], names, "return asked[0]")
-        arguments = self._pool.run(program, _JUDGE, pass_on(rows))
+        arguments = self._pool.run(program, _JUDGE, pass_on(rows), self._limits)
         for index, given in zip(chosen, arguments, strict=True):
             if given.kind != "value" or not given.text.startswith('{"t":'):
                 return Violation(index, prop.name, f"a result for which {prop.then} can be computed")
@@ -135,6 +140,7 @@ class Properties:
             code,
             contract.entry_point,
             spread(arguments),
+            self._limits,
             equality=contract.equality,
             rules=rules_for(contract.constraints),
         )
@@ -153,7 +159,7 @@ class Properties:
     ) -> list[list[bool]]:
         """Whether each expression is True for each row; all no where the judge gave no answer."""
         program = _program(questions, self._names(*names), "return ''.join('01'[a is True] for a in asked)")
-        answers = self._pool.run(program, _JUDGE, pass_on(rows))
+        answers = self._pool.run(program, _JUDGE, pass_on(rows), self._limits)
         blank = [False] * len(questions)
         return [
             [digit == "1" for digit in answer.text.strip('"')] if answer.kind == "value" else blank

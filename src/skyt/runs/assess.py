@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from skyt.text.distance import Distance, get_distance
 from skyt.text.extract import extract_code
 from skyt.text.normalise import NORMALIZATION_VERSION, normalise
 from skyt.text.signature import signature
+from skyt.text.trim import trimmed
 
 V = TypeVar("V")
 _REMEMBER = 200_000  # results of each kind
@@ -46,8 +47,12 @@ class Prepared:
     signature: str
 
 
-def prepare(raw: str) -> Prepared:
-    normalised = normalise(extract_code(raw))
+def prepare(raw: str, contract: Contract | None = None) -> Prepared:
+    """The program in a raw output; of a prompt that is code to continue, the part that is asked for."""
+    code = extract_code(raw)
+    if contract is not None and contract.continued:
+        code = trimmed(code, contract.entry_point.name)
+    normalised = normalise(code)
     return Prepared(normalised.text, normalised.parsed, signature(normalised.text))
 
 
@@ -81,8 +86,9 @@ class Assessor(AbstractContextManager["Assessor"]):
     def __exit__(self, *exception: object) -> None:
         self.pool.close()
 
-    def prepare(self, raw: str) -> Prepared:
-        return self._prepared.remember(raw, lambda: prepare(raw))
+    def prepare(self, raw: str, contract: Contract) -> Prepared:
+        key = (raw, contract.entry_point.name if contract.continued else None)
+        return self._prepared.remember(key, lambda: prepare(raw, contract))
 
     def verdict(self, contract: Contract, text: str) -> Verdict:
         return self._verdicts.remember((contract.id, text), lambda: self.oracle.check(text, contract))
@@ -112,10 +118,6 @@ class Assessor(AbstractContextManager["Assessor"]):
 
     def _compare(self, pairs: list[tuple[str, str, Contract]]) -> list[dict[str, Any]]:
         return compare_once(pairs, self.pool, self.settings.inputs, self.settings.seed)
-
-    def warm_prepared(self, raws: Iterable[str]) -> None:
-        for raw in dict.fromkeys(raws):
-            self.prepare(raw)
 
     def warm_verdicts(self, programs: Sequence[tuple[Contract, str]]) -> None:
         """Put all programs that have no verdict yet before the oracle at once: the pool works in parallel."""

@@ -63,7 +63,7 @@ def _imported(task: dict[str, Any], where: str) -> Imported:
             raise ValueError(f"{name!r} {what}; a task has {', '.join(_NEEDED)}")
     function = _function(task)
     inputs, atol = _inputs(task)
-    parameters, specs = _parameters(function, inputs)
+    parameters, specs = parameters_of(function, inputs)
     reference = task["prompt"] + task["canonical_solution"]
     raw = {
         "id": task["task_id"].replace("/", "_"),
@@ -114,7 +114,7 @@ def _inputs(task: dict[str, Any]) -> tuple[list[list[Any]], float]:
     return list({repr(arguments): arguments for arguments in inputs}.values()), atol
 
 
-def _parameters(function: ast.FunctionDef, inputs: list[list[Any]]) -> tuple[list[dict[str, Any]], dict[str, Spec]]:
+def parameters_of(function: ast.FunctionDef, inputs: list[list[Any]]) -> tuple[list[dict[str, Any]], dict[str, Spec]]:
     """The parameters as the contract names them, and what values they take."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if function.args.vararg or function.args.kwonlyargs or function.args.kwarg:

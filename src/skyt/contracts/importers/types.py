@@ -146,10 +146,11 @@ def _elements(items: list[Any], hints: tuple[ast.expr | None, ...]) -> Spec:
 
 
 def _usual(values: list[Any]) -> tuple[Any, Any]:
-    """Where all but the outermost twentieth of the values at each end lie: outliers are rare, and dear."""
+    """Where all but the outermost twentieth of the values at each end lie: outliers are rare, and dear.
+    Numbers that are never negative begin at the least of them."""
     ordered = sorted(values)
     cut = len(ordered) // 20
-    return ordered[cut], ordered[-1 - cut]
+    return ordered[0] if ordered[0] >= 0 else ordered[cut], ordered[-1 - cut]
 
 
 def _length(values: Iterable[Any]) -> int:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import yaml
 
 from homeostat.core import atomic
@@ -23,9 +24,25 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
+def _plain(part: Any) -> Any:
+    """Specs without what they have by default, but always with their type."""
+    if isinstance(part, pydantic.BaseModel):
+        fields = type(part).model_fields
+        values = {name: getattr(part, name) for name in fields}
+        return {
+            name: _plain(value)
+            for name, value in values.items()
+            if name == "type" or value != fields[name].get_default(call_default_factory=True)
+        }
+    if isinstance(part, dict):
+        return {name: _plain(value) for name, value in part.items()}
+    return [_plain(item) for item in part] if isinstance(part, list | tuple) else part
+
+
 def write_contract(contract: Contract, folder: Path) -> Path:
     """Write `ID.yaml` and, where there are inputs, `ID.inputs.json`; returns the first."""
     raw: dict[str, Any] = contract.model_dump(mode="json", exclude_defaults=True)
+    raw["domain"] = {**raw.get("domain", {}), "parameters": _plain(contract.domain.parameters)}
     inputs = raw.get("oracle", {}).get("inputs", [])
     if inputs and all(set(given) <= {"args"} for given in inputs):
         name = f"{contract.id}.inputs.json"
