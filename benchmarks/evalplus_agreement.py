@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evalplus_judge import Judge
+
 from skyt.contracts.importers import Imported, read_tasks
 from skyt.oracle.oracle import Oracle
 from skyt.runs.assess import prepare
@@ -49,7 +50,9 @@ def beginning(raw: str, entry: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tasks", type=Path, default=DATA / "evalplus" / "HumanEvalPlus.jsonl.gz")
     parser.add_argument("--rows", type=Path, default=DATA / "humaneval_generations" / "dev.jsonl.gz")
     parser.add_argument("--workers", type=int, default=2)
@@ -88,9 +91,7 @@ def by_contracts(rows: list[dict[str, Any]], contracts: dict[str, Any], workers:
 
 def directly(rows: list[dict[str, Any]], judge: Judge, workers: int) -> list[str]:
     entries = {name: task["entry_point"] for name, task in judge.tasks.items()}
-    keys = [
-        (row["contract_id"], beginning(row["raw_output"], entries[row["contract_id"]])) for row in rows
-    ]
+    keys = [(row["contract_id"], beginning(row["raw_output"], entries[row["contract_id"]])) for row in rows]
     distinct = list(dict.fromkeys(keys))
     known = dict(zip(distinct, judge.verdicts(distinct, workers), strict=True))
     return [known[key] for key in keys]
@@ -99,7 +100,10 @@ def directly(rows: list[dict[str, Any]], judge: Judge, workers: int) -> list[str
 def told(rows: list[dict[str, Any]], ours: list[str], theirs: list[str], out: Path | None) -> int:
     pairs = Counter((a == "pass", b == "pass") for a, b in zip(ours, theirs, strict=True))
     agreed = pairs[True, True] + pairs[False, False]
-    print(f"{len(rows)} rows: {agreed} agree ({agreed / len(rows):.2%}); {pairs[True, True]} pass for both, ", end="")
+    print(
+        f"{len(rows)} rows: {agreed} agree ({agreed / len(rows):.2%}); {pairs[True, True]} pass for both, ",
+        end="",
+    )
     print(f"{pairs[True, False]} only here, {pairs[False, True]} only directly")
     for row, one, other in zip(rows, ours, theirs, strict=True):
         if (one == "pass") != (other == "pass"):

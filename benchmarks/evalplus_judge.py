@@ -31,11 +31,13 @@ LEAST_SECONDS, FACTOR, MOST_SECONDS = 1.0, 4.0, 60.0
 NOBODY = 65534
 # Loaded beforehand: `nobody` may not be able to read where Python is installed.
 MODULES = (
-    "abc base64 bisect calendar cmath collections contextlib copy csv dataclasses datetime decimal difflib enum "
-    "fractions functools hashlib heapq inspect io itertools json keyword math numbers operator os pathlib pprint "
-    "queue random re secrets shutil statistics string struct subprocess textwrap threading time traceback types "
-    "typing unicodedata unittest urllib.request uuid warnings zlib collections.abc numpy numpy.linalg"
-).split()
+    "abc", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "csv",
+    "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
+    "inspect", "io", "itertools", "json", "keyword", "math", "numbers", "operator", "os", "pathlib",
+    "pprint", "queue", "random", "re", "secrets", "shutil", "statistics", "string", "struct", "subprocess",
+    "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "unittest",
+    "urllib.request", "uuid", "warnings", "zlib", "collections.abc", "numpy", "numpy.linalg",
+)  # fmt: skip
 
 
 class Judge:

@@ -115,7 +115,10 @@ RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out
 def run(
     contract: Annotated[
         str,
-        typer.Argument(help="A contract's id: `homeostat list contracts`.", autocompletion=named_contracts),
+        typer.Argument(
+            help="A contract's id (`homeostat list contracts`), or a folder: every contract in it.",
+            autocompletion=named_contracts,
+        ),
     ],
     n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
@@ -148,7 +151,7 @@ def run(
     uncontained: Uncontained = False,
     overrides: Overrides = None,
 ) -> None:
-    """Sample one prompt, anchor it, measure and repair every output.
+    """Sample one prompt, or all of a folder, anchor each, measure and repair every output.
 
     The first compliant output becomes the canon (or `--canon modal`). The same command again continues where
     it stopped.
@@ -157,8 +160,8 @@ def run(
     """
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
-    from skyt.runs.config import RunConfig
-    from skyt.runs.suite import run_one
+    from skyt.runs.config import RunConfig, SuiteConfig
+    from skyt.runs.suite import as_suite, run_one, run_suite
 
     check_tau(tau)
     settings = [
@@ -181,7 +184,11 @@ def run(
     settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
     around = _around(canon_dir, re_anchor, workers, no_figures, durability)
-    _report(run_one(config, out, around, contracts))
+    if Path(contract).is_dir():
+        suite_config: SuiteConfig = as_suite(config, Path(contract))
+        _report(run_suite(suite_config, out, around, Path(contract), name=Path(contract).name))
+    else:
+        _report(run_one(config, out, around, contracts))
 
 
 @app.command()

@@ -24,7 +24,7 @@ Uncontained = Annotated[
     bool,
     typer.Option(
         "--i-accept-running-untrusted-code-unsandboxed",
-        help="Run references and tests even where this machine cannot contain them. By default it is refused.",
+        help="Run references and tests even where this machine cannot contain them.",
     ),
 ]
 
@@ -33,13 +33,17 @@ Uncontained = Annotated[
 def import_(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="EvalPlus or HumanEval tasks (.jsonl, .jsonl.gz), or a pytest file (.py)."),
+        typer.Argument(
+            metavar="FILE", help="EvalPlus or HumanEval tasks (.jsonl, .jsonl.gz), or a pytest file (.py)."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of contracts to write.")],
     function: Annotated[
         str | None,
         typer.Option(
-            "--function", metavar="MODULE:NAME", help="Of a pytest file: the function that its tests are about."
+            "--function",
+            metavar="MODULE:NAME",
+            help="Of a pytest file: the function that its tests are about.",
         ),
     ] = None,
     workers: Workers = None,
@@ -78,7 +82,7 @@ def check(
 ) -> None:
     """How strong each contract is: small changes to its reference that its oracle fails to reject.
 
-    An accepted mutant counts as missed if a call tells it from the reference; the shortest such call is shown.
+    An accepted mutant is missed if a call tells it from the reference; the shortest such calls are shown.
     What is found is kept in DIR/strength.json, and reports of runs with these contracts say which are weak.
 
     Example: homeostat code contracts check contracts/humaneval

@@ -86,15 +86,16 @@ class OracleSpec(ConfigModel):
     """Cases, properties, how many inputs to generate, whether arguments may be changed, and what is equal.
 
     `inputs` are calls without results: the properties say what is right for them, as for generated ones.
-    `tests` is the source of tests as pytest reads them, which must pass. `solution` is a program that complies:
-    it judges nothing and is there to be changed a little, to see what the oracle notices.
+    `tests` is the source of tests as pytest reads them, which must pass. `solution` is a program that
+    complies: it judges nothing and is there to be changed a little, to see what the oracle notices.
 
     Results are equal by exact type and value. Dicts are compared without regard to order unless `ordered`.
     Floats are compared exactly, or within `atol` or `rtol` (the larger of `atol` and `rtol` times the larger
     magnitude, as in `math.isclose`). NaN equals NaN, and 0.0 equals -0.0.
 
     `equality: python` compares as `==` does: 1, 1.0 and True are equal, and so are a `Counter` and its dict.
-    There, floats (and lists of floats) are within 1e-6, or all numbers within `atol`, plus 1e-7 of their size.
+    There, floats (and lists of floats) are within 1e-6, or all numbers within `atol`, plus 1e-7 of their
+    size.
     """
 
     cases: tuple[Case, ...] = ()

@@ -37,7 +37,11 @@ class _Function:
         kind, value, after = self.known[key]
         if kind == "raise":
             known = getattr(builtins, value, None)
-            raise known if isinstance(known, type) and issubclass(known, BaseException) else type(value, (Exception,), {})
+            raise (
+                known
+                if isinstance(known, type) and issubclass(known, BaseException)
+                else type(value, (Exception,), {})
+            )
         if kind != "value":
             raise AssertionError(f"the call {value}")
         for old, new in zip(args, after or (), strict=False):
@@ -64,7 +68,9 @@ class _Raises:
 
 
 class _Approx:
-    def __init__(self, expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False) -> None:
+    def __init__(
+        self, expected: Any, rel: float | None = None, abs: float | None = None, nan_ok: bool = False
+    ) -> None:
         self.expected, self.nan_ok = expected, nan_ok
         self.rel = 1e-6 if rel is None and abs is None else rel or 0.0
         self.abs = 1e-12 if abs is None else abs
@@ -74,15 +80,21 @@ class _Approx:
 
     def _near(self, wanted: Any, got: Any) -> bool:
         if isinstance(wanted, dict):
-            return isinstance(got, dict) and wanted.keys() == got.keys() and all(
-                self._near(value, got[key]) for key, value in wanted.items()
+            return (
+                isinstance(got, dict)
+                and wanted.keys() == got.keys()
+                and all(self._near(value, got[key]) for key, value in wanted.items())
             )
         if isinstance(wanted, list | tuple):
             pairs = isinstance(got, list | tuple) and len(got) == len(wanted)
             return pairs and all(map(self._near, wanted, got))
         if wanted == got:
             return True
-        if isinstance(wanted, bool) or not isinstance(wanted, int | float) or not isinstance(got, int | float):
+        if (
+            isinstance(wanted, bool)
+            or not isinstance(wanted, int | float)
+            or not isinstance(got, int | float)
+        ):
             return False
         if math.isnan(wanted):
             return self.nan_ok and math.isnan(got)
@@ -113,7 +125,9 @@ class _Mark:
         return mark
 
     def __getattr__(self, _name: str) -> Any:
-        return lambda *args, **_options: args[0] if args and callable(args[0]) else (lambda function: function)
+        return lambda *args, **_options: (
+            args[0] if args and callable(args[0]) else (lambda function: function)
+        )
 
 
 def _values(value: Any, count: int) -> tuple[Any, ...]:

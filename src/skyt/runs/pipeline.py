@@ -61,9 +61,11 @@ def measure(
             block.append(sample_record(run_ids[generation.cell], number, generation, contract, canon, bench))
             if len(block) == _BLOCK or time.monotonic() - since > _BLOCK_S:
                 ledger.append(block)
+                bench.keep_repairs()
                 block, since = [], time.monotonic()
             bar.advance()
         ledger.append(block)
+        bench.keep_repairs()
 
 
 def sample_record(
@@ -189,7 +191,7 @@ def _prepare_repairs(
         if contract.id in canons
     ]
     bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
-    away = [job for job in programs if job[1] != job[2]]
+    away = bench.recall_repairs([job for job in programs if job[1] != job[2]])
     bench.warm_repairs(away)
     bench.warm_comparisons(away)
 

@@ -1,8 +1,8 @@
 """The entry point out of a text that a model went on writing.
 
 A model that continues code does not stop at the end of the function: tests, prints, other functions and half
-a line follow. What remains is the longest beginning that parses, of it the first definition of the entry point
-and of every name that it needs, directly or through others, and the imports of names that are used there.
+a line follow. What remains is the longest beginning that parses, of it the first definition of the entry
+point and of every name that it needs, directly or through others, and imports of names that are used there.
 """
 
 from __future__ import annotations
@@ -67,11 +67,18 @@ def _names_of(statement: _Definition) -> list[str]:
 
 
 def _used(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    """Names that a statement takes from outside; those that a function binds itself are its own."""
+    parts = list(ast.walk(node))
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    own = {part.arg for part in parts if isinstance(part, ast.arg)}
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        own |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+        own -= {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+    return {name.id for name in names} - own
 
 
 def _part(node: ast.stmt, kept: set[int], needed: set[str], early: bool) -> ast.stmt | None:
-    """A statement as far as it belongs to the program. `from … import *` does so only before everything else."""
+    """A statement as far as it belongs to the program; `from … import *` only before everything else."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return node if id(node) in kept else None
     if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):

@@ -1,4 +1,4 @@
-"""How a result is judged: equal to the canonical solution's, but for the tasks that EvalPlus judges otherwise.
+"""How a result is judged: equal to the canonical solution's, but for tasks that EvalPlus judges otherwise.
 
 Those have several right answers, or an answer that is no plain value. Each is an expression over the
 parameters, the `result` and `canonical(…)`, what the canonical solution gives.
@@ -34,7 +34,10 @@ _OTHERWISE: dict[str, dict[str, tuple[str, str]]] = {
             ("finds something where the canonical solution does", _FOUND),
         ),
         "are_equivalent": ("gives a result", "True"),
-        "sum_div": ("is the canonical solution's result, or 0", "result == canonical({names}) or result == 0"),
+        "sum_div": (
+            "is the canonical solution's result, or 0",
+            "result == canonical({names}) or result == 0",
+        ),
         "surface_Area": (
             "is the area for a slant height, or for a height",
             "result == canonical({names}) or abs(result - by_height({names})) <= {atol}",

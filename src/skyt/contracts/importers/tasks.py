@@ -114,14 +114,18 @@ def _inputs(task: dict[str, Any]) -> tuple[list[list[Any]], float]:
     return list({repr(arguments): arguments for arguments in inputs}.values()), atol
 
 
-def parameters_of(function: ast.FunctionDef, inputs: list[list[Any]]) -> tuple[list[dict[str, Any]], dict[str, Spec]]:
+def parameters_of(
+    function: ast.FunctionDef, inputs: list[list[Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Spec]]:
     """The parameters as the contract names them, and what values they take."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         raise ValueError("`*args` and keyword-only parameters cannot be imported")
     defaults: list[ast.expr | None] = [None] * (len(arguments) - len(function.args.defaults))
     parameters, specs = [], {}
-    for at, (argument, default) in enumerate(zip(arguments, [*defaults, *function.args.defaults], strict=True)):
+    for at, (argument, default) in enumerate(
+        zip(arguments, [*defaults, *function.args.defaults], strict=True)
+    ):
         values = [row[at] for row in inputs if at < len(row)]
         specs[argument.arg] = _spec(argument, default, values)
         hint = "object" if argument.annotation is None else ast.unparse(argument.annotation)

@@ -42,7 +42,9 @@ def read_tests(path: Path, function: str, offered: Collection[str]) -> list[Impo
             continue
         why = _unfit(node, missing, tree)
         if why and _is_test(node):
-            problems.append(Problem(f"{path}, line {node.lineno}", f"{getattr(node, 'name', '')} is left out: {why}"))
+            problems.append(
+                Problem(f"{path}, line {node.lineno}", f"{getattr(node, 'name', '')} is left out: {why}")
+            )
         if not why:
             kept.append(node)
     if not any(_is_test(node) for node in kept):
@@ -156,10 +158,16 @@ def _unfit(node: ast.stmt, missing: dict[str, str], tree: ast.Module) -> str:
 def _parametrised(test: ast.FunctionDef) -> set[str]:
     names: set[str] = set()
     for mark in test.decorator_list:
-        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "parametrize":
+        if (
+            isinstance(mark, ast.Call)
+            and isinstance(mark.func, ast.Attribute)
+            and mark.func.attr == "parametrize"
+        ):
             first = mark.args[0] if mark.args else None
             parts = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
-            texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            texts = [
+                part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
             names |= {name.strip() for text in texts for name in text.split(",")}
     return names
 
@@ -168,7 +176,7 @@ def _called_by_name(body: list[ast.stmt], module: str, name: str) -> list[ast.st
     """`module.name` becomes `name`: there is no module where the tests run."""
 
     class Rename(ast.NodeTransformer):
-        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802
+        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
             plain = ast.unparse(node)
             last = f"{module.rpartition('.')[2]}.{name}"
             if plain in (f"{module}.{name}", last):

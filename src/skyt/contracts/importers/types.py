@@ -15,7 +15,13 @@ from typing import Any
 Spec = dict[str, Any]
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "bytes": bytes, "None": type(None)}
 _CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict}
-_SAME_AS = {"Sequence": "list", "Iterable": "list", "Collection": "list", "Mapping": "dict", "MutableMapping": "dict"}
+_SAME_AS = {
+    "Sequence": "list",
+    "Iterable": "list",
+    "Collection": "list",
+    "Mapping": "dict",
+    "MutableMapping": "dict",
+}
 _ALPHABET = 40  # distinct characters up to which strings are drawn from those seen
 _FIXED = 8  # items up to which tuples are read as records of one length
 _MOST = 20_000  # items of one kind that are looked at
