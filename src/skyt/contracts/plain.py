@@ -48,7 +48,7 @@ def _key(data: Any) -> str:
     return json.dumps(data)
 
 
-def _number(data: Any) -> complex | None:
+def _number(data: Any) -> Any:
     """The number that a text stands for; None for everything else."""
     if isinstance(data, bool | int):
         return int(data)
@@ -63,7 +63,7 @@ def _number(data: Any) -> complex | None:
     return None
 
 
-def _number_key(number: complex) -> str:
+def _number_key(number: Any) -> str:
     if isinstance(number, complex):
         if number.imag:
             return f"{number.real.hex()}+{number.imag.hex()}j"

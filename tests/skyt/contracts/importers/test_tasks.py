@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,9 @@ def test_a_hint_without_a_strategy_does_not_matter_where_inputs_say_the_type(tmp
 
 def test_a_damaged_gzip_file_gives_what_was_before_the_damage(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl.gz"
-    noise = "\n".join(json.dumps({**ADD, "task_id": f"T/{n}", "note": str(n) * 90}) for n in range(200))
+    notes = random.Random(0)
+    rows = [{**ADD, "task_id": f"T/{n}", "note": notes.randbytes(400).hex()} for n in range(200)]
+    noise = "\n".join(map(json.dumps, rows))
     path.write_bytes(gzip.compress(noise.encode())[:-2000])
     found = list(read_tasks(path))
     assert isinstance(found[0], Imported)
