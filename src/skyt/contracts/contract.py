@@ -205,6 +205,16 @@ class Contract(ConfigModel):
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
+    @property
+    def request(self) -> str:
+        """What a model is asked: the prompt, or, where that is code, to complete it."""
+        if not self.continued:
+            return self.prompt
+        return (
+            "Complete this Python code. Answer with the whole program in one code block, no examples.\n\n"
+            f"```python\n{self.prompt.strip()}\n```"
+        )
+
     @cached_property
     def equality(self) -> Equality:
         """When two results of this contract's entry point count as equal."""

@@ -122,7 +122,7 @@ class _Work:
                 path=(folder / "generations" / f"{number:04d}.jsonl").absolute(),
                 generator=generator,
                 contract_id=contract.id,
-                prompt=contract.prompt,
+                prompt=contract.request,
                 temperature=temperature,
                 n=self.n,
                 seed=self.config.seed,
