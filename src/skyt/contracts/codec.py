@@ -176,5 +176,7 @@ _DECODERS: dict[str, Any] = {
     "b": bytes.fromhex,
     "c": lambda parts: complex(float.fromhex(parts[0]), float.fromhex(parts[1])),
     "o": Opaque,
+    "a": lambda value: decode(value),  # what a coroutine gave
+    "g": lambda items: [decode(item) for item in items if item != {"w": "more"}],  # of a generator
     "e": loads,  # a value that arrives as the text another process gave for it
 }

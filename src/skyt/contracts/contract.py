@@ -226,6 +226,13 @@ class Contract(ConfigModel):
         """SHA-256 over the whole contract: part of every cache key."""
         return config_hash(self)
 
+    def promised(self, value: Any) -> str:
+        """The text of the result of a call that gives this value, is a generator of it, or a coroutine."""
+        text = self.equality.dumps(value)
+        return {"value": text, "generator": f'{{"g":{text}}}', "coroutine": f'{{"a":{text}}}'}[
+            self.entry_point.gives
+        ]
+
     def snapshot(self) -> dict[str, Any]:
         """The contract as plain JSON, for the canon file."""
         return {**self.model_dump(mode="json"), "contract_hash": self.hash}

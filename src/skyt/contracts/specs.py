@@ -57,6 +57,13 @@ class FloatSpec(ConfigModel):
     sample_min: float | None = None
     sample_max: float | None = None
 
+    @property
+    def sample_range(self) -> tuple[float, float]:
+        low = self.min if self.sample_min is None else self.sample_min
+        high = self.max if self.sample_max is None else self.sample_max
+        low = min(-1e3, 0.0 if high is None else high) if low is None else low
+        return low, max(1e3, low) if high is None else high
+
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> FloatSpec:
         if self.min is not None and self.max is not None and self.min > self.max:

@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homeostat.core.errors import UserError
-from skyt.contracts import codec
-from skyt.contracts.contract import Arguments, Case, Contract
-from skyt.contracts.domain import Call, Operation, generate_inputs
-from skyt.contracts.equality import Equality
+from skyt.contracts.contract import Case, Contract
+from skyt.contracts.domain import Call
 from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for
+from skyt.oracle.inputs import inputs
 from skyt.oracle.properties import Properties
 from skyt.oracle.testing import failed_test
 from skyt.sandbox.job import EncodedCalls, encode_calls
@@ -32,7 +31,7 @@ from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"3-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"4-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
 _CHECKS = (
@@ -127,14 +126,17 @@ class _Exam:
                 f"{', '.join(absent)}; it has {', '.join(pool.modules)}"
             )
         spec = contract.oracle
-        self.cases = [_call(case) for case in spec.cases]
-        self.outside = [_call(case) for case in contract.out_of_domain.calls]
-        given = [_call(arguments) for arguments in spec.inputs]
-        drawn = generate_inputs(contract, spec.generated, _SEED) if spec.generated else []
-        self.inside = [*self.cases, *given, *drawn]
-        self.probe = _Exam(contract, pool, _PROBE) if only is None and len(given) > 4 * _PROBE else None
-        if only is not None:
-            self.inside, self.outside = [*self.cases, *given[:only]], []
+        self.cases = [Call.of(case) for case in spec.cases]
+        self.outside = [] if only else [Call.of(case) for case in contract.out_of_domain.calls]
+        listed = [Call.of(given) for given in spec.inputs[:only]]
+        drawn = inputs(contract, spec.generated, _SEED, pool) if spec.generated and not only else []
+        self.inside = [*self.cases, *listed, *drawn]
+        if not self.inside and not spec.tests:
+            raise UserError(
+                f"contract {contract.id!r}: domain.where is true of no call that was drawn; "
+                f"give narrower types, or `oracle.inputs`"
+            )
+        self.probe = _Exam(contract, pool, _PROBE) if not only and len(listed) > 4 * _PROBE else None
         self.properties = Properties(contract, self.inside, pool)
         # Listed cases first and again at the end: a program must not remember.
         self.calls = [*self.inside, *self.outside, *self.cases]
@@ -154,13 +156,17 @@ class _Exam:
         checks["constraints"] = True
         if self.probe is not None and not (early := self.probe.verdict(text)).compliant:
             return early
-        results = [] if not self.calls else self.pool.run(
-            text,
-            entry,
-            self.encoded,
-            self.limits,
-            equality=self.contract.equality,
-            rules=rules_for(self.contract.constraints),
+        results = (
+            []
+            if not self.calls
+            else self.pool.run(
+                text,
+                entry,
+                self.encoded,
+                self.limits,
+                equality=self.contract.equality,
+                rules=rules_for(self.contract.constraints),
+            )
         )
         caught = next((result for result in results if result.kind == "forbidden"), None)
         if caught is not None:
@@ -195,8 +201,8 @@ class _Exam:
 
     def _failing_case(self, _text: str, results: list[CallResult]) -> _Problem | None:
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, self.contract.equality, results[index]):
-                return _Problem(index, _promise(case), "listed case")
+            if not _gives(case, self.contract, results[index]):
+                return _Problem(index, _promise(case, self.contract), "listed case")
         return None
 
     def _changed_arguments(self, _text: str, results: list[CallResult]) -> _Problem | None:
@@ -219,8 +225,9 @@ class _Exam:
     def _unrepeatable(self, _text: str, results: list[CallResult]) -> _Problem | None:
         offset = len(self.calls) - len(self.cases)
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, self.contract.equality, results[offset + index]):
-                return _Problem(offset + index, _promise(case), "listed case, made again at the end")
+            if not _gives(case, self.contract, results[offset + index]):
+                expected = _promise(case, self.contract)
+                return _Problem(offset + index, expected, "listed case, made again at the end")
         return None
 
     def _outside_policy(self, _text: str, results: list[CallResult]) -> _Problem | None:
@@ -231,7 +238,7 @@ class _Exam:
                 kept = result.kind == "raise" and result.text in rules.exceptions
                 promise = " or ".join(rules.exceptions)
             else:
-                kept, promise = _gives(case, self.contract.equality, result), _promise(case)
+                kept, promise = _gives(case, self.contract, result), _promise(case, self.contract)
             if not kept:
                 return _Problem(len(self.inside) + offset, promise, "call outside the domain")
         return None
@@ -244,24 +251,15 @@ class _Problem:
     why: str
 
 
-def _call(case: Arguments) -> Call:
-    operations = case.operations
-    return Call(
-        case.args,
-        {},
-        None if operations is None else tuple(Operation(op.method, op.args) for op in operations),
-    )
-
-
-def _gives(case: Case, equality: Equality, result: CallResult) -> bool:
+def _gives(case: Case, contract: Contract, result: CallResult) -> bool:
     if case.raises is not None:
         return result.kind == "raise" and result.text == case.raises
-    return result.kind == "value" and equality.equal(result.text, equality.dumps(_returns(case)))
+    return result.kind == "value" and contract.equality.equal(result.text, contract.promised(_returns(case)))
 
 
 def _returns(case: Case) -> Any:
     return case.returns if case.operations is None else [op.returns for op in case.operations]
 
 
-def _promise(case: Case) -> str:
-    return f"raises {case.raises}" if case.raises is not None else show(codec.dumps(_returns(case)))
+def _promise(case: Case, contract: Contract) -> str:
+    return f"raises {case.raises}" if case.raises is not None else show(contract.promised(_returns(case)))

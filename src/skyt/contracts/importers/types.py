@@ -22,7 +22,6 @@ _SAME_AS = {
     "Mapping": "dict",
     "MutableMapping": "dict",
 }
-_ALPHABET = 40  # distinct characters up to which strings are drawn from those seen
 _FIXED = 8  # items up to which tuples are read as records of one length
 _MOST = 20_000  # items of one kind that are looked at
 
@@ -106,7 +105,7 @@ def _float(values: list[float], _parts: object) -> Spec:
 def _string(values: list[str], _parts: object) -> Spec:
     spec: Spec = {"type": "str", "sample_length": max(4, _length(values))}
     seen = {character for value in values for character in value}
-    if 0 < len(seen) <= _ALPHABET:
+    if seen:
         spec["sample_alphabet"] = "".join(sorted(seen))
     return spec
 

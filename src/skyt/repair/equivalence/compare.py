@@ -15,14 +15,16 @@ from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call
+from skyt.oracle.inputs import filtered
 from skyt.repair.equivalence.calls import battery
-from skyt.repair.equivalence.constants import harvested
+from skyt.repair.equivalence.constants import Harvest, harvested
 from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "2"
+EQUIVALENCE_VERSION = "3"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
+BASE = 40  # drawn calls into which constants are put
 FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
 FAR_RESTARTS = 4  # calls without an end, each of which costs a process
 
@@ -96,8 +98,9 @@ def compare(
     if pool is None:
         with SandboxPool(workers=1) as own:
             return compare(code, canon, contract, inputs, seed, own)
-    calls = battery(contract, inputs, seed)
-    made = harvested(contract, (code, canon), seed)
+    calls = battery(contract, inputs, seed, pool)
+    made = harvested(contract, (code, canon), seed, calls.drawn[:BASE])
+    made = Harvest(*(tuple(filtered(contract, list(some), pool)) for some in (made.near, made.far)))
     run = _Run(code, canon, contract, seed, pool)
     for part in (calls.inside[:FIRST], made.near, calls.inside[FIRST:]):
         if found := run.told_apart(part):
