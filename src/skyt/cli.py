@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -183,9 +184,10 @@ def run(
         settings += [f"generator.model.name={json.dumps(model)}"]
     settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     if Path(contract).is_dir():
         suite_config: SuiteConfig = as_suite(config, Path(contract))
+        around = replace(around, contracts=Path(contract))
         _report(run_suite(suite_config, out, around, Path(contract), name=Path(contract).name))
     else:
         _report(run_one(config, out, around, contracts))
@@ -224,7 +226,7 @@ def suite(
 
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
@@ -284,7 +286,7 @@ def replay(
         "trust_canons": trust_canons,
     }
     settings = parse_config(BatchConfig, raw, "the options")
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder)
@@ -361,10 +363,11 @@ def _around(
     workers: int | None,
     no_figures: bool,
     durability: DurabilityChoice,
+    contracts: Path | None,
 ) -> Surroundings:
     from skyt.runs.measure import Surroundings
 
-    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value)
+    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
 
 
 def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:

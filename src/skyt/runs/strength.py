@@ -8,12 +8,14 @@ mutant may well be the same program and is not counted.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from homeostat.core import atomic
+from homeostat.core.errors import UserError
 from homeostat.core.progress import progress
 from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import Oracle, Verdict
@@ -68,6 +70,22 @@ def keep(found: list[Strength], folder: Path) -> Path:
     rows = {s.contract_id: {**asdict(s), "score": s.score, "weak": s.weak} for s in found}
     atomic.write_json(path, rows)
     return path
+
+
+def weak_contracts(folder: Path | None, used: Mapping[str, Contract]) -> dict[str, str]:
+    """Which of the contracts in use were found to be weak as they are now, and why; from `contracts check`."""
+    path = None if folder is None else folder / FILE
+    if path is None or not path.is_file():
+        return {}
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            name: row["problem"] or f"{row['rejected']} of {row['rejected'] + row['missed']} mutants rejected"
+            for name, row in rows.items()
+            if name in used and row["contract_hash"] == used[name].hash and row["weak"]
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{path} cannot be read; write it anew with `homeostat code contracts check`") from None
 
 
 def reference_of(contract: Contract) -> str | None:

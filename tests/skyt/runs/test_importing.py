@@ -108,7 +108,8 @@ def test_tests_that_cannot_run_are_left_out_and_the_others_judge(tmp_path: Path,
     assert len(problems) == 2
     assert "test_remote is left out: it uses 'requests'" in problems[0]
     assert "test_database is left out: it needs the fixture 'database'" in problems[1]
-    right = "def total(p, discount=0.0):\n    if discount > 1: raise ValueError\n    return sum(p) * 1.2 * (1 - discount)"
+    head = "def total(p, discount=0.0):\n    if discount > 1: raise ValueError\n"
+    right = head + "    return sum(p) * 1.2 * (1 - discount)"
     oracle = Oracle(pool)
     assert oracle.check(right, contract).compliant
     for wrong, says in (
@@ -126,7 +127,8 @@ def test_a_test_sees_what_the_function_did_to_its_argument(tmp_path: Path, pool:
     (tmp_path / "shop.py").write_text(SHOP)
     path = tmp_path / "test_empty.py"
     path.write_text(
-        "from shop import empty\n\ndef test_empty():\n    xs = [1, 2]\n    assert empty(xs) == 2\n    assert xs == []\n"
+        "from shop import empty\n\n"
+        "def test_empty():\n    xs = [1, 2]\n    assert empty(xs) == 2\n    assert xs == []\n"
     )
     report = import_contracts(path, tmp_path / "out", function="shop:empty")
     contract = read_contract(report.written[0])
