@@ -73,7 +73,7 @@ def keep(found: list[Strength], folder: Path) -> Path:
 
 
 def weak_contracts(folder: Path | None, used: Mapping[str, Contract]) -> dict[str, str]:
-    """Which of the contracts in use were found to be weak as they are now, and why; from `contracts check`."""
+    """Which of the contracts in use `contracts check` found to be weak, as they are now, and why."""
     path = None if folder is None else folder / FILE
     if path is None or not path.is_file():
         return {}
@@ -85,7 +85,8 @@ def weak_contracts(folder: Path | None, used: Mapping[str, Contract]) -> dict[st
             if name in used and row["contract_hash"] == used[name].hash and row["weak"]
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{path} cannot be read; write it anew with `homeostat code contracts check`") from None
+        how = "write it anew with `homeostat code contracts check`"
+        raise UserError(f"{path} cannot be read; {how}") from None
 
 
 def reference_of(contract: Contract) -> str | None:
