@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from homeostat.core.errors import UserError
@@ -23,9 +23,9 @@ from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for
 from skyt.oracle.inputs import inputs
-from skyt.oracle.properties import Properties
+from skyt.oracle.properties import Properties, admitted
 from skyt.oracle.testing import failed_test
-from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
@@ -34,6 +34,7 @@ from skyt.text.parsing import parse
 ORACLE_VERSION = f"4-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
+_ALONE = Limits(call_seconds=0.5, cpu_seconds=1.0)  # of a call that is made to shrink a counterexample
 _CHECKS = (
     "parses",
     "constraints",
@@ -94,6 +95,17 @@ class Oracle:
                 known = self._verdicts.setdefault(key, known)
         return known
 
+    def smallest(self, code: str, contract: Contract) -> Verdict:
+        """The verdict with its counterexample shrunk to the smallest call that still shows a failure.
+
+        A listed case is shrunk where the properties refuse the program, too. Calls without an end are not
+        shrunk, nor is a program that follows no reading everywhere: that is not the fault of one call.
+        """
+        verdict = self.check(code, contract)
+        if verdict.counterexample is None or verdict.checks.get("out_of_domain") is False:
+            return verdict
+        return self._exam(contract).shrunk(normalise(code).text, verdict)
+
     def check_many(self, programs: Sequence[tuple[str, Contract]]) -> list[Verdict]:
         """Verdicts on many programs, in order, on all workers; equal programs are checked once."""
         normal = {code: normalise(code).text for code in dict.fromkeys(code for code, _ in programs)}
@@ -137,7 +149,8 @@ class _Exam:
                 f"give narrower types, or `oracle.inputs`"
             )
         self.probe = _Exam(contract, pool, _PROBE) if not only and len(listed) > 4 * _PROBE else None
-        self.properties = Properties(contract, self.inside, pool)
+        raising = {i for i, case in enumerate(spec.cases) if case.raises is not None}
+        self.properties = Properties(contract, self.inside, pool, raising)
         # Listed cases first and again at the end: a program must not remember.
         self.calls = [*self.inside, *self.outside, *self.cases]
         self.encoded: EncodedCalls = encode_calls(self.calls)
@@ -186,10 +199,7 @@ class _Exam:
         for check, examine in parts:
             problem = examine(text, results)
             if problem is not None:
-                call = self.calls[problem.index]
-                shown, got = call.show(entry.name), results[problem.index].show()
-                example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
-                line = f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}"
+                line, example = _told(problem, self.calls[problem.index], results, self.contract)
                 return fail(check, [line], example)
             checks[check] = True
         if self.contract.oracle.tests:
@@ -198,6 +208,35 @@ class _Exam:
                 return fail("tests", [f"{failed.test} fails: {short(failed.why)}"])
             checks["tests"] = True
         return Verdict(True, [], None, checks)
+
+    def shrunk(self, text: str, verdict: Verdict) -> Verdict:
+        from skyt.contracts.drawing.smaller import smallest
+
+        given = Call.from_json((verdict.counterexample or {})["call"])
+        if self._alone(text, given) is None:
+            return verdict
+        found = smallest(self.contract, given, lambda call: self._alone(text, call) is not None)
+        failing = self._alone(text, found)
+        return (
+            verdict if failing is None else replace(verdict, failures=[failing[0]], counterexample=failing[1])
+        )
+
+    def _alone(self, text: str, call: Call) -> tuple[str, dict[str, Any]] | None:
+        """What a program does wrong when it gets only this call, in a line and as a counterexample."""
+        contract, pool = self.contract, self.pool
+        if not admitted(contract, [call], pool)[0]:
+            return None
+        rules, equality = rules_for(contract.constraints), contract.equality
+        results = pool.run(text, contract.entry_point, [call], _ALONE, equality=equality, rules=rules)
+        if results[0].kind not in ("value", "raise"):
+            return None
+        if results[0].args_after and not contract.oracle.mutates_arguments:
+            return _told(_Problem(0, "unchanged arguments", "changes its arguments"), call, results, contract)
+        violation = Properties(contract, [call], pool).first_violation(text, results)
+        if violation is None:
+            return None
+        problem = _Problem(0, violation.expected, f"property '{violation.name}'")
+        return _told(problem, call, results, contract)
 
     def _failing_case(self, _text: str, results: list[CallResult]) -> _Problem | None:
         for index, case in enumerate(self.contract.oracle.cases):
@@ -249,6 +288,15 @@ class _Problem:
     index: int
     expected: str
     why: str
+
+
+def _told(
+    problem: _Problem, call: Call, results: list[CallResult], contract: Contract
+) -> tuple[str, dict[str, Any]]:
+    """A problem in a line for people, and as the counterexample of a verdict."""
+    shown, got = call.show(contract.entry_point.name), results[problem.index].show()
+    example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
+    return f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}", example
 
 
 def _gives(case: Case, contract: Contract, result: CallResult) -> bool:

@@ -8,7 +8,7 @@ readings, which calls a property speaks about) is computed once.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,12 +39,13 @@ class Violation:
 class Properties:
     """The properties of one contract on one list of calls."""
 
-    def __init__(self, contract: Contract, calls: Sequence[Call], pool: SandboxPool) -> None:
+    def __init__(
+        self, contract: Contract, calls: Sequence[Call], pool: SandboxPool, raising: Set[int] = frozenset()
+    ) -> None:
         self._contract, self._calls, self._pool = contract, calls, pool
         self._limits = pool.limits.lasting(contract.oracle.seconds)
         properties = contract.oracle.properties
-        # Listed cases that must raise, which come first among the calls: no expression speaks about them.
-        self._raising = {i for i, case in enumerate(contract.oracle.cases) if case.raises is not None}
+        self._raising = raising  # calls that must raise: no expression speaks about them
         self._answered = [prop for prop in properties if prop.holds is None]
         self._judged = [prop for prop in properties if prop.holds is not None and prop.then is None]
         self._followed = [prop for prop in properties if prop.then is not None]
