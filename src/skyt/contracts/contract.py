@@ -7,6 +7,7 @@ calls outside the domain must do.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,7 @@ __all__ = [
     "load_contract",
     "load_contracts",
     "read_contract",
+    "read_contracts",
 ]
 
 
@@ -133,7 +135,8 @@ class Constraints(ConfigModel):
     """How the program may be written. Imports not listed are violations (`typing` and `__future__` are free).
 
     References to a name in `forbidden_calls` are violations, unless the name is the program's own. Both are
-    read off the text and enforced while the program runs.
+    read off the text and enforced while the program runs. `imports: ["*"]` allows everything that the sandbox
+    has, and running text as code; the walls of the sandbox stand all the same.
 
     `naming: lenient` means that callers pass arguments by position, so parameter names are not public.
     """
@@ -195,10 +198,28 @@ class Contract(ConfigModel):
         object.__setattr__(self, "domain", domain.model_copy(update=new))
 
     @cached_property
+    def continued(self) -> bool:
+        """Whether the prompt is code that a model continues, so that the end of an output may be anything."""
+        try:
+            return bool(parse(self.prompt).body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+
+    @property
+    def request(self) -> str:
+        """What a model is asked: the prompt, or, where that is code, to complete it."""
+        if not self.continued:
+            return self.prompt
+        return (
+            "Complete this Python code. Answer with the whole program in one code block, no examples.\n\n"
+            f"```python\n{self.prompt.strip()}\n```"
+        )
+
+    @cached_property
     def equality(self) -> Equality:
         """When two results of this contract's entry point count as equal."""
         spec = self.oracle
-        return Equality(spec.ordered, signed_zero=False, atol=spec.atol, rtol=spec.rtol)
+        return Equality(spec.ordered, False, spec.atol, spec.rtol, plain=spec.equality == "python")
 
     @cached_property
     def hash(self) -> str:
@@ -238,24 +259,32 @@ def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
     contracts: dict[str, Contract] = {}
     folders = [resource_root() / "contracts", resource_root() / "contracts" / "easy"]
     if extra is not None:
-        if not Path(extra).is_dir():
-            raise UserError(f"no such folder of contracts: {extra}")
         folders.append(Path(extra))
     for folder in folders:
-        found: dict[str, Path] = {}
-        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-            contract = read_contract(path)
-            if contract.id in found:
-                raise UserError(
-                    f"{path}: the id {contract.id!r} is already taken by {found[contract.id].name}"
-                )
-            found[contract.id] = path
-            contracts[contract.id] = contract
+        contracts |= read_contracts(folder)
+    return contracts
+
+
+def read_contracts(folder: Path) -> dict[str, Contract]:
+    """The contracts of one folder by id."""
+    if not folder.is_dir():
+        raise UserError(f"no such folder of contracts: {folder}")
+    contracts: dict[str, Contract] = {}
+    found: dict[str, Path] = {}
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        contract = read_contract(path)
+        if contract.id in found:
+            raise UserError(f"{path}: the id {contract.id!r} is already taken by {found[contract.id].name}")
+        found[contract.id] = path
+        contracts[contract.id] = contract
     return contracts
 
 
 def load_contract(contract_id: str, extra: Path | None = None) -> Contract:
     """One contract by its id."""
+    named = None if extra is None else Path(extra) / f"{contract_id}.yaml"
+    if named is not None and named.is_file() and (contract := read_contract(named)).id == contract_id:
+        return contract  # imported folders are large
     contracts = load_contracts(extra)
     if contract_id not in contracts:
         raise UserError(f"unknown contract {contract_id!r}; {nearest(contract_id, contracts)}")
@@ -272,7 +301,25 @@ def read_contract(path: Path) -> Contract:
         raise UserError(unreadable(path, error)) from None
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a contract is a mapping of keys to values")
+    _read_inputs(raw, path)
     return parse_config(Contract, raw, source=str(path))
+
+
+def _read_inputs(raw: dict[str, Any], path: Path) -> None:
+    """`oracle.inputs` may name a JSON file beside the contract, with a list of argument lists."""
+    oracle = raw.get("oracle")
+    if not isinstance(oracle, dict) or not isinstance(oracle.get("inputs"), str):
+        return
+    file = path.parent / oracle["inputs"]
+    try:
+        rows = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: oracle.inputs: {unreadable(file, error)}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: oracle.inputs: {file.name} is not JSON: {error}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise UserError(f"{path}: oracle.inputs: {file.name} is not a list of argument lists")
+    raw["oracle"] = {**oracle, "inputs": [{"args": row} for row in rows]}
 
 
 def _same_names(

@@ -13,7 +13,16 @@ from skyt.contracts import codec
 from skyt.contracts.contract import Arguments, Contract, Parameter
 from skyt.contracts.literals import read_literal, write_literal
 from skyt.contracts.membership import fits
-from skyt.contracts.specs import DictSpec, IntSpec, RecordSpec, Spec, TupleSpec, parts
+from skyt.contracts.specs import (
+    DictSpec,
+    IntSpec,
+    OptionalSpec,
+    RecordSpec,
+    Spec,
+    TupleSpec,
+    UnionSpec,
+    parts,
+)
 
 
 @dataclass(frozen=True)
@@ -172,6 +181,8 @@ def _affordable(spec: Spec, value: Any) -> bool:
     if isinstance(spec, IntSpec):
         low, high = spec.sample_range
         return type(value) is not int or low <= value <= high or value in spec.interesting
+    if isinstance(spec, OptionalSpec | UnionSpec):
+        return value is None or any(fits(part, value) and _affordable(part, value) for part in parts(spec))
     most = getattr(spec, "sample_length", None)
     if most is not None and len(value) > 2 * max(most, spec.min_length):  # type: ignore[union-attr]
         return False

@@ -86,20 +86,32 @@ class OracleSpec(ConfigModel):
     """Cases, properties, how many inputs to generate, whether arguments may be changed, and what is equal.
 
     `inputs` are calls without results: the properties say what is right for them, as for generated ones.
+    `tests` is the source of tests as pytest reads them, which must pass. `solution` is a program that
+    complies: it judges nothing and is there to be changed a little, to see what the oracle notices.
 
     Results are equal by exact type and value. Dicts are compared without regard to order unless `ordered`.
     Floats are compared exactly, or within `atol` or `rtol` (the larger of `atol` and `rtol` times the larger
     magnitude, as in `math.isclose`). NaN equals NaN, and 0.0 equals -0.0.
+
+    `equality: python` compares as `==` does: 1, 1.0 and True are equal, and so are a `Counter` and its dict.
+    There, floats (and lists of floats) are within 1e-6, or all numbers within `atol`, plus 1e-7 of their
+    size.
     """
 
     cases: tuple[Case, ...] = ()
     inputs: tuple[Arguments, ...] = ()
     properties: tuple[Property, ...] = ()
+    tests: str = ""
+    solution: str = ""
     generated: int = pydantic.Field(default=200, ge=0)
     mutates_arguments: bool = False
     ordered: bool = False
+    equality: Literal["exact", "python"] = "exact"
     atol: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     rtol: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    seconds: float = pydantic.Field(
+        default=5.0, gt=0, le=600, description="CPU time of one program for all calls; a single call has 1 s"
+    )
 
     @pydantic.model_validator(mode="after")
     def _judged(self) -> OracleSpec:
@@ -110,7 +122,7 @@ class OracleSpec(ConfigModel):
     @property
     def decides(self) -> bool:
         """Whether anything can be called compliant by it."""
-        return bool(self.cases or (self.properties and (self.inputs or self.generated)))
+        return bool(self.cases or self.tests or (self.properties and (self.inputs or self.generated)))
 
 
 class OutOfDomain(ConfigModel):

@@ -10,6 +10,7 @@ from skyt.contracts.specs import (
     DictSpec,
     FloatSpec,
     FrozensetSpec,
+    GivenSpec,
     IntSpec,
     ListSpec,
     NoneSpec,
@@ -44,6 +45,8 @@ def fits(spec: Spec, value: Any) -> bool:
         return any(fits(option, value) for option in spec.of)
     if isinstance(spec, NoneSpec):
         return value is None
+    if isinstance(spec, GivenSpec):
+        return True
     if isinstance(spec, RecordSpec):
         return (
             type(value) is dict

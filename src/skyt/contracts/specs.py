@@ -49,11 +49,20 @@ class IntSpec(ConfigModel):
 
 
 class FloatSpec(ConfigModel):
-    """Finite floating-point numbers."""
+    """Finite floating-point numbers. `sample_min` and `sample_max` only bound what is generated."""
 
     type: Literal["float"] = "float"
     min: float | None = None
     max: float | None = None
+    sample_min: float | None = None
+    sample_max: float | None = None
+
+    @property
+    def sample_range(self) -> tuple[float, float]:
+        low = self.min if self.sample_min is None else self.sample_min
+        high = self.max if self.sample_max is None else self.sample_max
+        low = min(-1e3, 0.0 if high is None else high) if low is None else low
+        return low, max(1e3, low) if high is None else high
 
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> FloatSpec:
@@ -94,11 +103,13 @@ class StrSpec(_Sized):
     """Strings over an alphabet, or those that a regular expression matches as a whole (neither given: all of
     Unicode but surrogates).
 
-    `shape` says what structured strings to generate beside random ones: it never narrows the domain.
+    `shape` says what structured strings to generate beside random ones, and `sample_alphabet` which
+    characters to generate them from: neither narrows the domain.
     """
 
     type: Literal["str"] = "str"
     alphabet: str | None = None
+    sample_alphabet: str | None = None
     regex: str | None = None
     shape: Literal["text", "brackets", "palindrome"] = "text"
 
@@ -200,6 +211,12 @@ class OptionalSpec(ConfigModel):
     of: Spec
 
 
+class GivenSpec(ConfigModel):
+    """Values of any type, of which none can be generated: only the calls that a contract lists are made."""
+
+    type: Literal["given"] = "given"
+
+
 class UnionSpec(ConfigModel):
     """A value of any of several specs."""
 
@@ -221,7 +238,8 @@ Spec = Annotated[
     | DictSpec
     | RecordSpec
     | OptionalSpec
-    | UnionSpec,
+    | UnionSpec
+    | GivenSpec,
     pydantic.Field(discriminator="type"),
 ]
 for _model in (ListSpec, TupleSpec, SetSpec, FrozensetSpec, DictSpec, RecordSpec, OptionalSpec, UnionSpec):

@@ -16,7 +16,7 @@ from typing import Any
 from skyt.contracts.contract import Contract, EntryPoint, Property
 from skyt.contracts.domain import Call, bound
 from skyt.oracle.constraints import rules_for
-from skyt.sandbox.job import EncodedCalls, encode_calls, pass_on, spread
+from skyt.sandbox.job import EncodedCalls, Limits, encode_calls, pass_on, spread
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
@@ -43,6 +43,7 @@ class Properties:
         self, contract: Contract, calls: Sequence[Call], pool: SandboxPool, raising: Set[int] = frozenset()
     ) -> None:
         self._contract, self._calls, self._pool = contract, calls, pool
+        self._limits = pool.limits.lasting(contract.oracle.seconds)
         properties = contract.oracle.properties
         self._raising = raising  # calls that must raise: no expression speaks about them
         self._answered = [prop for prop in properties if prop.holds is None]
@@ -58,7 +59,11 @@ class Properties:
         """What each reference and each reading gives, by property and reading."""
         return {
             (prop.name, reading): self._pool.run(
-                source, self._contract.entry_point, self._encoded, equality=self._contract.equality
+                source,
+                self._contract.entry_point,
+                self._encoded,
+                self._limits,
+                equality=self._contract.equality,
             )
             for prop in self._answered
             for reading, source in _sources(prop).items()
@@ -132,7 +137,7 @@ class Properties:
         """Call the program with the arguments that `then` gives and judge both results together."""
         names = self._names("result")
         program = _program([(prop.setup, f"tuple({prop.then})")], names, "return asked[0]")
-        arguments = self._pool.run(program, _JUDGE, pass_on(rows))
+        arguments = self._pool.run(program, _JUDGE, pass_on(rows), self._limits)
         for index, given in zip(chosen, arguments, strict=True):
             if given.kind != "value" or not given.text.startswith('{"t":'):
                 return Violation(index, prop.name, f"a result for which {prop.then} can be computed")
@@ -141,6 +146,7 @@ class Properties:
             code,
             contract.entry_point,
             spread(arguments),
+            self._limits,
             equality=contract.equality,
             rules=rules_for(contract.constraints),
         )
@@ -157,7 +163,7 @@ class Properties:
     def _ask(
         self, questions: list[_Question], names: tuple[str, ...], rows: Iterable[_Row]
     ) -> list[list[bool]]:
-        return _asked(questions, self._names(*names), rows, self._pool)
+        return _asked(questions, self._names(*names), rows, self._pool, self._limits)
 
     def _names(self, *names: str) -> str:
         return _parameter_names(self._contract, *names)
@@ -172,7 +178,8 @@ def admitted(contract: Contract, calls: Sequence[Call], pool: SandboxPool) -> li
         return [True] * len(calls)
     question = (contract.domain.setup, contract.domain.where)
     rows: list[_Row] = [(_arguments(contract, call), ()) for call in calls]
-    return [answer[0] for answer in _asked([question], _parameter_names(contract), rows, pool)]
+    limits = pool.limits.lasting(contract.oracle.seconds)
+    return [answer[0] for answer in _asked([question], _parameter_names(contract), rows, pool, limits)]
 
 
 def _parameter_names(contract: Contract, *more: str) -> str:
@@ -187,11 +194,11 @@ def _arguments(contract: Contract, call: Call) -> tuple[Any, ...]:
 
 
 def _asked(
-    questions: list[_Question], names: str, rows: Iterable[_Row], pool: SandboxPool
+    questions: list[_Question], names: str, rows: Iterable[_Row], pool: SandboxPool, limits: Limits
 ) -> list[list[bool]]:
     """Whether each expression is True for each row; all no where the judge gave no answer."""
     program = _program(questions, names, "return ''.join('01'[a is True] for a in asked)")
-    answers = pool.run(program, _JUDGE, pass_on(rows))
+    answers = pool.run(program, _JUDGE, pass_on(rows), limits)
     blank = [False] * len(questions)
     return [
         [digit == "1" for digit in answer.text.strip('"')] if answer.kind == "value" else blank

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.mutants import mutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import harvested
 from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.mutants import mutants
 
 CONTRACTS = load_contracts()
 GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,10 +20,12 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from skyt.contracts.contract import Contract, Parameter
 from skyt.contracts.domain import Call, Operation
 from skyt.contracts.drawing.edges import edges
+from skyt.contracts.drawing.near import near
 from skyt.contracts.drawing.strategies import Values, values, widened
-from skyt.contracts.specs import IntSpec, Spec
+from skyt.contracts.specs import GivenSpec, IntSpec, Spec, parts
 
 MOST_EDGES = 60
+_NEAR = 3  # calls near a listed input for each one that is drawn
 
 
 class _Provider(HypothesisProvider):
@@ -47,13 +50,28 @@ def drawn(strategy: st.SearchStrategy[Any], seed: str) -> Iterator[Any]:
 
 
 def inside(contract: Contract, seed: int) -> Iterator[Call | None]:
-    """Calls with edges of the domain, then drawn ones, without end."""
+    """Calls with edges of the domain, then drawn ones, without end; most of them near the listed inputs,
+    where there are some."""
+    listed = near(contract, seed)
+    if any(_only_given(spec) for spec in contract.domain.parameters.values()):
+        yield from listed
+        while True:
+            yield None
     yield from _edge_calls(contract, random.Random(f"{contract.id}:{seed}"))
-    yield from drawn(calls(contract), f"{contract.id}:{seed}")
+    for call in drawn(calls(contract), f"{contract.id}:{seed}"):
+        yield call
+        yield from islice(listed, _NEAR)
+
+
+def _only_given(spec: Spec) -> bool:
+    return isinstance(spec, GivenSpec) or any(map(_only_given, parts(spec)))
 
 
 def outside(contract: Contract, seed: int) -> Iterator[Call | None]:
     """Calls of the right types, whether or not they keep the preconditions, without end."""
+    if any(_only_given(spec) for spec in contract.domain.parameters.values()):
+        while True:
+            yield None
     yield from drawn(calls(contract, widened), f"outside:{contract.id}:{seed}")
 
 

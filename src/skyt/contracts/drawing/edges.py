@@ -55,11 +55,15 @@ def _edges(spec: Spec) -> list[Any]:
         middle = [v for v in (-2, -1, 0, 1, 2, 3, 4, 5, 9, 10) if low <= v <= high]
         return sorted({low, min(low + 1, high), *middle, *spec.interesting, max(high - 1, low), high})
     if isinstance(spec, FloatSpec):
-        return [v for v in (spec.min, -1.0, -0.0, 0.0, 0.5, 1.0, spec.max) if v is not None]
+        low, high = spec.sample_range
+        middle = [v for v in (-1.0, -0.0, 0.0, 0.5, 1.0) if low <= v <= high]
+        return [v for v in (spec.min, *middle, spec.max) if v is not None]
     if isinstance(spec, BoolSpec):
         return [False, True]
     if isinstance(spec, StrSpec):
-        return [*_SHORT, *_TELLING[spec.shape]]
+        known = [*_SHORT, *_TELLING[spec.shape]]
+        letters = spec.sample_alphabet
+        return known if letters is None else [text for text in known if set(text) <= set(letters)]
     if isinstance(spec, BytesSpec):
         return [b"", b"\x00", b"a", b"ab", b"\xff\x00"]
     if isinstance(spec, OptionalSpec):

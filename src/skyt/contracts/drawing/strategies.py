@@ -90,8 +90,7 @@ def _integers(spec: IntSpec) -> Values:
 
 def _floats(spec: FloatSpec) -> Values:
     """Numbers with few digits, any within a thousand or the bounds, and the edges."""
-    low = spec.min if spec.min is not None else min(-1e3, spec.max if spec.max is not None else 0.0)
-    high = spec.max if spec.max is not None else max(1e3, low)
+    low, high = spec.sample_range
     anywhere = st.floats(low, high, allow_nan=False, allow_infinity=False)
     short = anywhere.map(lambda v: min(max(round(v, 2), low), high))
     whole = anywhere.map(lambda v: min(max(float(round(v)), low), high))

@@ -31,8 +31,9 @@ def texts(spec: StrSpec) -> Texts:
     least, most = spec.sample_lengths
     if spec.regex is not None:
         return st.from_regex(spec.regex, fullmatch=True, alphabet=st.characters(codec="utf-8"))
-    if spec.alphabet is not None:
-        letters = st.sampled_from(spec.alphabet) if spec.alphabet else st.nothing()
+    known = spec.alphabet if spec.alphabet is not None else spec.sample_alphabet
+    if known is not None:
+        letters = st.sampled_from(known) if known else st.nothing()
         plain = _sizes(letters, least, most)
         return plain | brackets(most, filler=False) if spec.shape == "brackets" else plain
     kinds = [_sizes(st.sampled_from(letters), least, most) for letters in _alphabets()]

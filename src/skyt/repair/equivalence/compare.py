@@ -128,6 +128,7 @@ class _Run:
     def __init__(self, code: str, canon: str, contract: Contract, seed: int, pool: SandboxPool) -> None:
         self.code, self.contract, self.seed, self.pool = code, contract, seed, pool
         self.reference = _Reference(canon, contract, pool)
+        self.limits = self.reference.limits
         self.tried = self.undecided = self.unreached = 0
 
     def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
@@ -136,7 +137,8 @@ class _Run:
             return None
         encoded = encode_calls(calls)
         equality = self.contract.equality
-        results = self.pool.run(self.code, self.contract.entry_point, encoded, equality=equality)
+        entry = self.contract.entry_point
+        results = self.pool.run(self.code, entry, encoded, self.limits, equality=equality)
         for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
             self.tried += 1
             if same(got, wanted, equality):
@@ -194,7 +196,8 @@ def _first_outside(
     if not calls:
         return None
     encoded = encode_calls(calls)
-    results = pool.run(code, contract.entry_point, encoded, equality=contract.equality)
+    limits = reference.limits
+    results = pool.run(code, contract.entry_point, encoded, limits, equality=contract.equality)
     for call, got, wanted in zip(calls, results, reference.results(encoded), strict=True):
         if not same(got, wanted, contract.equality) and (got.comparable or wanted.comparable):
             return _example(call, got, wanted, contract, "outside")
@@ -216,6 +219,7 @@ class _Reference:
 
     def __init__(self, canon: str, contract: Contract, pool: SandboxPool) -> None:
         self.canon, self.contract, self.pool = canon, contract, pool
+        self.limits = pool.limits.lasting(contract.oracle.seconds)
 
     def results(self, calls: EncodedCalls) -> list[CallResult]:
         key = (self.contract.hash, _digest(self.canon.encode()), _digest(calls.data))
@@ -223,7 +227,8 @@ class _Reference:
             known = self._known.get(key)
         if known is None:
             contract = self.contract
-            known = self.pool.run(self.canon, contract.entry_point, calls, equality=contract.equality)
+            entry, equality = contract.entry_point, contract.equality
+            known = self.pool.run(self.canon, entry, calls, self.limits, equality=equality)
             with self._lock:
                 if len(self._known) >= self._most:
                     self._known.clear()

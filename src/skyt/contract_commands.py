@@ -1,0 +1,118 @@
+"""`homeostat code contracts …`: contracts from what people already have, and how strong they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homeostat.core.errors import UserError
+
+contracts_app = typer.Typer(
+    help="Contracts: import them from task files and tests, and find out how strong they are.",
+    no_args_is_help=True,
+)
+_SHOWN = 3  # differences of one contract that are printed
+
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes that run programs; default: one per core.")
+]
+Uncontained = Annotated[
+    bool,
+    typer.Option(
+        "--i-accept-running-untrusted-code-unsandboxed",
+        help="Run references and tests even where this machine cannot contain them.",
+    ),
+]
+
+
+@contracts_app.command("import")
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="EvalPlus or HumanEval tasks (.jsonl, .jsonl.gz), or a pytest file (.py)."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of contracts to write.")],
+    function: Annotated[
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="MODULE:NAME",
+            help="Of a pytest file: the function that its tests are about.",
+        ),
+    ] = None,
+    workers: Workers = None,
+    uncontained: Uncontained = False,
+) -> None:
+    """Write a contract for every task of a file, or for the function that a pytest file tests.
+
+    Of a task, the canonical solution is the reference and must pass the new contract. What cannot be imported
+    is told in one line each, everything else is written, and the exit code is then 1.
+
+    Example: homeostat code contracts import HumanEvalPlus.jsonl.gz --out contracts/humaneval
+    """
+    from skyt.runs.importing import import_contracts
+
+    if (file.suffix == ".py") != (function is not None):
+        raise UserError("--function MODULE:NAME goes with a pytest file (.py), and only with that")
+    report = import_contracts(
+        file, out, function=function, workers=workers or _cores(), allow_uncontained=uncontained
+    )
+    for problem in report.problems:
+        print(problem, file=sys.stderr)
+    print(f"{len(report.written)} contracts in {out}" + _left_out(len(report.problems)))
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@contracts_app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of contracts.")],
+    mutants: Annotated[int, typer.Option("--mutants", min=1, help="Mutants of each reference.")] = 20,
+    inputs: Annotated[
+        int, typer.Option("--inputs", min=1, help="Inputs on which an accepted mutant is compared.")
+    ] = 300,
+    workers: Workers = None,
+    uncontained: Uncontained = False,
+) -> None:
+    """How strong each contract is: small changes to its reference that its oracle fails to reject.
+
+    An accepted mutant is missed if a call tells it from the reference; the shortest such calls are shown.
+    What is found is kept in DIR/strength.json, and reports of runs with these contracts say which are weak.
+
+    Example: homeostat code contracts check contracts/humaneval
+    """
+    from skyt.contracts.contract import read_contracts
+    from skyt.runs.strength import check_contracts, keep
+    from skyt.sandbox import SandboxPool
+
+    contracts = read_contracts(folder)
+    if not contracts:
+        raise UserError(f"no contracts in {folder}: a contract is a .yaml file")
+    with SandboxPool(workers or _cores(), allow_uncontained=uncontained) as pool:
+        found = check_contracts(contracts, pool, count=mutants, inputs=inputs)
+    for one in found:
+        share = "" if one.score is None else f"{one.rejected} of {one.rejected + one.missed} mutants rejected"
+        words = [one.problem or share or "no mutant behaves differently", "WEAK" if one.weak else ""]
+        print(f"{one.contract_id}: {', '.join(filter(None, words))}")
+        for line in one.differences[:_SHOWN]:
+            print(f"    accepted: {line}")
+    rejected, missed = sum(s.rejected for s in found), sum(s.missed for s in found)
+    print(
+        f"{len(found)} contracts: {rejected} of {rejected + missed} mutants rejected, "
+        f"{sum(s.alike for s in found)} more that no call tells from the reference; "
+        f"{sum(s.weak for s in found)} weak; kept in {keep(found, folder)}"
+    )
+
+
+def _left_out(number: int) -> str:
+    return f"; {number} left out" if number else ""
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
