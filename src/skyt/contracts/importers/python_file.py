@@ -42,19 +42,26 @@ _GENERATORS = ("Iterator", "Generator")
 def read_python(path: Path) -> Contract:
     """Read and check one contract file in Python."""
     try:
-        tree = parse(path.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise UserError(f"{path}, line {error.lineno}: not Python: {error.msg}") from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        return python_contract(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(unreadable(path, error)) from None
+
+
+def python_contract(text: str, path: str) -> Contract:
+    """The contract that a text in Python states."""
+    try:
+        tree = parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 1)
+        raise UserError(f"{path}, line {line}: not Python: {getattr(error, 'msg', error)}") from None
     try:
         raw = _File(tree).raw()
-        contract = parse_config(Contract, raw, source=str(path))
+        contract = parse_config(Contract, raw, source=path)
         outside = [case for case in contract.oracle.cases if not in_domain(contract, Call.of(case))]
         if outside:  # doctests of calls that the bounds exclude say what must happen there
             raw["oracle"]["cases"] = [case for case in contract.oracle.cases if case not in outside]
             raw["out_of_domain"] = {"policy": "specified", "calls": outside}
-            contract = parse_config(Contract, raw, source=str(path))
+            contract = parse_config(Contract, raw, source=path)
         return contract
     except _MistakeError as mistake:
         raise UserError(f"{path}, line {mistake.line}: {mistake}") from None
