@@ -20,6 +20,7 @@ from typing import Any
 import platformdirs
 
 import skyt
+from skyt.contracts.drawing.kept import drawn_with
 
 VARIABLE = "HOMEOSTAT_KEPT"
 _AT_ONCE = 500  # keys in one question
@@ -85,7 +86,7 @@ class Kept:
 
 def key(kind: str, *parts: object) -> str:
     """The key of a result: what it is, what it depends on, and the code that made it."""
-    text = json.dumps([kind, code_version(), sys.version_info[:3], parts], ensure_ascii=True)
+    text = json.dumps([kind, code_version(), drawn_with(), sys.version_info[:3], parts], ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

@@ -154,9 +154,7 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
             if choose(1, 1)
         }
     if isinstance(spec, StrSpec):
-        simple = (spec.alphabet or "a")[:1]
-        letters = [letter for letter in value if choose(1, 1)]
-        return "".join(simple if not choose(int(c != simple), 1) else c for c in letters)
+        return "".join(_letter(spec, letter, choose) for letter in value if choose(1, 1))
     if isinstance(spec, BytesSpec):
         return bytes(choose(byte, 255) for byte in value if choose(1, 1))
     items = list(value) if isinstance(spec, ListSpec | TupleSpec) else sorted(value, key=repr)
@@ -164,6 +162,18 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
     if isinstance(spec, ListSpec):
         return sorted(made) if spec.sorted else made
     return {"tuple": tuple, "set": set, "frozenset": frozenset}[spec.type](made)  # type: ignore[operator]
+
+
+def _letter(spec: StrSpec, letter: str, choose: Choose) -> str:
+    """The letter, or an earlier one of its kind; of an alphabet, an earlier one of that."""
+    if spec.alphabet is not None:
+        place = spec.alphabet.index(letter)
+        return spec.alphabet[choose(place, place)]
+    for first, last in ("09", "az", "AZ"):
+        if first <= letter <= last:
+            place = ord(letter) - ord(first)
+            return chr(ord(first) + choose(place, place))
+    return letter if choose(1, 1) else "a"
 
 
 def _towards(value: int, low: int | None, high: int | None, choose: Choose) -> int:
