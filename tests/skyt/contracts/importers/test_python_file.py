@@ -1,4 +1,4 @@
-"""Contracts in Python state what YAML would; those of the how-to page refuse their wrong programs as shown."""
+"""Contracts in Python state what YAML would; those of the how-to page refuse wrong programs as shown."""
 
 from __future__ import annotations
 
