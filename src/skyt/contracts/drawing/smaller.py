@@ -25,6 +25,7 @@ from skyt.contracts.specs import (
     BytesSpec,
     DictSpec,
     FloatSpec,
+    GivenSpec,
     IntSpec,
     ListSpec,
     NoneSpec,
@@ -134,8 +135,8 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
         return _decimal(spec, value, choose)
     if isinstance(spec, BoolSpec):
         return bool(choose(int(value), 1))
-    if isinstance(spec, NoneSpec):
-        return None
+    if isinstance(spec, NoneSpec | GivenSpec):
+        return value
     if isinstance(spec, OptionalSpec):
         return None if value is None or not choose(1, 1) else _value(spec.of, value, choose)
     if isinstance(spec, UnionSpec):
@@ -158,7 +159,7 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
     made = [_value(parts(spec)[0], item, choose) for item in items if choose(1, 1)]
     if isinstance(spec, ListSpec):
         return sorted(made) if spec.sorted else made
-    return {"tuple": tuple, "set": set, "frozenset": frozenset}[spec.type](made)  # type: ignore[operator]
+    return {"tuple": tuple, "set": set, "frozenset": frozenset}[spec.type](made)
 
 
 def _decimal(spec: FloatSpec, value: float, choose: Choose) -> float:

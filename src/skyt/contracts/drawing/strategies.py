@@ -13,6 +13,7 @@ from skyt.contracts.specs import (
     BytesSpec,
     DictSpec,
     FloatSpec,
+    GivenSpec,
     IntSpec,
     ListSpec,
     NoneSpec,
@@ -59,6 +60,8 @@ def values(spec: Spec, depth: int = 0) -> Values:
         return fields.map(lambda found: {name: found[name] for name in spec.fields})
     if isinstance(spec, TupleSpec) and isinstance(spec.elements, tuple):
         return st.tuples(*(values(part, depth) for part in spec.elements))
+    if isinstance(spec, GivenSpec):
+        return st.nothing()
     least, most = spec.sample_lengths
     most = max(least, min(most, _INNER)) if depth else most
     if isinstance(spec, DictSpec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def property_divides_both(a, b, result):
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Oracle:
+def oracle() -> Iterator[Oracle]:
     with SandboxPool(workers=1) as pool:
         yield Oracle(pool)
 
@@ -118,21 +119,27 @@ def test_new_contract_from_a_function_has_what_it_needs_and_from_answers_what_wa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: Oracle
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    source = (
-        "import math\nRATE = 3\ndef _by(x):\n    return math.floor(x * RATE)\n\ndef unused():\n    pass\n\n"
-    )
-    source += 'def triple(n: int) -> int:\n    """Three times n.\n\n    >>> triple(2)\n    6\n    """\n    return _by(n)\n'
+    source = """import math
+RATE = 3
+def _by(x):
+    return math.floor(x * RATE)
+def unused():
+    pass
+def triple(n: int) -> int:
+    '''Three times n.
+
+    >>> triple(2)
+    6
+    '''
+    return _by(n)
+"""
     (tmp_path / "shop.py").write_text(source, encoding="utf-8")
     text = from_function("thrice", "shop:triple")
     contract = python_contract(text, "thrice.py")
     assert "unused" not in text and contract.oracle.cases[0].returns == 6
     assert oracle.check("def thrice(n):\n    return 3 * n", contract).compliant
-    assert oracle.smallest("def thrice(n):\n    return 6 if n == 2 else 0", contract).counterexample[
-        "shown"
-    ] in (
-        "thrice(1)",
-        "thrice(-1)",
-    )
+    example = oracle.smallest("def thrice(n):\n    return 6 if n == 2 else 0", contract).counterexample
+    assert example is not None and example["shown"] in ("thrice(1)", "thrice(-1)")
     with pytest.raises(UserError, match="has no function 'tripple'; did you mean 'triple'"):
         from_function("thrice", "shop:tripple")
     asked = python_contract(from_answers("twice(n: int) -> int", "Twice n.", "twice(3)", "6"), "twice.py")
