@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from homeostat.core.entry import Contracts
 from homeostat.core.errors import UserError
 
 contracts_app = typer.Typer(
-    help="Contracts: import them from task files and tests, and find out how strong they are.",
+    help="Contracts: write, show and import them, and find out how strong they are.",
     no_args_is_help=True,
 )
 _SHOWN = 3  # differences of one contract that are printed
@@ -27,6 +28,58 @@ Uncontained = Annotated[
         help="Run references and tests even where this machine cannot contain them.",
     ),
 ]
+
+
+@contracts_app.command()
+def show(
+    contract: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An id, or a file (YAML or Python).")],
+    folder: Contracts = None,
+) -> None:
+    """Print a contract as YAML, whatever it was written in, with everything that was filled in.
+
+    Example: homeostat code contracts show gcd
+    """
+    from skyt.contracts.contract import load_contract
+    from skyt.contracts.importers import as_yaml
+
+    print(as_yaml(load_contract(contract, folder)), end="")
+
+
+@contracts_app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The name of the function, and of the file NAME.py.")],
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="MODULE:FUNCTION", help="A function to start from: the reference."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write NAME.py.")] = Path(),
+) -> None:
+    """Write the beginning of a contract in Python: from a function of yours, or by asking four questions.
+
+    Example: homeostat code contracts new total --from shop/prices.py:total
+    """
+    from homeostat.core import atomic
+    from skyt.contracts.importers.new import from_answers, from_function
+    from skyt.contracts.importers.python_file import python_contract
+
+    path = out / f"{name}.py"
+    if not name.isidentifier():
+        raise UserError(f"{name!r} is not the name of a function")
+    if path.exists():
+        raise UserError(f"{path} exists: choose another name, or move it away")
+    if source is not None:
+        text = from_function(name, source)
+    else:
+        text = from_answers(
+            typer.prompt("Signature", default=f"{name}(n: int) -> int"),
+            typer.prompt("What does it do?"),
+            typer.prompt("A call of it", default=f"{name}(3)"),
+            typer.prompt("gives"),
+        )
+    python_contract(text, str(path))
+    out.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(path, text)
+    print(f"{path}: try it with `homeostat code run {path}`")
 
 
 @contracts_app.command("import")

@@ -32,9 +32,11 @@ from skyt.contracts.expectations import (
 from skyt.contracts.facts import UNKNOWN, Facts, conditions, facts_of
 from skyt.contracts.hints import spec_of_hint
 from skyt.contracts.literals import read_literal
-from skyt.contracts.reading import coerced
+from skyt.contracts.membership import coerced
 from skyt.contracts.specs import Domain, Identifier, Spec
 from skyt.text.parsing import parse, parse_expression
+
+SUFFIXES = (".yaml", ".yml", ".py")
 
 __all__ = [
     "Arguments",
@@ -271,7 +273,7 @@ def read_contracts(folder: Path) -> dict[str, Contract]:
         raise UserError(f"no such folder of contracts: {folder}")
     contracts: dict[str, Contract] = {}
     found: dict[str, Path] = {}
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"[!_]*{suffix}")):
         contract = read_contract(path)
         if contract.id in found:
             raise UserError(f"{path}: the id {contract.id!r} is already taken by {found[contract.id].name}")
@@ -281,7 +283,9 @@ def read_contracts(folder: Path) -> dict[str, Contract]:
 
 
 def load_contract(contract_id: str, extra: Path | None = None) -> Contract:
-    """One contract by its id."""
+    """One contract by its id, or by the path of its file."""
+    if contract_id.endswith(SUFFIXES) and Path(contract_id).is_file():
+        return read_contract(Path(contract_id))
     named = None if extra is None else Path(extra) / f"{contract_id}.yaml"
     if named is not None and named.is_file() and (contract := read_contract(named)).id == contract_id:
         return contract  # imported folders are large
@@ -292,7 +296,11 @@ def load_contract(contract_id: str, extra: Path | None = None) -> Contract:
 
 
 def read_contract(path: Path) -> Contract:
-    """Read and check one contract file."""
+    """Read and check one contract file, in YAML or in Python."""
+    if path.suffix == ".py":
+        from skyt.contracts.importers.python_file import read_python
+
+        return read_python(path)
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

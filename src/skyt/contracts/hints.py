@@ -62,11 +62,13 @@ class HintError(ValueError):
     """A hint for which there is no spec."""
 
 
-def spec_of_hint(hint: str | ast.expr, name: str = "") -> Spec:
-    """The spec of a type hint; HintError names a part that has none."""
+def spec_of_hint(
+    hint: str | ast.expr, name: str = "", known: Callable[[str], Spec | None] = lambda _: None
+) -> Spec:
+    """The spec of a type hint; HintError names a part that has none. `known` has specs of other names."""
     where = f"parameter {name!r}: " if name else ""
     try:
-        return _spec(parse_expression(hint) if isinstance(hint, str) else hint)
+        return _Hint(known).spec(parse_expression(hint) if isinstance(hint, str) else hint)
     except SyntaxError:
         raise HintError(f"{where}{hint!r} is not a type hint") from None
     except pydantic.ValidationError as error:
@@ -76,42 +78,47 @@ def spec_of_hint(hint: str | ast.expr, name: str = "") -> Spec:
         raise HintError(f"{where}{error}") from None
 
 
-def _spec(node: ast.expr) -> Spec:
-    match node:
-        case ast.Constant(value=None):
-            return NoneSpec()
-        case ast.Constant(value=str() as text):  # a hint in quotes
-            return _spec(parse_expression(text))
-        case ast.Name() | ast.Attribute() if (name := _name(node)) in _SCALARS:
-            return _SCALARS[name]()
-        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-            return _union([_spec(left), _spec(right)])
-        case ast.Subscript(value=value, slice=inside):
-            parts = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
-            return _generic(node, _name(value), parts)
-    raise _no_spec(node)
+class _Hint:
+    def __init__(self, known: Callable[[str], Spec | None]) -> None:
+        self.known = known
 
+    def spec(self, node: ast.expr) -> Spec:
+        match node:
+            case ast.Constant(value=None):
+                return NoneSpec()
+            case ast.Constant(value=str() as text):  # a hint in quotes
+                return self.spec(parse_expression(text))
+            case ast.Name() | ast.Attribute() if (name := _name(node)) in _SCALARS:
+                return _SCALARS[name]()
+            case ast.Name(id=name) if (spec := self.known(name)) is not None:
+                return spec
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return _union([self.spec(left), self.spec(right)])
+            case ast.Subscript(value=value, slice=inside):
+                parts = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
+                return self._generic(node, _name(value), parts)
+        raise _no_spec(node)
 
-def _generic(node: ast.expr, name: str, inside: list[ast.expr]) -> Spec:
-    if name == "Annotated":
-        spec = _spec(inside[0])
-        for bound in inside[1:]:
-            spec = _bounded(spec, bound)
-        return spec
-    if name == "Optional":
-        return OptionalSpec(of=_spec(inside[0]))
-    if name == "Union":
-        return _union([_spec(part) for part in inside])
-    if name in ("tuple", "Tuple"):
-        if len(inside) == 2 and isinstance(inside[1], ast.Constant) and inside[1].value is Ellipsis:
-            return TupleSpec(elements=_spec(inside[0]))
-        return TupleSpec(elements=tuple(_spec(part) for part in inside))
-    if name in _MAPPINGS and len(inside) == 2:
-        return DictSpec(keys=_spec(inside[0]), values=_spec(inside[1]))
-    if name in _SEQUENCES and inside:
-        made: Spec = _SEQUENCES[name](elements=_spec(inside[0]))
-        return made
-    raise _no_spec(node)
+    def _generic(self, node: ast.expr, name: str, inside: list[ast.expr]) -> Spec:
+        if name == "Annotated":
+            spec = self.spec(inside[0])
+            for bound in inside[1:]:
+                spec = _bounded(spec, bound)
+            return spec
+        if name == "Optional":
+            return _union([NoneSpec(), self.spec(inside[0])])
+        if name == "Union":
+            return _union([self.spec(part) for part in inside])
+        if name in ("tuple", "Tuple"):
+            if len(inside) == 2 and isinstance(inside[1], ast.Constant) and inside[1].value is Ellipsis:
+                return TupleSpec(elements=self.spec(inside[0]))
+            return TupleSpec(elements=tuple(self.spec(part) for part in inside))
+        if name in _MAPPINGS and len(inside) == 2:
+            return DictSpec(keys=self.spec(inside[0]), values=self.spec(inside[1]))
+        if name in _SEQUENCES and inside:
+            made: Spec = _SEQUENCES[name](elements=self.spec(inside[0]))
+            return made
+        raise _no_spec(node)
 
 
 def _union(options: list[Spec]) -> Spec:

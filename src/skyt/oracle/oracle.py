@@ -19,6 +19,7 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Case, Contract
 from skyt.contracts.domain import Call
+from skyt.contracts.drawing.kept import drawn_with
 from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for
@@ -54,13 +55,15 @@ class Verdict:
 
     `checks` says how each part went (None: not reached): `constraints` is what the text shows,
     `run_time_constraints` what the sandbox caught while the program ran. `counterexample` is the first call
-    that shows a failure, with what was expected and what came.
+    that shows a failure, with what was expected and what came. `drawn_with` are the versions on which the
+    generated inputs depend.
     """
 
     compliant: bool
     failures: list[str] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None
     checks: dict[str, bool | None] = field(default_factory=dict)
+    drawn_with: str = field(default_factory=drawn_with)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -68,6 +71,7 @@ class Verdict:
             "failures": self.failures,
             "counterexample": self.counterexample,
             "checks": self.checks,
+            "drawn_with": self.drawn_with,
         }
 
 
@@ -233,7 +237,7 @@ class _Exam:
         if results[0].args_after and not contract.oracle.mutates_arguments:
             return _told(_Problem(0, "unchanged arguments", "changes its arguments"), call, results, contract)
         violation = Properties(contract, [call], pool).first_violation(text, results)
-        if violation is None:
+        if violation is None or not violation.certain:
             return None
         problem = _Problem(0, violation.expected, f"property '{violation.name}'")
         return _told(problem, call, results, contract)

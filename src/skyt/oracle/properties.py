@@ -34,6 +34,7 @@ class Violation:
     index: int
     name: str
     expected: str
+    certain: bool = True  # whether the reference gave an answer that can be compared
 
 
 class Properties:
@@ -102,7 +103,7 @@ class Properties:
             if wrong is None:
                 return None
             if furthest is None or wrong > furthest.index:
-                furthest = Violation(wrong, prop.name, answers[wrong].show())
+                furthest = Violation(wrong, prop.name, answers[wrong].show(), answers[wrong].comparable)
         return furthest
 
     def _equal(self, answer: CallResult, result: CallResult) -> bool:

@@ -90,6 +90,10 @@ class Assessor(AbstractContextManager["Assessor"]):
         self.pool.close()
         self._kept.close()
 
+    def accepts_equivalent(self, contract: Contract) -> bool:
+        """Whether a comparison alone is evidence enough: as the contract says, else as the settings do."""
+        return (contract.evidence or self.settings.evidence) == "equivalent"
+
     def prepare(self, raw: str, contract: Contract) -> Prepared:
         known = (raw, contract.entry_point.name if contract.continued else None)
         return self._prepared.remember(known, lambda: prepare(raw, contract))
@@ -215,7 +219,7 @@ class Assessor(AbstractContextManager["Assessor"]):
             return False
         if self.normal_form(contract, text).text == self.normal_form(contract, canon).text:
             return True
-        return accepted and self.settings.evidence == "equivalent"
+        return accepted and self.accepts_equivalent(contract)
 
     def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]]) -> None:
         new = {(c.id, text, other): (c, text, other) for c, text, other in jobs}
@@ -270,7 +274,7 @@ class _ContractTools:
 
     @property
     def accepts_equivalent(self) -> bool:
-        return self._bench.settings.evidence == "equivalent"
+        return self._bench.accepts_equivalent(self._contract)
 
     def normal_form(self, code: str) -> Form:
         form = self._bench.normal_form(self._contract, code)

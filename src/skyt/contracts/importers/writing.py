@@ -39,6 +39,15 @@ def _plain(part: Any) -> Any:
     return [_plain(item) for item in part] if isinstance(part, list | tuple) else part
 
 
+def as_yaml(contract: Contract) -> str:
+    """The contract as a YAML file would have it, without what is so by default."""
+    raw: dict[str, Any] = contract.model_dump(mode="json", exclude_defaults=True)
+    raw["domain"] = {**raw.get("domain", {}), "parameters": _plain(contract.domain.parameters)}
+    if contract.domain.methods:
+        raw["domain"]["methods"] = _plain(contract.domain.methods)
+    return yaml.dump(raw, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
 def write_contract(contract: Contract, folder: Path) -> Path:
     """Write `ID.yaml` and, where there are inputs, `ID.inputs.json`; returns the first."""
     raw: dict[str, Any] = contract.model_dump(mode="json", exclude_defaults=True)

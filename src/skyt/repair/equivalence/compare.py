@@ -10,11 +10,12 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call
+from skyt.contracts.drawing.kept import drawn_with
 from skyt.oracle.inputs import filtered
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import Harvest, harvested
@@ -70,6 +71,7 @@ class Equivalence:
     unreached: int = 0
     method: str = "differential testing"
     version: str = EQUIVALENCE_VERSION
+    drawn_with: str = field(default_factory=drawn_with)
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -79,6 +81,7 @@ class Equivalence:
             "seed": self.seed,
             "method": self.method,
             "version": self.version,
+            "drawn_with": self.drawn_with,
             "undecided": self.undecided,
             "unreached": self.unreached,
             "counterexample": self.counterexample.as_record() if self.counterexample else None,
