@@ -46,6 +46,38 @@ def show(
 
 
 @contracts_app.command()
+def judge(
+    contract: Annotated[str, typer.Argument(metavar="NAME|FILE", help="An id, or a file (YAML or Python).")],
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.py", help="The program to judge.")],
+    folder: Contracts = None,
+    uncontained: Uncontained = False,
+) -> None:
+    """Judge one program, and show the smallest call on which it does not do what the contract says.
+
+    The program runs in the sandbox. The exit code is 1 for a program that is refused.
+
+    Example: homeostat code contracts judge gcd my_gcd.py
+    """
+    from homeostat.core.errors import unreadable
+    from skyt.contracts.contract import load_contract
+    from skyt.oracle.oracle import Oracle
+    from skyt.sandbox import SandboxPool
+
+    known = load_contract(contract, folder)
+    try:
+        text = program.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(unreadable(program, error)) from None
+    with SandboxPool(1, allow_uncontained=uncontained) as pool:
+        verdict = Oracle(pool).smallest(text, known)
+    if verdict.compliant:
+        print(f"{program} does what {known.id} asks for, as far as {known.oracle.tried} calls show")
+        return
+    print("\n".join(verdict.failures))
+    raise typer.Exit(1)
+
+
+@contracts_app.command()
 def new(
     name: Annotated[str, typer.Argument(help="The name of the function, and of the file NAME.py.")],
     source: Annotated[

@@ -120,6 +120,11 @@ class OracleSpec(ConfigModel):
         return self
 
     @property
+    def tried(self) -> int:
+        """How many calls a program is judged on, at most."""
+        return len(self.cases) + len(self.inputs) + (self.generated if self.properties else 0)
+
+    @property
     def decides(self) -> bool:
         """Whether anything can be called compliant by it."""
         return bool(self.cases or self.tests or (self.properties and (self.inputs or self.generated)))

@@ -8,7 +8,7 @@ from skyt.contracts.domain import Call, generate_inputs
 from skyt.oracle.properties import admitted
 from skyt.sandbox.pool import SandboxPool
 
-_FACTORS = (2, 8, 32)  # how many calls are drawn for each one that is wanted
+_FACTORS = (2, 6)  # how many calls are drawn for each one that is wanted
 _AT_ONCE = 2000
 _KNOWN: dict[tuple[str, int, int], list[Call]] = {}
 

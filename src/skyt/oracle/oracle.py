@@ -214,16 +214,30 @@ class _Exam:
         return Verdict(True, [], None, checks)
 
     def shrunk(self, text: str, verdict: Verdict) -> Verdict:
-        from skyt.contracts.drawing.smaller import smallest
+        from skyt.contracts.drawing.smaller import smallest, weight
 
         given = Call.from_json((verdict.counterexample or {})["call"])
-        if self._alone(text, given) is None:
+        smaller = [call for call in self.inside if weight(call) <= weight(given)]
+        start = self._first_failing(text, sorted(smaller, key=weight)) or given
+        if self._alone(text, start) is None:
             return verdict
-        found = smallest(self.contract, given, lambda call: self._alone(text, call) is not None)
+        found = smallest(self.contract, start, lambda call: self._alone(text, call) is not None)
         failing = self._alone(text, found)
         return (
             verdict if failing is None else replace(verdict, failures=[failing[0]], counterexample=failing[1])
         )
+
+    def _first_failing(self, text: str, calls: list[Call]) -> Call | None:
+        """The first of these calls on which a program fails, all made to it in one process."""
+        contract, pool = self.contract, self.pool
+        rules, equality = rules_for(contract.constraints), contract.equality
+        results = pool.run(text, contract.entry_point, calls, equality=equality, rules=rules)
+        if not contract.oracle.mutates_arguments:
+            changed = next((i for i, result in enumerate(results) if result.args_after), None)
+            if changed is not None:
+                return calls[changed]
+        violation = Properties(contract, calls, pool).first_violation(text, results) if calls else None
+        return None if violation is None else calls[violation.index]
 
     def _alone(self, text: str, call: Call) -> tuple[str, dict[str, Any]] | None:
         """What a program does wrong when it gets only this call, in a line and as a counterexample."""

@@ -20,6 +20,7 @@ from typing import Any
 import platformdirs
 
 import skyt
+from skyt.contracts.drawing.kept import drawn_with
 
 VARIABLE = "HOMEOSTAT_KEPT"
 _AT_ONCE = 500  # keys in one question
@@ -85,7 +86,7 @@ class Kept:
 
 def key(kind: str, *parts: object) -> str:
     """The key of a result: what it is, what it depends on, and the code that made it."""
-    text = json.dumps([kind, code_version(), sys.version_info[:3], parts], ensure_ascii=True)
+    text = json.dumps([kind, code_version(), drawn_with(), sys.version_info[:3], parts], ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -93,7 +94,7 @@ def key(kind: str, *parts: object) -> str:
 def code_version() -> str:
     """A digest of this package's source: a result of other code is another result."""
     digest = hashlib.sha256()
-    folder = Path(skyt.__file__).parent
+    folder = Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):
         if "serve" not in path.relative_to(folder).parts:
             digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())

@@ -97,7 +97,7 @@ def _arguments(
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
         source = found.get(getattr(spec, "draw_from", None) or "")
         near = isinstance(spec, IntSpec) and bool(source) and draw(st.integers(0, 9)) < 7
-        found[name] = draw(_near(source) if near else strategies[name])
+        found[name] = draw(_near(source) if source and near else strategies[name])
     placed = [p for p in parameters if not p.keyword_only]
     optional = sum(p.default is not None for p in placed)
     left_out = draw(st.integers(0, optional)) if optional else 0

@@ -55,9 +55,9 @@ def _edges(spec: Spec) -> list[Any]:
         middle = [v for v in (-2, -1, 0, 1, 2, 3, 4, 5, 9, 10) if low <= v <= high]
         return sorted({low, min(low + 1, high), *middle, *spec.interesting, max(high - 1, low), high})
     if isinstance(spec, FloatSpec):
-        low, high = spec.sample_range
-        middle = [v for v in (-1.0, -0.0, 0.0, 0.5, 1.0) if low <= v <= high]
-        return [v for v in (spec.min, *middle, spec.max) if v is not None]
+        least, most = spec.sample_range
+        between = [v for v in (-1.0, -0.0, 0.0, 0.5, 1.0) if least <= v <= most]
+        return [v for v in (spec.min, *between, spec.max) if v is not None]
     if isinstance(spec, BoolSpec):
         return [False, True]
     if isinstance(spec, StrSpec):
@@ -78,7 +78,7 @@ def _edges(spec: Spec) -> list[Any]:
         keys, values = edges(spec.keys), edges(spec.values) or [None]
         pairs = [(key, values[i % len(values)]) for i, key in enumerate(keys)]
         same = [(key, values[-1]) for key in keys[:3]]
-        some = ([], pairs[:1], pairs[:2], pairs[:2][::-1], same, pairs)
+        some: tuple[list[tuple[Any, Any]], ...] = ([], pairs[:1], pairs[:2], pairs[:2][::-1], same, pairs)
         return [dict(chosen[: spec.max_length]) for chosen in some]
     if isinstance(spec, ListSpec | TupleSpec | SetSpec | FrozensetSpec):
         return _containers(spec, edges(parts(spec)[0]))

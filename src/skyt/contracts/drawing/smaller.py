@@ -8,6 +8,7 @@ in a contract, or made from constants of a program.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from skyt.contracts.specs import (
     BytesSpec,
     DictSpec,
     FloatSpec,
+    GivenSpec,
     IntSpec,
     ListSpec,
     NoneSpec,
@@ -36,7 +38,7 @@ from skyt.contracts.specs import (
     parts,
 )
 
-TRIES = 300
+TRIES = 250
 _KEY = b"call"
 
 Choose = Callable[[int, int], int]  # what the given call chose and the greatest choice -> this call's choice
@@ -65,7 +67,7 @@ def smallest(contract: Contract, call: Call, shows: Callable[[Call], bool], trie
         key = repr(candidate)
         if key not in known:
             known[key] = len(known) <= tries and in_domain(contract, candidate) and shows(candidate)
-        if known[key] and _weight(candidate) < _weight(best):
+        if known[key] and weight(candidate) <= weight(best):
             best = candidate
         return known[key]
 
@@ -88,9 +90,9 @@ def smallest(contract: Contract, call: Call, shows: Callable[[Call], bool], trie
     return best
 
 
-def _weight(call: Call) -> tuple[int, int, str]:
-    text = call.show("")
-    return len(call.operations or ()), len(text), text
+def weight(call: Call) -> tuple[int, int]:
+    """How large a call looks: the number of its operations, and the length of its text."""
+    return len(call.operations or ()), len(call.show(""))
 
 
 def _call(contract: Contract, call: Call, choose: Choose) -> Call:
@@ -130,21 +132,17 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
     if isinstance(spec, IntSpec):
         return _towards(value, spec.min, spec.max, choose)
     if isinstance(spec, FloatSpec):
-        if choose(int(value != int(value)), 1):
-            return value
-        low = None if spec.min is None else int(-(-spec.min // 1))
-        high = None if spec.max is None else int(spec.max // 1)
-        return float(_towards(int(value), low, high, choose))
+        return _decimal(spec, value, choose)
     if isinstance(spec, BoolSpec):
         return bool(choose(int(value), 1))
-    if isinstance(spec, NoneSpec):
-        return None
+    if isinstance(spec, NoneSpec | GivenSpec):
+        return value
     if isinstance(spec, OptionalSpec):
         return None if value is None or not choose(1, 1) else _value(spec.of, value, choose)
     if isinstance(spec, UnionSpec):
         return _value(next(option for option in spec.of if fits(option, value)), value, choose)
     if isinstance(spec, RecordSpec):
-        return {name: _value(part, value[name], choose) for name, part in spec.fields.items()}
+        return {name: _value(spec.fields[name], item, choose) for name, item in value.items()}
     if isinstance(spec, TupleSpec) and isinstance(spec.elements, tuple):
         return tuple(_value(part, item, choose) for part, item in zip(spec.elements, value, strict=True))
     if isinstance(spec, DictSpec):
@@ -154,16 +152,38 @@ def _value(spec: Spec, value: Any, choose: Choose) -> Any:
             if choose(1, 1)
         }
     if isinstance(spec, StrSpec):
-        simple = (spec.alphabet or "a")[:1]
-        letters = [letter for letter in value if choose(1, 1)]
-        return "".join(simple if not choose(int(c != simple), 1) else c for c in letters)
+        return "".join(_letter(spec, letter, choose) for letter in value if choose(1, 1))
     if isinstance(spec, BytesSpec):
         return bytes(choose(byte, 255) for byte in value if choose(1, 1))
     items = list(value) if isinstance(spec, ListSpec | TupleSpec) else sorted(value, key=repr)
     made = [_value(parts(spec)[0], item, choose) for item in items if choose(1, 1)]
     if isinstance(spec, ListSpec):
         return sorted(made) if spec.sorted else made
-    return {"tuple": tuple, "set": set, "frozenset": frozenset}[spec.type](made)  # type: ignore[operator]
+    return {"tuple": tuple, "set": set, "frozenset": frozenset}[spec.type](made)
+
+
+def _decimal(spec: FloatSpec, value: float, choose: Choose) -> float:
+    """A number with fewer decimals, or nearer to the simplest with as many."""
+    exact = next((n for n in range(3) if repr(round(value * 10**n) / 10**n) == repr(value)), 3)
+    decimals = choose(exact, 3)
+    if decimals == 3:
+        return value
+    unit = 10**decimals
+    low = None if spec.min is None else math.ceil(spec.min * unit)
+    high = None if spec.max is None else math.floor(spec.max * unit)
+    return _towards(round(value * unit), low, high, choose) / unit
+
+
+def _letter(spec: StrSpec, letter: str, choose: Choose) -> str:
+    """The letter or an `a`; of an alphabet an earlier one, and under a pattern an earlier one of its kind."""
+    if spec.alphabet is not None:
+        place = spec.alphabet.index(letter)
+        return spec.alphabet[choose(place, place)]
+    for first, last in ("09", "az", "AZ"):
+        if spec.regex is not None and first <= letter <= last:
+            place = ord(letter) - ord(first)
+            return chr(ord(first) + choose(place, place))
+    return letter if choose(int(letter != "a"), 1) else "a"
 
 
 def _towards(value: int, low: int | None, high: int | None, choose: Choose) -> int:

@@ -13,6 +13,7 @@ from skyt.contracts.specs import (
     BytesSpec,
     DictSpec,
     FloatSpec,
+    GivenSpec,
     IntSpec,
     ListSpec,
     NoneSpec,
@@ -55,9 +56,12 @@ def values(spec: Spec, depth: int = 0) -> Values:
     if isinstance(spec, UnionSpec):
         return st.one_of([values(option, depth) for option in spec.of])
     if isinstance(spec, RecordSpec):
-        return st.fixed_dictionaries({name: values(part, depth) for name, part in spec.fields.items()})
+        fields = st.fixed_dictionaries({name: values(part, depth) for name, part in spec.fields.items()})
+        return fields.map(lambda found: {name: found[name] for name in spec.fields})
     if isinstance(spec, TupleSpec) and isinstance(spec.elements, tuple):
         return st.tuples(*(values(part, depth) for part in spec.elements))
+    if isinstance(spec, GivenSpec):
+        return st.nothing()
     least, most = spec.sample_lengths
     most = max(least, min(most, _INNER)) if depth else most
     if isinstance(spec, DictSpec):

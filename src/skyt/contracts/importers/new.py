@@ -28,7 +28,9 @@ def from_function(name: str, where: str) -> str:
     path = _source(module)
     try:
         tree = parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, SyntaxError) as error:
+    except SyntaxError as error:
+        raise UserError(f"{path}, line {error.lineno}: not Python: {error.msg}") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(unreadable(path, error)) from None
     defined = {name: node for node in tree.body for name in _names(node)}
     wanted = defined.get(function)

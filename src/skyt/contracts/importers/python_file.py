@@ -151,7 +151,7 @@ class _File:
         specs = {}
         for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs):
             try:
-                specs[arg.arg] = self.aliases.spec(self._hint(arg), arg.arg)
+                specs[arg.arg] = self.aliases.spec(self._hint(arg), arg.arg).model_dump()
             except HintError as error:
                 raise _MistakeError(arg, str(error)) from None
         return specs
