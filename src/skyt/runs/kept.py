@@ -19,7 +19,6 @@ from typing import Any
 
 import platformdirs
 
-import skyt
 from skyt.contracts.drawing.kept import drawn_with
 
 VARIABLE = "HOMEOSTAT_KEPT"
