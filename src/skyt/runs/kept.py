@@ -19,7 +19,6 @@ from typing import Any
 
 import platformdirs
 
-import skyt
 from skyt.contracts.drawing.kept import drawn_with
 
 VARIABLE = "HOMEOSTAT_KEPT"
@@ -94,7 +93,7 @@ def key(kind: str, *parts: object) -> str:
 def code_version() -> str:
     """A digest of this package's source: a result of other code is another result."""
     digest = hashlib.sha256()
-    folder = Path(skyt.__file__).parent
+    folder = Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):
         if "serve" not in path.relative_to(folder).parts:
             digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())

@@ -29,9 +29,9 @@ def trimmed(code: str, entry: str) -> str:
         return code
     needed, waiting = {entry}, [entry]
     while waiting:
-        statement = defined.get(waiting.pop())
-        if statement is not None:
-            new = _used(statement) - needed
+        found = defined.get(waiting.pop())
+        if found is not None:
+            new = _used(found) - needed
             needed |= new
             waiting += new
     kept = {id(defined[name]) for name in needed if name in defined}

@@ -25,12 +25,13 @@ def near(contract: Contract, seed: int) -> Iterator[Call]:
                 other = rng.choice(given)
                 arguments[at] = other[at] if at < len(other) else arguments[at]
             if rng.random() < (0.9 if len(arguments) == 1 else 0.5):
-                arguments[at] = _changed(arguments[at], rng)
+                for _ in range(rng.choice((1, 1, 2, 3))):
+                    arguments[at] = _changed(arguments[at], rng)
         yield Call(tuple(arguments))
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """A value of the same type, one small step or two away."""
+    """A value of the same type, one small step away."""
     if type(value) is bool:
         return rng.random() < 0.5
     if type(value) is int:
