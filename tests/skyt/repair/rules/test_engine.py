@@ -9,7 +9,6 @@ import random
 from pathlib import Path
 
 import pytest
-from benchmarks.mutants import mutants
 from benchmarks.red_team import facts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.repair.rules import RULES, Facts, Parameter, Rule, normal_form
 from skyt.text.extract import extract_code
+from skyt.text.mutants import mutants
 
 CONTRACTS = load_contracts()
 INT = Facts(
