@@ -31,6 +31,7 @@ from skyt.repair.rules import Facts as RuleFacts
 from skyt.repair.rules.analysis.values.types import ANY
 from skyt.sandbox.pool import SandboxPool
 
+INT = {"type": "int"}
 SPECS: list[dict[str, Any]] = [
     {"type": "int", "min": -3, "max": 70_000},
     {"type": "float", "min": 0.5},
@@ -63,7 +64,8 @@ sys.path.insert(0, {folder!r})
 import full_of_constants
 from skyt.contracts.contract import load_contract
 from skyt.contracts.domain import generate_inputs
-calls = [call.to_json() for name in ("gcd", "slugify", "lru_cache") for call in generate_inputs(load_contract(name), 90, 7)]
+contracts = [load_contract(name) for name in ("gcd", "slugify", "lru_cache")]
+calls = [call.to_json() for contract in contracts for call in generate_inputs(contract, 90, 7)]
 print(hashlib.sha256(json.dumps(calls).encode()).hexdigest())
 """
 

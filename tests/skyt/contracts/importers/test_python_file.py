@@ -100,7 +100,7 @@ def test_python_files_stand_beside_yaml_in_a_folder_and_are_named_by_path(tmp_pa
         (("    6\n", "    six\n"), "the doctest 'gcd\\(48, 18\\)': 'six' is not a Python literal"),
         ((">>> gcd(48", ">>> lcm(48"), "the doctest 'lcm\\(48, 18\\)' is not a call of gcd"),
         (("(a, b, result)", "(a, b)"), "property_divides_both needs the parameter 'result'"),
-        (("def reference(a, b):", "def reference(a, b)"), "mine.py, line 14: not Python"),
+        (("def reference(a, b):", "def reference(a, b)"), "mine.py, line 15: not Python"),
     ],
 )
 def test_mistake_in_a_python_contract_is_one_clear_line(change: tuple[str, str], message: str) -> None:
