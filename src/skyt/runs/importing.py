@@ -8,7 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from homeostat.core.progress import progress
+from skyt.contracts.domain import Call
 from skyt.contracts.importers import Imported, Problem, read_tasks, read_tests, write_contract
+from skyt.contracts.show import short
 from skyt.oracle.oracle import Oracle
 from skyt.sandbox import SandboxPool
 from skyt.sandbox.pool import MODULES
@@ -59,9 +61,21 @@ def _checked(batch: Iterable[Imported], pool: SandboxPool) -> Iterator[tuple[Imp
     contracts = list(batch)
     verdicts = Oracle(pool).check_many([(found.reference, found.contract) for found in contracts])
     for found, verdict in zip(contracts, verdicts, strict=True):
-        problem = None
-        if found.reference and not verdict.compliant:
-            why = "; ".join(verdict.failures)
-            what = f"the reference does not pass its own contract: {why}"
-            problem = Problem(f"{found.where} ({found.contract.id})", what)
-        yield found, problem
+        why = "; ".join(verdict.failures) or _raised(found, pool)
+        problem = Problem(f"{found.where} ({found.contract.id})", f"the reference does not pass: {why}")
+        yield found, problem if found.reference and why else None
+
+
+def _raised(found: Imported, pool: SandboxPool) -> str:
+    """The first listed input on which the reference raises: it would make every program right that does."""
+    contract = found.contract
+    calls = [Call.of(given) for given in contract.oracle.inputs]
+    if not calls:
+        return ""
+    limits = pool.limits.lasting(contract.oracle.seconds)
+    for call, result in zip(
+        calls, pool.run(found.reference, contract.entry_point, calls, limits), strict=True
+    ):
+        if result.kind != "value":
+            return f"{short(call.show(contract.entry_point.name))} {result.show()}"
+    return ""
