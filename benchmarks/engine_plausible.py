@@ -3,9 +3,9 @@
     homeostat cache calibrate smollm2-135m --text A.txt --out runs/G
     python -m benchmarks.engine_plausible --operator runs/G --choose B.txt --test C.txt [D.jsonl.gz …]
 
-Blocks of 32 tokens are judged as the guard does when they are written. The limit is chosen on `--choose`: one and a half
-times the loudest block there. False alarms are counted on `--test`, texts that neither
-calibration nor limits have seen (`.jsonl.gz`: generations, field `raw_output`). Then blocks are damaged, as
+Blocks of 32 tokens are judged as the guard does when they are written. The limit comes from `--choose`: one
+and a half times the loudest block there. False alarms are counted on `--test`, texts that neither
+calibration nor the limit has seen (`.jsonl.gz`: generations, field `raw_output`). Then blocks are damaged, as
 a fault during computation would, and judged again. Interrupted runs go on. No engine is needed.
 """
 

@@ -323,7 +323,7 @@ def wrapped(folder: Path) -> dict[str, Any]:
 def plausible(folder: Path) -> dict[str, Any]:
     """A layer computes wrong values: once, and then always."""
     about = {"plausible": str(folder / "G"), "log": str(folder / "events"), "every": 4}
-    session = Session(about, long_prefill_token_threshold=64)
+    session = Session(about, max_num_batched_tokens=96, max_num_seqs=8)  # in parts: the first is wrong
     found: dict[str, Any] = {}
     for name, times in (("clean", 0), ("once", 1), ("always", 10**6)):
         session.fresh()
