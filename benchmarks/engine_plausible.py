@@ -104,9 +104,20 @@ def told(name: str, ratios: Any, limit: float) -> dict[str, Any]:
     high = wilson(alarms, len(ratios)).high
     top = np.sort(ratios.max(2), 0)[-3:]
     print(f"{name}: {alarms} alarms in {len(ratios)} clean blocks of all layers (95 %: at most {high:.3%})")
+    if len(ratios) >= 1000:
+        print(
+            f"  beyond the limit, by a power law through the loudest 200: {beyond(ratios.max((1, 2)), limit):.1e}"
+        )
     for kind, loudest in zip(KINDS, top.T.tolist(), strict=True):
         print(f"  {kind}: limit {limit}, loudest {', '.join(f'{score:.2f}' for score in loudest)}")
     return {"blocks": len(ratios), "alarms": alarms, "at_most": high, "loudest": top.tolist()}
+
+
+def beyond(scores: Any, limit: float, used: int = 200) -> float:
+    """The share of blocks beyond a limit that none reached, if the tail falls as a power (Hill)."""
+    loudest = np.sort(scores)[::-1]
+    start = loudest[used]
+    return float(used / len(scores) * (limit / start) ** (-1 / np.log(loudest[:used] / start).mean()))
 
 
 def faults(judge: Plausibility, kept: Blocks, count: int) -> list[dict[str, Any]]:
