@@ -105,9 +105,8 @@ def told(name: str, ratios: Any, limit: float) -> dict[str, Any]:
     top = np.sort(ratios.max(2), 0)[-3:]
     print(f"{name}: {alarms} alarms in {len(ratios)} clean blocks of all layers (95 %: at most {high:.3%})")
     if len(ratios) >= 1000:
-        print(
-            f"  beyond the limit, by a power law through the loudest 200: {beyond(ratios.max((1, 2)), limit):.1e}"
-        )
+        share = beyond(ratios.max((1, 2)), limit)
+        print(f"  beyond the limit, by a power law through the loudest 200: {share:.1e}")
     for kind, loudest in zip(KINDS, top.T.tolist(), strict=True):
         print(f"  {kind}: limit {limit}, loudest {', '.join(f'{score:.2f}' for score in loudest)}")
     return {"blocks": len(ratios), "alarms": alarms, "at_most": high, "loudest": top.tolist()}
