@@ -45,6 +45,9 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if rivals:
         passed = {name: arm["oracle_pass"]["estimate"] for name, arm in rivals.items()}
         best, least = max(passed, key=passed.__getitem__), min(passed.values())
+        if not passed[best]:
+            yield "No defence there keeps any program correct."
+            return
         if NONE in there and passed[best] <= there[NONE]["oracle_pass"]["estimate"]:
             yield "No defence there keeps more of the programs correct than no defence at all."
             return

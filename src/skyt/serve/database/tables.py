@@ -23,6 +23,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from skyt.records import SUMMARY_COLUMNS
+
 metadata = MetaData()
 _serial = BigInteger().with_variant(Integer, "sqlite")
 
@@ -119,6 +121,8 @@ answers = Table(
     PrimaryKeyConstraint("key_id", "idempotency_key"),
 )
 
+_SHARES = SUMMARY_COLUMNS[SUMMARY_COLUMNS.index("R_raw") : SUMMARY_COLUMNS.index("tau") + 1]
+
 metrics = Table(
     "metrics",
     metadata,
@@ -127,22 +131,7 @@ metrics = Table(
     Column("prompt_id", String(200), nullable=False),
     Column("timestamp", String(40), nullable=False),
     Column("N", BigInteger, nullable=False),
-    *(
-        Column(name, Float, nullable=False)
-        for name in (
-            "R_raw",
-            "R_anchor",
-            "mu_pre",
-            "mu_post",
-            "delta_R_anchor",
-            "delta_mu",
-            "P_tau_pre",
-            "P_tau_post",
-            "delta_P_tau",
-            "rescue_rate",
-            "tau",
-        )
-    ),
+    *(Column(name, Float, nullable=False) for name in _SHARES),
     Column("oracle_version", String(80)),  # null in rows of the first tables, like the other versions
     Column("normalization_version", String(80)),
     Column("distance_version", String(80)),
