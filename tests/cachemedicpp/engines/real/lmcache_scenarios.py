@@ -165,9 +165,10 @@ def wrapped(folder: Path) -> dict[str, Any]:
                 damaged.append(engine.collective_rpc("fault_inject", args=(fault, [load.block], "w", []))[0])
 
         for name in ("first", "again", "spoiled"):
+            engine.generate(OTHERS, how, use_tqdm=False)  # the pool is small: they drive it out of the cache
             if name == "spoiled":
                 guard.bind_connector_metadata = spoil
-            engine.generate(OTHERS, how, use_tqdm=False)  # the pool is small: they drive it out of the cache
+            before = engine.collective_rpc("fault_counts")[0]["loaded"]
             done = engine.generate(PROMPTS[:1], how, use_tqdm=False)[0]
             counts = engine.collective_rpc("fault_counts")[0]
             found[name] = {

@@ -112,6 +112,7 @@ def test_damage_at_rest_is_found_while_nothing_runs_and_metrics_tell_all(
     while not (seen := server.metrics()).get("homeostat_guard_recomputed_total") and time.time() < deadline:
         time.sleep(0.2)
     assert seen["homeostat_guard_bad_total"] == 1 and seen["homeostat_guard_recomputed_total"] >= 1
-    assert seen["homeostat_guard_quarantine"] == 0 and seen["homeostat_guard_seconds_total"] > 0
+    # the unfinished last block of a request that has ended may stay, until it is written again
+    assert seen["homeostat_guard_quarantine"] <= 1 and seen["homeostat_guard_seconds_total"] > 0
     drawn = set(re.findall(r"homeostat_guard_\w+", DASHBOARD.read_text(encoding="utf-8")))
     assert drawn and drawn <= seen.keys(), "the dashboard draws what the server does not have"
