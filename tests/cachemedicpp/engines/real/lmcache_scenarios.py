@@ -175,6 +175,7 @@ def wrapped(folder: Path) -> dict[str, Any]:
                 "answer": list(done.outputs[0].token_ids),
                 "cached": done.num_cached_tokens,
                 **counts,
+                "loaded": counts["loaded"] - before,
             }
         return {**found, "damaged": damaged}
     finally:
