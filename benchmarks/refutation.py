@@ -13,12 +13,12 @@ import argparse
 import statistics
 
 from benchmarks.held_out import PARTS, tasks
-from benchmarks.mutants import mutants
 from benchmarks.styles import STYLES
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.repair.equivalence import compare, compare_many
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.mutants import mutants
 from skyt.text.normalise import normalise
 
 INPUTS = 1000

@@ -31,10 +31,10 @@ from skyt.runs.assess import Assessor
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])
 with Assessor(MeasureConfig()) as bench:
-    text = bench.prepare(row["raw_output"]).text
+    text = bench.prepare(row["raw_output"], contract).text
     bench.verdict(contract, text)
     if row["canon"]:
-        given = bench.prepare(row["canon"]).text
+        given = bench.prepare(row["canon"], contract).text
         canon = new_canon(contract, given, origin="given", model=None, temperature=None)
         bench.repair(contract, text, canon)
 """

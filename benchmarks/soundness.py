@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.held_out import PARTS, tasks
-from benchmarks.mutants import mutants
 from benchmarks.rescue_table import DATA, Study, read_rows
 from benchmarks.styles import STYLES
 
@@ -32,6 +31,7 @@ from skyt.contracts.domain import generate_inputs
 from skyt.repair.equivalence import compare
 from skyt.repair.rules import Facts, normal_form
 from skyt.sandbox.pool import Job, SandboxPool, encode_calls
+from skyt.text.mutants import mutants
 from skyt.text.normalise import normalise
 
 Program = tuple[str, str]  # contract id, text

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("HOMEOSTAT_KEPT", "off")  # tests judge and repair everything anew
+
 settings.register_profile(
     "homeostat", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )

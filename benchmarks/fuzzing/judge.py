@@ -94,8 +94,9 @@ def compared(
 
 
 def _calls(subject: Subject, form: NormalForm, extra: Sequence[Call]) -> list[Call]:
-    made = harvested(subject.contract, (subject.code, form.text), 5, (FROM_CONSTANTS, 0))
-    return [*extra, *_generated(subject.contract), *made.near]
+    generated = _generated(subject.contract)
+    made = harvested(subject.contract, (subject.code, form.text), 5, generated[:40], (FROM_CONSTANTS, 0))
+    return [*extra, *generated, *made.near]
 
 
 def _job(subject: Subject, text: str, calls: Sequence[Call]) -> Job:

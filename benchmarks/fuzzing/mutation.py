@@ -14,8 +14,8 @@ from typing import TypeVar
 from benchmarks.fuzzing.expressions import PLAIN
 from benchmarks.fuzzing.subjects import Subject
 from benchmarks.fuzzing.vocabulary import EFFECTS, EXCEPTIONS
-from benchmarks.mutants import mutants
 
+from skyt.text.mutants import mutants
 from skyt.text.parsing import parse, why_not_compiled
 
 HELPERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
+from skyt.contract_commands import contracts_app
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
@@ -114,7 +116,10 @@ RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out
 def run(
     contract: Annotated[
         str,
-        typer.Argument(help="A contract's id: `homeostat list contracts`.", autocompletion=named_contracts),
+        typer.Argument(
+            help="A contract's id (`homeostat list contracts`), or a folder: every contract in it.",
+            autocompletion=named_contracts,
+        ),
     ],
     n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
@@ -147,7 +152,7 @@ def run(
     uncontained: Uncontained = False,
     overrides: Overrides = None,
 ) -> None:
-    """Sample one prompt, anchor it, measure and repair every output.
+    """Sample one prompt, or all of a folder, anchor each, measure and repair every output.
 
     The first compliant output becomes the canon (or `--canon modal`). The same command again continues where
     it stopped.
@@ -156,8 +161,8 @@ def run(
     """
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
-    from skyt.runs.config import RunConfig
-    from skyt.runs.suite import run_one
+    from skyt.runs.config import RunConfig, SuiteConfig
+    from skyt.runs.suite import as_suite, run_one, run_suite
 
     check_tau(tau)
     settings = [
@@ -179,8 +184,13 @@ def run(
         settings += [f"generator.model.name={json.dumps(model)}"]
     settings += _about_canons(canon, trust_canons)
     config = load_config(RunConfig, None, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
-    _report(run_one(config, out, around, contracts))
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    if Path(contract).is_dir():
+        suite_config: SuiteConfig = as_suite(config, Path(contract))
+        around = replace(around, contracts=Path(contract))
+        _report(run_suite(suite_config, out, around, Path(contract), name=Path(contract).name))
+    else:
+        _report(run_one(config, out, around, contracts))
 
 
 @app.command()
@@ -216,7 +226,7 @@ def suite(
 
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     _report(run_suite(config, out, around, contracts, engine.value, matrix))
 
 
@@ -276,7 +286,7 @@ def replay(
         "trust_canons": trust_canons,
     }
     settings = parse_config(BatchConfig, raw, "the options")
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability)
+    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder)
@@ -343,6 +353,7 @@ def explain(
     show_explanation(run_dir, sample)
 
 
+app.add_typer(contracts_app, name="contracts")
 register(app)  # serve, status, export, import, keys, canon
 
 
@@ -352,10 +363,11 @@ def _around(
     workers: int | None,
     no_figures: bool,
     durability: DurabilityChoice,
+    contracts: Path | None,
 ) -> Surroundings:
     from skyt.runs.measure import Surroundings
 
-    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value)
+    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
 
 
 def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:

@@ -178,7 +178,7 @@ class Wrapped:
         if fixed is not None:
             self._examine(bench, fixed)
             return fixed
-        text = bench.prepare(raw).text
+        text = bench.prepare(raw, self._contract).text
         if not bench.verdict(self._contract, text).compliant:
             return None
         first = new_canon(

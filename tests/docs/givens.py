@@ -142,9 +142,9 @@ def _tiny_model(path: Path) -> None:
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    from homeostat.core.models import DEFAULT_MODEL, converted, default_gguf
+    from homeostat.core.models import DEFAULT_MODEL, known, located
 
-    tokenizer = AutoTokenizer.from_pretrained(converted(default_gguf(), DEFAULT_MODEL)[0])
+    tokenizer = AutoTokenizer.from_pretrained(located(known(DEFAULT_MODEL)))
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),

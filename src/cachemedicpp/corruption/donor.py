@@ -31,14 +31,24 @@ class Donor:
         self._kept: tuple[int, KVState] | None = None  # the donor that was run last
 
     def kv(self, layer: int, length: int, which: int = 0) -> KV:
-        """Keys and values `[H_kv, ≥ length, d]` of one layer; `which` chooses among several donors."""
+        """Keys and values `[H_kv, ≥ length, d]` of one layer; `which` chooses among several donors.
+
+        In a sliding window the donor is exactly as long as the cache, so that position meets position.
+        """
         which = self.number(which)
-        if self._kept is None or self._kept[0] != which or self._kept[1].length < length:
+        if self._kept is None or not self._fits(self._kept, layer, length, which):
             ids = torch.tensor([self.tokens(which, length)], device=self._model.device)
             with torch.no_grad():
                 self._kept = which, KVState(self._model(input_ids=ids, use_cache=True).past_key_values)
         K, V = self._kept[1][layer]
         return KV(K[0], V[0])
+
+    @staticmethod
+    def _fits(kept: tuple[int, KVState], layer: int, length: int, which: int) -> bool:
+        number, state = kept
+        if number != which or state.length < length:
+            return False
+        return state.length == length or state.start(layer) == 0
 
     def number(self, which: int) -> int:
         """The donor that `which` stands for: here there is one."""

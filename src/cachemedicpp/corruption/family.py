@@ -85,7 +85,8 @@ class Plan:
         return full
 
     def _one(self, layer: int, tensor: str, x: Tensor) -> Tensor:
-        if x.shape[-2] != self.length:
+        late = self.length - x.shape[-2]  # positions that a sliding window has dropped already
+        if late < 0:
             raise ValueError(f"a plan for {self.length} positions was given {x.shape[-2]}")
         damaged: Tensor | None = None
         for row, damage in enumerate(self.damages):
@@ -94,15 +95,24 @@ class Plan:
                 continue
             if damaged is None:
                 damaged = x.clone()
-            clean = x[row, :, damage.start :].float()  # [H, T_real, d]
+            begin = max(damage.start - late, 0)
+            mask = mask[:, max(late - damage.start, 0) :]
+            clean = x[row, :, begin:].float()  # [H, T_real, d]
             stream = damage.stream.at(layer, tensor)
-            bad = damage.corruption.apply(clean, mask.to(x.device), stream, self._site(layer, tensor, damage))
-            damaged[row, :, damage.start :] = bad.to(x.dtype)
+            site = self._site(layer, tensor, damage, late)
+            damaged[row, :, begin:] = damage.corruption.apply(clean, mask.to(x.device), stream, site).to(
+                x.dtype
+            )
         return x if damaged is None else damaged
 
-    def _site(self, layer: int, tensor: str, damage: _Damage) -> Site:
+    def _site(self, layer: int, tensor: str, damage: _Damage, late: int) -> Site:
         if self.donor is None or not damage.corruption.needs_donor:
             return Site(layer, tensor)
+        if late and damage.start:
+            raise UserError(
+                f"corruption {damage.corruption.name!r} in layer {layer}, whose sliding window has moved on: "
+                "the donor's positions do not fit a padded sequence; use batches of one length"
+            )
         kv = self.donor.kv(layer, self.length, _donor(damage.corruption))
         return Site(layer, tensor, kv.K if tensor == "K" else kv.V)
 

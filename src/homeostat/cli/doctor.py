@@ -65,15 +65,10 @@ def _device() -> Iterator[Check]:
 
 
 def _default_model() -> Iterator[Check]:
-    try:
-        gguf = models.default_gguf()
-    except UserError as error:
-        yield Check("default model", "broken", str(error))
-        return
-    state = (
-        "converted" if models.is_converted(gguf, models.DEFAULT_MODEL) else "converted at first use (30 s)"
-    )
-    yield Check("default model", "ok", f"{models.DEFAULT_MODEL}, {state}")
+    default = models.known(models.DEFAULT_MODEL)
+    where = models.ready(default)
+    fetch = f"not here: homeostat models fetch {default.name} ({default.download / 1e6:.0f} MB)"
+    yield Check("default model", "ok" if where else "broken", f"{default.name}, {where}" if where else fetch)
 
 
 def _disk() -> Iterator[Check]:

@@ -67,27 +67,40 @@ def configs(as_json: Json = False) -> None:
 
 @app.command()
 def models(as_json: Json = False) -> None:
-    """Models that are known by name. Any hub id, local folder or GGUF file works too.
+    """Models that are known by name, where they are, their size and licence.
+
+    Any hub id, local folder or GGUF file works too.
 
     Example: homeostat list models
     """
     import yaml
 
     from homeostat.core import resources
-    from homeostat.core.errors import UserError
-    from homeostat.core.models import DEFAULT_MODEL, default_gguf, is_converted
+    from homeostat.core.models import CATALOGUE, ready
 
-    try:
-        ready = "converted" if is_converted(default_gguf(), DEFAULT_MODEL) else "converted at first use"
-        state = f"installed, {ready}"
-    except UserError as error:
-        state = str(error)
-    rows = [{"model": DEFAULT_MODEL, "state": state, "about": "the default; needs no network"}]
+    rows = [
+        {
+            "model": model.name,
+            "state": ready(model) or "to fetch",
+            "download": f"{model.download / 1e6:,.0f} MB",
+            "licence": model.licence,
+            "about": model.about,
+        }
+        for model in CATALOGUE.values()
+    ]
     for name in resources.shipped("configs/models"):
         path = resources.resource(f"configs/models/{name}.yaml")
-        known = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["name"]
-        if known != DEFAULT_MODEL:
-            rows.append({"model": known, "state": "from the model hub", "about": _comment(path)})
+        hub = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["name"]
+        if hub not in CATALOGUE:
+            rows.append(
+                {
+                    "model": hub,
+                    "state": "from the model hub",
+                    "download": "",
+                    "licence": "",
+                    "about": _comment(path),
+                }
+            )
     _show(rows, as_json)
 
 

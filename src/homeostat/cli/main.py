@@ -11,7 +11,7 @@ from rich.markup import escape
 from cachemedicpp.cli import app as cache_app
 from cachemedicpp.engines.commands import app as engine_app
 from homeostat import __version__
-from homeostat.cli import listing, pages
+from homeostat.cli import listing, models, pages
 from homeostat.core.entry import Overrides, named_configs, run
 from homeostat.core.rundir import default_out
 from skyt.cli import app as code_app
@@ -25,6 +25,7 @@ app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")
 app.add_typer(engine_app, name="engine")
 app.add_typer(listing.app, name="list", no_args_is_help=True)
+app.add_typer(models.app, name="models", no_args_is_help=True)
 pages.register(app, cache_app, code_app)
 
 

@@ -20,6 +20,7 @@ from homeostat.core import atomic
 from homeostat.core.resources import resource
 from homeostat.demo.config import DemoConfig
 from homeostat.joint.config import JointConfig
+from skyt.contracts.contract import Contract
 from skyt.runs.config import ReplayConfig, RunConfig, SuiteConfig, WrapConfig
 from skyt.serve.database.transfer import ExportConfig
 
@@ -67,8 +68,19 @@ def file_schema(kind: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": kind}
 
 
+def contract_schema() -> dict[str, Any]:
+    """What a contract in YAML may hold."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "contract.schema.json",
+        **Contract.model_json_schema(),
+        "title": "A skyt contract",
+    }
+
+
 def main() -> None:
     folder = resource("schemas")
+    atomic.write_json(folder / "contract.schema.json", contract_schema())
     atomic.write_json(folder / "config.schema.json", config_schema())
     for kind in FILES:
         atomic.write_json(folder / "files" / f"{kind}.schema.json", file_schema(kind))

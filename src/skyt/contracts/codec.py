@@ -1,8 +1,8 @@
 """Plain values as JSON text: what crosses the wall between the trusted side and a program.
 
 Only the builtin types themselves are values, never their subclasses. Anything else becomes an opaque tag that
-equals no value. The exact form keeps everything that Python can tell apart; a looser form, chosen by two
-flags, gives equal texts to dicts that differ in order alone and to 0.0 and -0.0.
+equals no value. The exact form keeps everything that Python can tell apart; looser forms, chosen by flags,
+give equal texts to dicts that differ in order alone, to 0.0 and -0.0, and to a `Counter` and its dict.
 
 Texts that come out of the sandbox are compared and shown as texts. They are decoded only inside it: building
 a value from a stranger's text has no useful bound (a set of integers of one hash takes quadratic time).
@@ -35,9 +35,9 @@ class Opaque:
         return f"<{self.kind}>"
 
 
-def dumps(value: Any, *, ordered: bool = True, signed_zero: bool = True) -> str:
+def dumps(value: Any, *, ordered: bool = True, signed_zero: bool = True, subclasses: bool = False) -> str:
     """The text of a value; equal texts mean equal values of equal types."""
-    return to_json(encode(value, ordered=ordered, signed_zero=signed_zero))
+    return to_json(encode(value, ordered=ordered, signed_zero=signed_zero, subclasses=subclasses))
 
 
 def loads(text: str) -> Any:
@@ -51,15 +51,16 @@ def loads(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def encode(value: Any, *, ordered: bool = True, signed_zero: bool = True) -> Any:
+def encode(value: Any, *, ordered: bool = True, signed_zero: bool = True, subclasses: bool = False) -> Any:
     """JSON data for a value: scalars and lists as they are, every other type as {tag: content}.
 
     `ordered`: keep the order of dicts, instead of sorting their pairs. `signed_zero`: tell -0.0 from 0.0.
+    `subclasses`: take an instance of a builtin type's subclass for the plain value inside it.
     """
-    return _encode(value, [MAX_NODES], MAX_DEPTH, (ordered, signed_zero))
+    return _encode(value, [MAX_NODES], MAX_DEPTH, (ordered, signed_zero, subclasses))
 
 
-def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool]) -> Any:
+def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool, bool]) -> Any:
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -104,8 +105,25 @@ def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool]) 
     if kind is complex:
         parts = (value.real, value.imag)
         return {"c": [(part if part or form[1] else 0.0).hex() for part in parts]}
+    if form[2]:
+        for base, inside in _INSIDE.items():
+            if issubclass(kind, base):
+                return _encode(inside(value), budget, depth - 1, form)
     name = type.__dict__["__name__"].__get__(kind)
     return {"o": "object of type " + name[:100] if type(name) is str else "object"}
+
+
+# The plain value inside an instance of a subclass, whatever methods the subclass overrides.
+_INSIDE: dict[type, Any] = {
+    dict: lambda value: dict(dict.items(value)),
+    list: lambda value: list.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    set: lambda value: set(set.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    str: str.__str__,
+    int: lambda value: int.__add__(value, 0),
+    float: float.__float__,
+}
 
 
 def _all_floats(values: Any) -> bool:
@@ -158,5 +176,7 @@ _DECODERS: dict[str, Any] = {
     "b": bytes.fromhex,
     "c": lambda parts: complex(float.fromhex(parts[0]), float.fromhex(parts[1])),
     "o": Opaque,
+    "a": lambda value: decode(value),  # what a coroutine gave
+    "g": lambda items: [decode(item) for item in items if item != {"w": "more"}],  # of a generator
     "e": loads,  # a value that arrives as the text another process gave for it
 }

@@ -1,16 +1,28 @@
-"""The input domain of a contract: calls inside it, generated from a seed, and the test of membership."""
+"""The input domain of a contract: calls inside it, drawn from a seed, and the test of membership.
+
+The preconditions of `domain.where` are not looked at here: they run in the sandbox, see `skyt.oracle.inputs`.
+"""
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from skyt.contracts import codec
-from skyt.contracts import values as shapes
-from skyt.contracts.contract import Contract
-from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
-from skyt.contracts.show import show
+from skyt.contracts.contract import Arguments, Contract, Parameter
+from skyt.contracts.literals import read_literal, write_literal
+from skyt.contracts.membership import fits
+from skyt.contracts.specs import (
+    DictSpec,
+    IntSpec,
+    OptionalSpec,
+    RecordSpec,
+    Spec,
+    TupleSpec,
+    UnionSpec,
+    parts,
+)
 
 
 @dataclass(frozen=True)
@@ -53,202 +65,134 @@ class Call:
 
     def show(self, name: str) -> str:
         """The call as a person would type it: `gcd(48, 18)`."""
-        parts = [_shown(arg) for arg in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
-        text = f"{name}({', '.join(parts)})"
+        shown = [write_literal(arg) for arg in self.args]
+        shown += [f"{k}={write_literal(v)}" for k, v in self.kwargs.items()]
+        text = f"{name}({', '.join(shown)})"
         for op in self.operations or ():
-            text += f"; {op.method}({', '.join(_shown(arg) for arg in op.args)})"
+            text += f"; {op.method}({', '.join(map(write_literal, op.args))})"
         return text
 
+    @classmethod
+    def of(cls, given: Arguments) -> Call:
+        """The call that a case or an input of a contract speaks of."""
+        operations = given.operations
+        made = None if operations is None else tuple(Operation(op.method, op.args) for op in operations)
+        return cls(given.args, given.kwargs, made)
 
-def _shown(value: Any) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # an integer of more digits than Python converts
-        return show(codec.dumps(value))
+
+IDLE = 400  # draws in a row that bring nothing new: the domain is used up
 
 
 def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
     """`n` in-domain calls, the same for the same seed and none twice where the domain allows it.
 
-    First the boundaries, then structure-aware and random ones, and mutations of earlier calls. A longer list
-    begins with the shorter one.
+    First the edges of the domain, then drawn ones. A longer list begins with the shorter one. Lists are drawn
+    once and kept in the cache directory.
     """
-    rng = random.Random(f"{contract.id}:{seed}")
-    calls: list[Call] = []
-    seen: set[str] = set()
+    from skyt.contracts.drawing.kept import kept
 
-    def add(call: Call) -> None:
-        key = repr(call)
-        if key not in seen and len(calls) < n and in_domain(contract, call) and affordable(contract, call):
-            seen.add(key)
-            calls.append(call)
+    def draw() -> list[Call]:
+        from skyt.contracts.drawing import draw as drawing
 
-    for call in _boundary_calls(contract, rng):
-        add(call)
-    misses = 0
-    while len(calls) < n and misses < 20 * n + 200:
-        before = len(calls)
-        add(mutate(rng.choice(calls), rng) if calls and rng.random() < 0.25 else _random_call(contract, rng))
-        misses += len(calls) == before
-    while calls and len(calls) < n:  # a domain smaller than n: go round again
-        calls.append(calls[len(calls) % len(seen)])
-    return calls
+        calls = _distinct(
+            drawing.inside(contract, seed),
+            n,
+            lambda call: in_domain(contract, call) and affordable(contract, call),
+        )
+        found = len(calls)
+        return calls + [calls[i % found] for i in range(n - found)] if found else []
+
+    return kept(contract, "inside", n, seed, draw)
 
 
 def generate_outside(contract: Contract, n: int, seed: int) -> list[Call]:
     """Calls of the right types that break a precondition; empty where the domain has none to break."""
-    rng = random.Random(f"outside:{contract.id}:{seed}")
-    calls: list[Call] = []
-    seen: set[str] = set()
-    for _ in range(30 * n):
-        call = _random_call(contract, rng, widen=True)
-        if len(calls) < n and repr(call) not in seen and not in_domain(contract, call):
-            seen.add(repr(call))
-            calls.append(call)
-    return calls
+    from skyt.contracts.drawing.kept import kept
+
+    def draw() -> list[Call]:
+        from skyt.contracts.drawing import draw as drawing
+
+        return _distinct(drawing.outside(contract, seed), n, lambda call: not in_domain(contract, call))
+
+    return kept(contract, "outside", n, seed, draw)
+
+
+def _distinct(stream: Iterator[Call | None], n: int, wanted: Callable[[Call], bool]) -> list[Call]:
+    found: dict[str, Call] = {}
+    idle = 0
+    while len(found) < n and idle < IDLE:
+        call = next(stream)
+        idle += 1
+        if call is not None and wanted(call) and found.setdefault(repr(call), call) is call:
+            idle = 0
+    return list(found.values())
 
 
 def in_domain(contract: Contract, call: Call) -> bool:
-    """Whether the contract speaks about this call."""
-    domain = contract.domain
-    if call.kwargs or not _fit(domain.parameters, call.args):
+    """Whether the types and bounds of the contract admit this call."""
+    domain, entry = contract.domain, contract.entry_point
+    if not _admits(entry.parameters, domain.parameters, call.args, call.kwargs):
         return False
-    if contract.entry_point.kind == "function":
+    if entry.kind == "function":
         return call.operations is None
     return call.operations is not None and all(
-        op.method in domain.methods and _fit(domain.methods[op.method], op.args) for op in call.operations
+        op.method in domain.methods
+        and _admits(entry.method(op.method).parameters, domain.methods[op.method], op.args, {})
+        for op in call.operations
+    )
+
+
+def _admits(
+    parameters: tuple[Parameter, ...], specs: dict[str, Spec], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    """Whether values by place and by name are those of the parameters, and no necessary one is missing."""
+    placed = [p for p in parameters if not p.keyword_only]
+    given = {**dict(zip([p.name for p in placed], args, strict=False)), **kwargs}
+    return (
+        len(args) <= len(placed)
+        and kwargs.keys() <= {p.name for p in parameters if p.keyword_only}
+        and all(p.name in given or p.default is not None for p in parameters)
+        and all(fits(specs[name], value) for name, value in given.items())
+    )
+
+
+def bound(contract: Contract, call: Call) -> tuple[Any, ...]:
+    """A value for every parameter in order: the contract's default for those that the call leaves out."""
+    parameters = contract.entry_point.parameters
+    placed = [p.name for p in parameters if not p.keyword_only]
+    given = {**dict(zip(placed, call.args, strict=False)), **call.kwargs}
+    return tuple(
+        given[p.name] if p.name in given else None if p.default is None else read_literal(p.default)
+        for p in parameters
     )
 
 
 def affordable(contract: Contract, call: Call) -> bool:
     """Whether a call stays within the sizes the contract wants to be generated."""
-    domain = contract.domain
-    if not all(shapes.affordable(s, v) for s, v in zip(domain.parameters.values(), call.args, strict=True)):
+    specs = contract.domain.parameters
+    placed = zip(specs.values(), call.args, strict=False)
+    named = [(specs[name], value) for name, value in call.kwargs.items() if name in specs]
+    if not all(_affordable(spec, value) for spec, value in (*placed, *named)):
         return False
-    return len(call.operations or ()) <= domain.max_operations
+    return len(call.operations or ()) <= contract.domain.max_operations
 
 
-def mutate(call: Call, rng: random.Random) -> Call:
-    """A call near an earlier one. It may leave the domain: callers ask `in_domain`."""
-    if call.operations and rng.random() < 0.9:
-        return Call(call.args, call.kwargs, _mutate_operations(call.operations, rng))
-    if not call.args:
-        return call
-    args = list(call.args)
-    at = rng.randrange(len(args))
-    args[at] = shapes.mutate_value(args[at], rng)
-    return Call(tuple(args), call.kwargs, call.operations)
-
-
-def _mutate_operations(operations: tuple[Operation, ...], rng: random.Random) -> tuple[Operation, ...]:
-    ops = list(operations)
-    at = rng.randrange(len(ops))
-    match rng.randrange(4):
-        case 0:
-            del ops[at]
-        case 1:
-            ops.insert(rng.randrange(len(ops) + 1), ops[at])
-        case 2:
-            other = rng.randrange(len(ops))
-            ops[at], ops[other] = ops[other], ops[at]
-        case _ if ops[at].args:
-            donors = [op.args for op in ops if len(op.args) == len(ops[at].args)]
-            ops[at] = Operation(ops[at].method, rng.choice(donors))
-    return tuple(ops)
-
-
-def _fit(specs: dict[str, Spec], args: tuple[Any, ...]) -> bool:
-    return len(args) == len(specs) and all(
-        fits(spec, value) for spec, value in zip(specs.values(), args, strict=True)
-    )
-
-
-def fits(spec: Spec, value: Any) -> bool:
-    """Membership of one value, by exact type: True is not an int here."""
+def _affordable(spec: Spec, value: Any) -> bool:
     if isinstance(spec, IntSpec):
-        return type(value) is int and _between(spec.min, value, spec.max)
-    if isinstance(spec, FloatSpec):
-        return type(value) is float and abs(value) < float("inf") and _between(spec.min, value, spec.max)
-    if isinstance(spec, StrSpec):
-        return (
-            type(value) is str
-            and _between(spec.min_length, len(value), spec.max_length)
-            and not any("\ud800" <= c <= "\udfff" for c in value)
-            and (spec.alphabet is None or set(value) <= set(spec.alphabet))
-        )
-    if isinstance(spec, ListSpec):
-        return (
-            type(value) is list
-            and _between(spec.min_length, len(value), spec.max_length)
-            and all(fits(spec.elements, item) for item in value)
-            and (not spec.sorted or value == sorted(value))
-            and (not spec.distinct or len(set(value)) == len(value))
-        )
-    if isinstance(spec, DictSpec):
-        return (
-            type(value) is dict
-            and _between(spec.min_length, len(value), spec.max_length)
-            and all(fits(spec.keys, key) and fits(spec.values, item) for key, item in value.items())
-        )
-    return type(value) is bool
-
-
-def _between(low: float | None, value: float, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
-
-
-def _boundary_calls(contract: Contract, rng: random.Random) -> list[Call]:
-    """The boundary values of all parameters combined; a random choice where the combinations are many."""
-    options = [shapes.boundary(spec) for spec in contract.domain.parameters.values()]
-    combinations: list[tuple[Any, ...]] = [()]
-    for values in options:
-        combinations = [(*head, value) for head in combinations for value in values]
-    if len(combinations) > 60:
-        rng.shuffle(combinations)
-        combinations = combinations[:60]
-    if contract.entry_point.kind == "function":
-        return [Call(args) for args in combinations]
-    return [
-        Call(args, {}, _operations(contract, args, rng, length))
-        for args in combinations
-        for length in (0, 3, 12)
-    ]
-
-
-def _random_call(contract: Contract, rng: random.Random, *, widen: bool = False) -> Call:
-    args = _draw(contract.domain.parameters, rng, widen)
-    if contract.entry_point.kind == "function":
-        return Call(args)
-    length = rng.randint(1, contract.domain.max_operations)
-    return Call(args, {}, _operations(contract, args, rng, length))
-
-
-def _draw(specs: dict[str, Spec], rng: random.Random, widen: bool) -> tuple[Any, ...]:
-    """One value per parameter. A parameter that draws from another comes after it."""
-    drawn: dict[str, Any] = {}
-    for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
-        source = drawn.get(getattr(spec, "draw_from", None) or "")
-        if source and rng.random() < 0.7:
-            drawn[name] = shapes.draw_near(source, rng)
-        else:
-            drawn[name] = shapes.draw(spec, rng, widen=widen)
-    return tuple(drawn[name] for name in specs)
-
-
-def _operations(
-    contract: Contract, args: tuple[Any, ...], rng: random.Random, length: int
-) -> tuple[Operation, ...]:
-    """A sequence with few distinct values per parameter name, so that calls affect each other."""
-    few = max([2, *(arg for arg in args if type(arg) is int and arg < 12)]) + rng.choice((1, 2, 3))
-    pools: dict[str, list[Any]] = {}
-    for specs in contract.domain.methods.values():
-        for name, spec in specs.items():
-            pool = pools.setdefault(name, [])
-            pool += [shapes.draw(spec, rng) for _ in range(few - len(pool))]
-    names = list(contract.domain.methods)
-    weights = [rng.uniform(0.3, 1.0) for _ in names]
-    operations = []
-    for method in rng.choices(names, weights, k=length):
-        specs = contract.domain.methods[method]
-        operations.append(Operation(method, tuple(rng.choice(pools[name]) for name in specs)))
-    return tuple(operations)
+        low, high = spec.sample_range
+        return type(value) is not int or low <= value <= high or value in spec.interesting
+    if isinstance(spec, OptionalSpec | UnionSpec):
+        return value is None or any(fits(part, value) and _affordable(part, value) for part in parts(spec))
+    most = getattr(spec, "sample_length", None)
+    if most is not None and len(value) > 2 * max(most, spec.min_length):  # type: ignore[union-attr]
+        return False
+    if isinstance(spec, DictSpec) and isinstance(value, dict):
+        return all(_affordable(spec.values, item) for item in value.values())
+    if isinstance(spec, RecordSpec) and isinstance(value, dict):
+        return all(_affordable(spec.fields[k], v) for k, v in value.items() if k in spec.fields)
+    if isinstance(spec, TupleSpec) and isinstance(spec.elements, tuple) and isinstance(value, tuple):
+        return all(map(_affordable, spec.elements, value))
+    inside = parts(spec)
+    if inside and isinstance(value, list | tuple) and not isinstance(inside[0], IntSpec):
+        return all(_affordable(inside[0], item) for item in value)
+    return True

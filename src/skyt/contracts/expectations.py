@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
 from homeostat.core.config import ConfigModel
-from skyt.contracts.parameters import Identifier
+from skyt.contracts.literals import Value
+from skyt.contracts.specs import Identifier
 from skyt.text.parsing import parse, parse_expression
 
 
@@ -16,17 +17,30 @@ class OperationCase(ConfigModel):
     """One call of a method in a sequence: `[name, args]` with what it returns."""
 
     method: Identifier
-    args: tuple[Any, ...] = ()
-    returns: Any = None
+    args: tuple[Value, ...] = ()
+    returns: Value = None
 
 
-class Case(ConfigModel):
-    """A worked example. Values are plain YAML; `operations` is for classes."""
+class Arguments(ConfigModel):
+    """One call. Values are plain YAML, or `{python: "(1, 2)"}`; `operations` is for classes.
 
-    args: tuple[Any, ...]
-    returns: Any = None
-    raises: str | None = None
+    Where the contract says that a value is a tuple or a set, a list is read as one.
+    """
+
+    args: tuple[Value, ...] = ()
+    kwargs: dict[Identifier, Value] = pydantic.Field(default_factory=dict)
     operations: tuple[OperationCase, ...] | None = None
+
+
+class Case(Arguments):
+    """A worked example: what a call returns, or the exception it raises. What an operation returns stands
+    with the operation.
+
+    For a generator `returns` is the list of its items, for a coroutine what it returns when it is awaited.
+    """
+
+    returns: Value = None
+    raises: str | None = None
     note: str = ""
 
 
@@ -62,27 +76,58 @@ class Property(ConfigModel):
             raise ValueError("`then` needs `holds`")
         sources = [self.reference, *(self.readings or {}).values(), self.setup]
         for source in filter(None, sources):
-            _check_syntax(parse, source, "is not Python")
+            check_syntax(parse, source, "is not Python")
         for expression in filter(None, (self.holds, self.then, self.when)):
-            _check_syntax(parse_expression, expression.strip(), "is not an expression")
+            check_syntax(parse_expression, expression.strip(), "is not an expression")
         return self
 
 
 class OracleSpec(ConfigModel):
     """Cases, properties, how many inputs to generate, whether arguments may be changed, and what is equal.
 
+    `inputs` are calls without results: the properties say what is right for them, as for generated ones.
+    `tests` is the source of tests as pytest reads them, which must pass. `solution` is a program that
+    complies: it judges nothing and is there to be changed a little, to see what the oracle notices.
+
     Results are equal by exact type and value. Dicts are compared without regard to order unless `ordered`.
     Floats are compared exactly, or within `atol` or `rtol` (the larger of `atol` and `rtol` times the larger
     magnitude, as in `math.isclose`). NaN equals NaN, and 0.0 equals -0.0.
+
+    `equality: python` compares as `==` does: 1, 1.0 and True are equal, and so are a `Counter` and its dict.
+    There, floats (and lists of floats) are within 1e-6, or all numbers within `atol`, plus 1e-7 of their
+    size.
     """
 
     cases: tuple[Case, ...] = ()
+    inputs: tuple[Arguments, ...] = ()
     properties: tuple[Property, ...] = ()
+    tests: str = ""
+    solution: str = ""
     generated: int = pydantic.Field(default=200, ge=0)
     mutates_arguments: bool = False
     ordered: bool = False
+    equality: Literal["exact", "python"] = "exact"
     atol: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     rtol: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    seconds: float = pydantic.Field(
+        default=5.0, gt=0, le=600, description="CPU time of one program for all calls; a single call has 1 s"
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _judged(self) -> OracleSpec:
+        if self.inputs and not self.properties:
+            raise ValueError("`inputs` have no results: give a property, such as a reference, to judge them")
+        return self
+
+    @property
+    def tried(self) -> int:
+        """How many calls a program is judged on, at most."""
+        return len(self.cases) + len(self.inputs) + (self.generated if self.properties else 0)
+
+    @property
+    def decides(self) -> bool:
+        """Whether anything can be called compliant by it."""
+        return bool(self.cases or self.tests or (self.properties and (self.inputs or self.generated)))
 
 
 class OutOfDomain(ConfigModel):
@@ -103,7 +148,7 @@ class OutOfDomain(ConfigModel):
         return self
 
 
-def _check_syntax(parser: Callable[[str], object], text: str, complaint: str) -> None:
+def check_syntax(parser: Callable[[str], object], text: str, complaint: str) -> None:
     try:
         parser(text)
     except SyntaxError as error:

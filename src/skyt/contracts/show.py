@@ -21,6 +21,7 @@ _CUT_STRING = re.compile(_CHARACTERS)
 _COMPLEX = re.compile(r'\["[^"\\]{1,40}","[^"\\]{1,40}"\]')
 _TAG = re.compile(r'\{"([a-z])":')
 _WORDS = {"true": "True", "false": "False", "null": "None"}
+_MARKS = {"g": "a generator of ", "a": "a coroutine that gives "}
 _BRACKETS = {"t": ("(", ")", "()"), "s": ("{", "}", "set()"), "z": ("frozenset({", "})", "frozenset()")}
 
 
@@ -69,6 +70,9 @@ class _Writer:
         tag = self._match(_TAG)[2]
         if tag in _BRACKETS:
             self._items(*_BRACKETS[tag])
+        elif tag in _MARKS:
+            self._write(_MARKS[tag])
+            self.value()
         elif tag == "d":
             self._items("{", "}", "{}", pairs=True)
         elif tag == "c":
@@ -139,4 +143,5 @@ _SIMPLE: dict[str, Callable[[str], str]] = {
     "b": lambda digits: repr(bytes.fromhex(digits[: len(digits) & -2])),
     "o": lambda kind: f"<{kind}>",
     "x": lambda name: f"raises {name}",
+    "w": lambda _: "...",
 }

@@ -13,26 +13,29 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from homeostat.core.errors import UserError
-from skyt.contracts import codec
 from skyt.contracts.contract import Case, Contract
-from skyt.contracts.domain import Call, Operation, generate_inputs
-from skyt.contracts.equality import Equality
+from skyt.contracts.domain import Call
+from skyt.contracts.drawing.kept import drawn_with
 from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for
-from skyt.oracle.properties import Properties
-from skyt.sandbox.job import EncodedCalls, encode_calls
+from skyt.oracle.inputs import inputs
+from skyt.oracle.properties import Properties, admitted
+from skyt.oracle.testing import failed_test
+from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"3-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"4-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
+_PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
+_ALONE = Limits(call_seconds=0.5, cpu_seconds=1.0)  # of a call that is made to shrink a counterexample
 _CHECKS = (
     "parses",
     "constraints",
@@ -52,13 +55,15 @@ class Verdict:
 
     `checks` says how each part went (None: not reached): `constraints` is what the text shows,
     `run_time_constraints` what the sandbox caught while the program ran. `counterexample` is the first call
-    that shows a failure, with what was expected and what came.
+    that shows a failure, with what was expected and what came. `drawn_with` are the versions on which the
+    generated inputs depend.
     """
 
     compliant: bool
     failures: list[str] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None
     checks: dict[str, bool | None] = field(default_factory=dict)
+    drawn_with: str = field(default_factory=drawn_with)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,6 +71,7 @@ class Verdict:
             "failures": self.failures,
             "counterexample": self.counterexample,
             "checks": self.checks,
+            "drawn_with": self.drawn_with,
         }
 
 
@@ -93,6 +99,17 @@ class Oracle:
                 known = self._verdicts.setdefault(key, known)
         return known
 
+    def smallest(self, code: str, contract: Contract) -> Verdict:
+        """The verdict with its counterexample shrunk to the smallest call that still shows a failure.
+
+        A listed case is shrunk where the properties refuse the program, too. Calls without an end are not
+        shrunk, nor is a program that follows no reading everywhere: that is not the fault of one call.
+        """
+        verdict = self.check(code, contract)
+        if verdict.counterexample is None or verdict.checks.get("out_of_domain") is False:
+            return verdict
+        return self._exam(contract).shrunk(normalise(code).text, verdict)
+
     def check_many(self, programs: Sequence[tuple[str, Contract]]) -> list[Verdict]:
         """Verdicts on many programs, in order, on all workers; equal programs are checked once."""
         normal = {code: normalise(code).text for code in dict.fromkeys(code for code, _ in programs)}
@@ -114,19 +131,30 @@ class Oracle:
 class _Exam:
     """The calls of one contract's oracle and what is known of them, prepared once."""
 
-    def __init__(self, contract: Contract, pool: SandboxPool) -> None:
+    def __init__(self, contract: Contract, pool: SandboxPool, only: int | None = None) -> None:
         self.contract, self.pool = contract, pool
-        absent = [name for name in contract.constraints.imports if name not in pool.modules]
+        self.limits = pool.limits.lasting(contract.oracle.seconds)
+        offered = {*pool.modules, static.ANYTHING}
+        absent = [name for name in contract.constraints.imports if name not in offered]
         if absent:
             raise UserError(
                 f"contract {contract.id!r} allows imports that the sandbox does not have: "
                 f"{', '.join(absent)}; it has {', '.join(pool.modules)}"
             )
         spec = contract.oracle
-        self.cases = [_call(case) for case in spec.cases]
-        self.outside = [_call(case) for case in contract.out_of_domain.calls]
-        self.inside = [*self.cases, *generate_inputs(contract, spec.generated, _SEED)]
-        self.properties = Properties(contract, self.inside, pool)
+        self.cases = [Call.of(case) for case in spec.cases]
+        self.outside = [] if only else [Call.of(case) for case in contract.out_of_domain.calls]
+        listed = [Call.of(given) for given in spec.inputs[:only]]
+        drawn = inputs(contract, spec.generated, _SEED, pool) if spec.generated and not only else []
+        self.inside = [*self.cases, *listed, *drawn]
+        if not self.inside and not spec.tests:
+            raise UserError(
+                f"contract {contract.id!r}: domain.where is true of no call that was drawn; "
+                f"give narrower types, or `oracle.inputs`"
+            )
+        self.probe = _Exam(contract, pool, _PROBE) if not only and len(listed) > 4 * _PROBE else None
+        raising = {i for i, case in enumerate(spec.cases) if case.raises is not None}
+        self.properties = Properties(contract, self.inside, pool, raising)
         # Listed cases first and again at the end: a program must not remember.
         self.calls = [*self.inside, *self.outside, *self.cases]
         self.encoded: EncodedCalls = encode_calls(self.calls)
@@ -143,18 +171,25 @@ class _Exam:
         if broken := static.violations(parse(text), entry, self.contract.constraints):
             return fail("constraints", broken)
         checks["constraints"] = True
-        results = self.pool.run(
-            text,
-            entry,
-            self.encoded,
-            equality=self.contract.equality,
-            rules=rules_for(self.contract.constraints),
+        if self.probe is not None and not (early := self.probe.verdict(text)).compliant:
+            return early
+        results = (
+            []
+            if not self.calls
+            else self.pool.run(
+                text,
+                entry,
+                self.encoded,
+                self.limits,
+                equality=self.contract.equality,
+                rules=rules_for(self.contract.constraints),
+            )
         )
         caught = next((result for result in results if result.kind == "forbidden"), None)
         if caught is not None:
             return fail("run_time_constraints", [f"at run time: {caught.show()}"])
         checks["run_time_constraints"] = True
-        if results[0].kind == "unloaded":
+        if results and results[0].kind == "unloaded":
             return fail("entry_point", [f"{entry.kind} {entry.name}: {results[0].text}"])
         checks["entry_point"] = True
 
@@ -168,18 +203,63 @@ class _Exam:
         for check, examine in parts:
             problem = examine(text, results)
             if problem is not None:
-                call = self.calls[problem.index]
-                shown, got = call.show(entry.name), results[problem.index].show()
-                example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
-                line = f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}"
+                line, example = _told(problem, self.calls[problem.index], results, self.contract)
                 return fail(check, [line], example)
             checks[check] = True
+        if self.contract.oracle.tests:
+            failed = failed_test(self.contract, text, self.pool)
+            if failed is not None:
+                return fail("tests", [f"{failed.test} fails: {short(failed.why)}"])
+            checks["tests"] = True
         return Verdict(True, [], None, checks)
+
+    def shrunk(self, text: str, verdict: Verdict) -> Verdict:
+        from skyt.contracts.drawing.smaller import smallest, weight
+
+        given = Call.from_json((verdict.counterexample or {})["call"])
+        smaller = [call for call in self.inside if weight(call) <= weight(given)]
+        start = self._first_failing(text, sorted(smaller, key=weight)) or given
+        if self._alone(text, start) is None:
+            return verdict
+        found = smallest(self.contract, start, lambda call: self._alone(text, call) is not None)
+        failing = self._alone(text, found)
+        return (
+            verdict if failing is None else replace(verdict, failures=[failing[0]], counterexample=failing[1])
+        )
+
+    def _first_failing(self, text: str, calls: list[Call]) -> Call | None:
+        """The first of these calls on which a program fails, all made to it in one process."""
+        contract, pool = self.contract, self.pool
+        rules, equality = rules_for(contract.constraints), contract.equality
+        results = pool.run(text, contract.entry_point, calls, equality=equality, rules=rules)
+        if not contract.oracle.mutates_arguments:
+            changed = next((i for i, result in enumerate(results) if result.args_after), None)
+            if changed is not None:
+                return calls[changed]
+        violation = Properties(contract, calls, pool).first_violation(text, results) if calls else None
+        return None if violation is None else calls[violation.index]
+
+    def _alone(self, text: str, call: Call) -> tuple[str, dict[str, Any]] | None:
+        """What a program does wrong when it gets only this call, in a line and as a counterexample."""
+        contract, pool = self.contract, self.pool
+        if not admitted(contract, [call], pool)[0]:
+            return None
+        rules, equality = rules_for(contract.constraints), contract.equality
+        results = pool.run(text, contract.entry_point, [call], _ALONE, equality=equality, rules=rules)
+        if results[0].kind not in ("value", "raise"):
+            return None
+        if results[0].args_after and not contract.oracle.mutates_arguments:
+            return _told(_Problem(0, "unchanged arguments", "changes its arguments"), call, results, contract)
+        violation = Properties(contract, [call], pool).first_violation(text, results)
+        if violation is None or not violation.certain:
+            return None
+        problem = _Problem(0, violation.expected, f"property '{violation.name}'")
+        return _told(problem, call, results, contract)
 
     def _failing_case(self, _text: str, results: list[CallResult]) -> _Problem | None:
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, self.contract.equality, results[index]):
-                return _Problem(index, _promise(case), "listed case")
+            if not _gives(case, self.contract, results[index]):
+                return _Problem(index, _promise(case, self.contract), "listed case")
         return None
 
     def _changed_arguments(self, _text: str, results: list[CallResult]) -> _Problem | None:
@@ -202,19 +282,20 @@ class _Exam:
     def _unrepeatable(self, _text: str, results: list[CallResult]) -> _Problem | None:
         offset = len(self.calls) - len(self.cases)
         for index, case in enumerate(self.contract.oracle.cases):
-            if not _gives(case, self.contract.equality, results[offset + index]):
-                return _Problem(offset + index, _promise(case), "listed case, made again at the end")
+            if not _gives(case, self.contract, results[offset + index]):
+                expected = _promise(case, self.contract)
+                return _Problem(offset + index, expected, "listed case, made again at the end")
         return None
 
     def _outside_policy(self, _text: str, results: list[CallResult]) -> _Problem | None:
         rules = self.contract.out_of_domain
-        for offset, case in enumerate(rules.calls):
+        for offset, case in enumerate(rules.calls[: len(self.outside)]):
             result = results[len(self.inside) + offset]
             if rules.policy == "raises":
                 kept = result.kind == "raise" and result.text in rules.exceptions
                 promise = " or ".join(rules.exceptions)
             else:
-                kept, promise = _gives(case, self.contract.equality, result), _promise(case)
+                kept, promise = _gives(case, self.contract, result), _promise(case, self.contract)
             if not kept:
                 return _Problem(len(self.inside) + offset, promise, "call outside the domain")
         return None
@@ -227,24 +308,24 @@ class _Problem:
     why: str
 
 
-def _call(case: Case) -> Call:
-    operations = case.operations
-    return Call(
-        case.args,
-        {},
-        None if operations is None else tuple(Operation(op.method, op.args) for op in operations),
-    )
+def _told(
+    problem: _Problem, call: Call, results: list[CallResult], contract: Contract
+) -> tuple[str, dict[str, Any]]:
+    """A problem in a line for people, and as the counterexample of a verdict."""
+    shown, got = call.show(contract.entry_point.name), results[problem.index].show()
+    example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
+    return f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}", example
 
 
-def _gives(case: Case, equality: Equality, result: CallResult) -> bool:
+def _gives(case: Case, contract: Contract, result: CallResult) -> bool:
     if case.raises is not None:
         return result.kind == "raise" and result.text == case.raises
-    return result.kind == "value" and equality.equal(result.text, equality.dumps(_returns(case)))
+    return result.kind == "value" and contract.equality.equal(result.text, contract.promised(_returns(case)))
 
 
 def _returns(case: Case) -> Any:
     return case.returns if case.operations is None else [op.returns for op in case.operations]
 
 
-def _promise(case: Case) -> str:
-    return f"raises {case.raises}" if case.raises is not None else show(codec.dumps(_returns(case)))
+def _promise(case: Case, contract: Contract) -> str:
+    return f"raises {case.raises}" if case.raises is not None else show(contract.promised(_returns(case)))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,11 +22,13 @@ from skyt.repair.equivalence.store import compare_once
 from skyt.repair.repair import MAX_ROUNDS, Approach, Form, Repair, approach, repair
 from skyt.repair.rules import RULES, Facts, NormalForm, normal_form
 from skyt.runs.config import MeasureConfig
+from skyt.runs.kept import Kept, key
 from skyt.sandbox import SandboxPool
 from skyt.text.distance import Distance, get_distance
 from skyt.text.extract import extract_code
 from skyt.text.normalise import NORMALIZATION_VERSION, normalise
 from skyt.text.signature import signature
+from skyt.text.trim import trimmed
 
 V = TypeVar("V")
 _REMEMBER = 200_000  # results of each kind
@@ -46,8 +48,12 @@ class Prepared:
     signature: str
 
 
-def prepare(raw: str) -> Prepared:
-    normalised = normalise(extract_code(raw))
+def prepare(raw: str, contract: Contract | None = None) -> Prepared:
+    """The program in a raw output; of a prompt that is code to continue, the part that is asked for."""
+    code = extract_code(raw)
+    if contract is not None and contract.continued:
+        code = trimmed(code, contract.entry_point.name)
+    normalised = normalise(code)
     return Prepared(normalised.text, normalised.parsed, signature(normalised.text))
 
 
@@ -77,14 +83,24 @@ class Assessor(AbstractContextManager["Assessor"]):
         self._approaches: Memory[Approach] = Memory()
         self._comparisons: Memory[dict[str, Any]] = Memory()
         self._repairs: Memory[Repair] = Memory()
+        self._new_repairs: dict[str, Any] = {}
+        self._kept = Kept.from_environment()
 
     def __exit__(self, *exception: object) -> None:
         self.pool.close()
+        self._kept.close()
 
-    def prepare(self, raw: str) -> Prepared:
-        return self._prepared.remember(raw, lambda: prepare(raw))
+    def accepts_equivalent(self, contract: Contract) -> bool:
+        """Whether a comparison alone is evidence enough: as the contract says, else as the settings do."""
+        return (contract.evidence or self.settings.evidence) == "equivalent"
+
+    def prepare(self, raw: str, contract: Contract) -> Prepared:
+        known = (raw, contract.entry_point.name if contract.continued else None)
+        return self._prepared.remember(known, lambda: prepare(raw, contract))
 
     def verdict(self, contract: Contract, text: str) -> Verdict:
+        if (contract.id, text) not in self._verdicts:
+            self.warm_verdicts([(contract, text)], quiet=True)
         return self._verdicts.remember((contract.id, text), lambda: self.oracle.check(text, contract))
 
     def normal_form(self, contract: Contract, text: str) -> NormalForm:
@@ -100,10 +116,38 @@ class Assessor(AbstractContextManager["Assessor"]):
         return self._approaches.remember((contract.id, text, canon), compute)
 
     def repair(self, contract: Contract, text: str, canon: Canon) -> Repair:
-        return self._repairs.remember(
-            (contract.id, text, canon.canon_signature),
-            lambda: repair(text, canon.normalized_code, self.distance, _ContractTools(self, contract)),
-        )
+        """What becomes of a program, worked out once and kept for later runs."""
+        name = (contract.id, text, canon.normalized_code)
+        if name not in self._repairs:
+            self.recall_repairs([(contract, text, canon.normalized_code)])
+        if name not in self._repairs:
+            made = repair(text, canon.normalized_code, self.distance, _ContractTools(self, contract))
+            self._new_repairs[self._repair_key(contract, text, canon.normalized_code)] = asdict(made)
+            self._repairs.remember(name, lambda: made)
+        return self._repairs[name]
+
+    def recall_repairs(
+        self, programs: Sequence[tuple[Contract, str, str]]
+    ) -> list[tuple[Contract, str, str]]:
+        """Take what earlier runs kept of these repairs (contract, program, canon); returns the others."""
+        wanted = {
+            self._repair_key(*job): job for job in programs if (job[0].id, *job[1:]) not in self._repairs
+        }
+        found = self._kept.find(wanted)
+        for key_, value in found.items():
+            contract, text, canon = wanted[key_]
+            self._repairs[contract.id, text, canon] = Repair(**{**value, "steps": tuple(value["steps"])})
+        return [job for job in programs if (job[0].id, *job[1:]) not in self._repairs]
+
+    def keep_repairs(self) -> None:
+        """Put on disk what has been worked out since the last time."""
+        self._kept.keep(self._new_repairs)
+        self._new_repairs.clear()
+
+    def _repair_key(self, contract: Contract, text: str, canon: str) -> str:
+        chosen = self.settings
+        how = [chosen.evidence, chosen.inputs, chosen.seed, self.distance.id]
+        return key("repair", contract.hash, text, canon, *how)
 
     def comparison(self, contract: Contract, text: str, other: str) -> dict[str, Any]:
         """What running both on the same calls finds. A record is shared: treat it as read-only."""
@@ -113,26 +157,29 @@ class Assessor(AbstractContextManager["Assessor"]):
     def _compare(self, pairs: list[tuple[str, str, Contract]]) -> list[dict[str, Any]]:
         return compare_once(pairs, self.pool, self.settings.inputs, self.settings.seed)
 
-    def warm_prepared(self, raws: Iterable[str]) -> None:
-        for raw in dict.fromkeys(raws):
-            self.prepare(raw)
-
-    def warm_verdicts(self, programs: Sequence[tuple[Contract, str]]) -> None:
+    def warm_verdicts(self, programs: Sequence[tuple[Contract, str]], *, quiet: bool = False) -> None:
         """Put all programs that have no verdict yet before the oracle at once: the pool works in parallel."""
         new = {
-            (contract.id, text): (text, contract)
+            key("verdict", contract.hash, text): (text, contract)
             for contract, text in programs
             if (contract.id, text) not in self._verdicts
         }
+        for name, record in self._kept.find(new).items():
+            text, contract = new.pop(name)
+            self._verdicts[contract.id, text] = Verdict(**record)
         if not new:
             return
         programs_of, size = list(new.items()), _AT_ONCE * self.workers
-        with progress("judging", total=len(new), unit="programs") as bar:
+        with nullcontext() if quiet else progress("judging", total=len(new), unit="programs") as bar:
             for at in range(0, len(new), size):
                 some = programs_of[at : at + size]
                 verdicts = self.oracle.check_many([program for _, program in some])
-                self._verdicts.update(zip([key for key, _ in some], verdicts, strict=True))
-                bar.advance(len(some))
+                for (_, (text, contract)), verdict in zip(some, verdicts, strict=True):
+                    self._verdicts[contract.id, text] = verdict
+                names = [name for name, _ in some]
+                self._kept.keep({n: v.to_json() for n, v in zip(names, verdicts, strict=True)})
+                if bar is not None:
+                    bar.advance(len(some))
 
     def warm_repairs(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
         """Normal forms and approaches in worker processes, where there are enough to pay for starting them.
@@ -172,7 +219,7 @@ class Assessor(AbstractContextManager["Assessor"]):
             return False
         if self.normal_form(contract, text).text == self.normal_form(contract, canon).text:
             return True
-        return accepted and self.settings.evidence == "equivalent"
+        return accepted and self.accepts_equivalent(contract)
 
     def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]]) -> None:
         new = {(c.id, text, other): (c, text, other) for c, text, other in jobs}
@@ -227,7 +274,7 @@ class _ContractTools:
 
     @property
     def accepts_equivalent(self) -> bool:
-        return self._bench.settings.evidence == "equivalent"
+        return self._bench.accepts_equivalent(self._contract)
 
     def normal_form(self, code: str) -> Form:
         form = self._bench.normal_form(self._contract, code)

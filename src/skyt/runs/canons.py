@@ -149,7 +149,7 @@ def set_canon(
     shelf: Shelf, contract: Contract, code: str, bench: Assessor, *, who: str, why: str, trust: bool = False
 ) -> Canon:
     """Make a program the canon. The old one is archived; the oracle must accept the new one, or `trust`."""
-    text = bench.prepare(code).text
+    text = bench.prepare(code, contract).text
     canon = new_canon(contract, text, origin="set", model=None, temperature=None)
     return _install(shelf, canon, contract, bench, "set", who, why, trust)
 
@@ -165,7 +165,7 @@ def approve(
     old = shelf.read(contract.id)
     if old is None:
         raise UserError(f"{contract.id!r} has no canon to approve; `canon set` makes a program the canon")
-    text = bench.prepare(old.normalized_code).text
+    text = bench.prepare(old.normalized_code, contract).text
     changed = contract_differences(old, contract) or old.versions != versions() or text != old.normalized_code
     renewed = old
     if changed:
@@ -207,7 +207,7 @@ def _install(
 
 
 def _given(contract: Contract, code: str, bench: Assessor) -> Canon:
-    text = bench.prepare(code).text
+    text = bench.prepare(code, contract).text
     return new_canon(contract, text, origin="given", model=None, temperature=None)
 
 
@@ -222,7 +222,7 @@ def _choose(
     compliant = []
     for generation in generations:
         if generation.contract_id == contract.id:
-            text = bench.prepare(generation.raw_output).text
+            text = bench.prepare(generation.raw_output, contract).text
             if bench.verdict(contract, text).compliant:
                 compliant.append((text, generation))
                 if policy == "first":

@@ -11,8 +11,10 @@ from rich.text import Text
 
 from homeostat.core.records import Record, read_record
 from skyt.contracts.contract import Contract
+from skyt.contracts.domain import Call
 from skyt.repair.rules import Applied, Facts, NormalForm, normal_form
 from skyt.runs.diff import find_sample
+from skyt.sandbox.pool import SandboxPool
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 INPUTS = 1000
@@ -46,7 +48,10 @@ def show_explanation(run_dir: Path, wanted: str, console: Console | None = None)
     else:
         _say(console, "\nThe normal forms differ", "bold")
         _show_diff(console, forms[0].text, forms[1].text, "sample", "canon")
-    _show_difference(console, sample, str(canon["normalized_code"]), contract)
+    with SandboxPool(workers=1) as pool:
+        if not sample["oracle_pre"]["compliant"]:
+            _show_refusal(console, sample, contract, pool)
+        _show_difference(console, sample, str(canon["normalized_code"]), contract, pool)
 
 
 def _contract(canon: Record) -> Contract:
@@ -77,16 +82,36 @@ def _show_diff(console: Console, a: str, b: str, name: str, other: str) -> None:
         _say(console, line, _STYLES.get(line[:1], ""))
 
 
-def _show_difference(console: Console, sample: Record, canon: str, contract: Contract) -> None:
-    """The counterexample on record, or one found now."""
+def _show_refusal(console: Console, sample: Record, contract: Contract, pool: SandboxPool) -> None:
+    """Why the oracle refuses a sample, with the smallest call that shows it."""
+    from skyt.oracle.oracle import Oracle
+
+    verdict = Oracle(pool).smallest(str(sample["normalized_pre"]), contract)
+    _say(console, "\nThe oracle refuses the sample", "bold")
+    example = verdict.counterexample
+    if example is None:
+        for line in verdict.failures:
+            _say(console, f"   {line}")
+        return
+    _say(console, f"   {example['shown']}", "bold")
+    _say(console, f"   gives    {example['got']}")
+    _say(console, f"   expected {example['expected']}")
+
+
+def _show_difference(
+    console: Console, sample: Record, canon: str, contract: Contract, pool: SandboxPool
+) -> None:
+    """The counterexample on record, or one found now, made as small as it goes."""
+    from skyt.repair.equivalence import compare
+
+    text = str(sample["normalized_pre"])
     found: dict[str, Any] | None = sample.get("equivalence")
     if found is None:
-        from skyt.repair.equivalence import compare
-
-        found = compare(str(sample["normalized_pre"]), canon, contract, inputs=INPUTS).as_record()
+        found = compare(text, canon, contract, INPUTS, pool=pool).as_record()
     _say(console, "")
     example = found["counterexample"]
     if example is not None:
+        example = _smallest(text, canon, contract, example, pool)
         where = (
             ""
             if example["domain"] == "inside"
@@ -107,6 +132,16 @@ def _show_difference(console: Console, sample: Record, canon: str, contract: Con
             console,
             f"Outside the domain they differ: {other['shown']}: {other['program']}, canon {other['canon']}",
         )
+
+
+def _smallest(
+    text: str, canon: str, contract: Contract, example: dict[str, Any], pool: SandboxPool
+) -> dict[str, Any]:
+    from skyt.repair.equivalence import Counterexample
+    from skyt.repair.equivalence.smallest import smallest_difference
+
+    known = Counterexample(**{**example, "call": Call.from_json(example["call"])})
+    return smallest_difference(text, canon, contract, known, pool).as_record()
 
 
 def _say(console: Console, text: str, style: str = "") -> None:

@@ -24,6 +24,7 @@ from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import trusted_canons
 from skyt.runs.config import BatchConfig, MeasureConfig
 from skyt.runs.pipeline import measure
+from skyt.runs.strength import weak_contracts
 
 S = TypeVar("S", bound=MeasureConfig)
 
@@ -37,6 +38,7 @@ class Surroundings:
     workers: int | None = None
     figures: bool = True
     durability: Durability = "process"
+    contracts: Path | None = None  # the user's folder of contracts, and what is known of their strength
 
     @property
     def processes(self) -> int:
@@ -91,7 +93,10 @@ def measure_and_report(
         )
         distance = bench.distance.id
     trusted = trusted_canons(CanonStore(run.path / "canon", versions()), sorted(contracts))
-    found = summarise(run, settings.tau, measured_with(settings, distance, mode, trusted))
+    measured = measured_with(settings, distance, mode, trusted)
+    if weak := weak_contracts(around.contracts, contracts):
+        measured["weak_contracts"] = weak
+    found = summarise(run, settings.tau, measured)
     if around.figures:
         from skyt.metrics.figures import draw_all
 

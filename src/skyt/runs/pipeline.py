@@ -61,9 +61,11 @@ def measure(
             block.append(sample_record(run_ids[generation.cell], number, generation, contract, canon, bench))
             if len(block) == _BLOCK or time.monotonic() - since > _BLOCK_S:
                 ledger.append(block)
+                bench.keep_repairs()
                 block, since = [], time.monotonic()
             bar.advance()
         ledger.append(block)
+        bench.keep_repairs()
 
 
 def sample_record(
@@ -75,7 +77,7 @@ def sample_record(
     bench: Assessor,
 ) -> SampleRecord:
     """Everything about one sample: judged, measured, repaired, measured again."""
-    prepared = bench.prepare(generation.raw_output)
+    prepared = bench.prepare(generation.raw_output, contract)
     verdict = bench.verdict(contract, prepared.text)
     done = _without_canon(prepared) if canon is None else bench.repair(contract, prepared.text, canon)
     after = verdict if done.text == prepared.text else bench.verdict(contract, done.text)
@@ -173,8 +175,8 @@ def _register_cells(
 
 
 def _prepare(generations: Sequence[Generation], contracts: Mapping[str, Contract], bench: Assessor) -> None:
-    bench.warm_prepared(generation.raw_output for generation in generations)
-    bench.warm_verdicts([(contracts[g.contract_id], bench.prepare(g.raw_output).text) for g in generations])
+    used = [(contracts[g.contract_id], g.raw_output) for g in generations]
+    bench.warm_verdicts([(contract, bench.prepare(raw, contract).text) for contract, raw in used])
 
 
 def _prepare_repairs(
@@ -184,12 +186,12 @@ def _prepare_repairs(
     canons: Mapping[str, Canon],
 ) -> None:
     programs = [
-        (contracts[g.contract_id], bench.prepare(g.raw_output).text, canons[g.contract_id].normalized_code)
-        for g in generations
-        if g.contract_id in canons
+        (contract, bench.prepare(raw, contract).text, canons[contract.id].normalized_code)
+        for contract, raw in ((contracts[g.contract_id], g.raw_output) for g in generations)
+        if contract.id in canons
     ]
     bench.warm_verdicts([(contract, canon) for contract, _, canon in programs])
-    away = [job for job in programs if job[1] != job[2]]
+    away = bench.recall_repairs([job for job in programs if job[1] != job[2]])
     bench.warm_repairs(away)
     bench.warm_comparisons(away)
 

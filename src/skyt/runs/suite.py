@@ -12,7 +12,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.progress import say
 from homeostat.core.records import Record
 from homeostat.core.rundir import check_out, default_out, open_run
-from skyt.contracts.contract import Contract, load_contract
+from skyt.contracts.contract import Contract, load_contract, read_contracts
 from skyt.generators.config import GeneratorConfig
 from skyt.generators.factory import check_generator
 from skyt.runs.config import MeasureConfig, RunConfig, SuiteConfig
@@ -41,6 +41,17 @@ def run_one(
     return work.into(out, f"code-{contract.id}", around)
 
 
+def as_suite(config: RunConfig, folder: Path) -> SuiteConfig:
+    """The settings of a run for every contract of a folder."""
+    names = list(read_contracts(folder))
+    if not names:
+        raise UserError(f"no contracts in {folder}: a contract is a .yaml file")
+    shared = config.model_dump(exclude={"contract", "generator", "temperature"})
+    return SuiteConfig(
+        **shared, contracts=names, generators=[config.generator], temperatures=[config.temperature]
+    )
+
+
 def run_suite(
     config: SuiteConfig,
     out: Path | None,
@@ -48,6 +59,7 @@ def run_suite(
     contracts_dir: Path | None,
     engine: EngineName = "local",
     config_path: Path | None = None,
+    name: str = "suite",
 ) -> Generated:
     """Every prompt with every model at every temperature, in the order of the matrix."""
     names = [generator.name for generator in config.generators]
@@ -62,7 +74,7 @@ def run_suite(
         for temperature in dict.fromkeys(config.temperatures)
     ]
     work = _Work(config, cells, config.n, "suite", engine, config_path)
-    return work.into(out, f"code-{config_path.stem if config_path else 'suite'}", around)
+    return work.into(out, f"code-{config_path.stem if config_path else name}", around)
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,7 @@ class _Work:
                 path=(folder / "generations" / f"{number:04d}.jsonl").absolute(),
                 generator=generator,
                 contract_id=contract.id,
-                prompt=contract.prompt,
+                prompt=contract.request,
                 temperature=temperature,
                 n=self.n,
                 seed=self.config.seed,

@@ -28,6 +28,7 @@ def serve(
     call_seconds: float,
     max_result: int,
     codec: Any,
+    settle: Any,
     enforcer: Any = None,
 ) -> None:
     """Load the program, make the calls, write one line per call.
@@ -65,6 +66,7 @@ def serve(
 
     signal.signal(signal.SIGPROF, expire)
     random.seed(0)
+    settle.asyncio.set_event_loop_policy(settle.Policy())
     module = types.ModuleType("program")
     sys.modules["program"] = module
     if job["rules"] is not None:
@@ -90,7 +92,7 @@ def serve(
             kwargs = {name: decode(value) for name, value in call.get("kwargs", {}).items()}
             operations = call.get("operations")
             if operations is None:
-                result = encode(entry(*args, **kwargs))
+                result = settle.settled(entry(*args, **kwargs), encode, _outcome)
                 changeable = [type(arg) in _CHANGEABLE for arg in args]
                 after = [encode(arg) for arg in args] if any(changeable) else None
             else:
@@ -121,7 +123,7 @@ def _changed(after: str, call: Any, codec: Any, form: dict[str, bool]) -> str:
     before = call.get("args")
     if before is None or after == codec.to_json(before):
         return ""
-    loose = not all(form.values())
+    loose = form["subclasses"] or not (form["ordered"] and form["signed_zero"])
     if loose and after == codec.dumps([codec.decode(arg) for arg in before], **form):
         return ""
     return after
@@ -133,11 +135,16 @@ def _operate(target: Any, operations: list[Any], encode: Any, decode: Any) -> An
     for method, args in operations:
         try:
             outcomes.append(encode(getattr(target, method)(*[decode(arg) for arg in args])))
-        except CallTimeout:
-            raise
         except BaseException as error:
-            outcomes.append({"x": _name(error)})
+            outcomes.append(_outcome(error))
     return outcomes
+
+
+def _outcome(error: BaseException) -> dict[str, str]:
+    """An exception as part of a result, unless it ends the whole call."""
+    if isinstance(error, CallTimeout):
+        raise error
+    return {"x": _name(error)}
 
 
 def _name(error: BaseException) -> str:

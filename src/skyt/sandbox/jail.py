@@ -37,7 +37,8 @@ def main() -> None:
     results = config["results"]
     here = Path(__file__).parent
     codec = _load(here.parent / "contracts" / "codec.py")
-    harness, enforce, lockdown = (_load(here / f"{name}.py") for name in ("harness", "enforce", "lockdown"))
+    names = ("harness", "settle", "enforce", "lockdown")
+    harness, settle, enforce, lockdown = (_load(here / f"{name}.py") for name in names)
     for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -75,7 +76,7 @@ def main() -> None:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
     offered = [name for name in config["modules"] if name in sys.modules]
-    enforcer = enforce.Enforcer([*sys.modules.values(), codec, harness, enforce], offered)
+    enforcer = enforce.Enforcer([*sys.modules.values(), codec, harness, settle, enforce], offered)
     gc.collect()
     gc.freeze()
     _say({"ready": True, "missing": missing})
@@ -89,7 +90,7 @@ def main() -> None:
         lockdown.limit_resources(memory, cpu)
         if filtered is not None:
             lockdown.filter_calls(libc, filtered)
-        harness.serve(body, 3, call, result, codec, enforcer)
+        harness.serve(body, 3, call, result, codec, settle, enforcer)
 
     _serve(enter)
 

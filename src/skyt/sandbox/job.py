@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skyt.contracts import codec
@@ -27,6 +27,11 @@ class Limits:
     memory_mb: int = 512
     result_bytes: int = 1 << 20
     output_bytes: int = 16 << 20
+
+    def lasting(self, seconds: float) -> Limits:
+        """The same with at least so much CPU time for the batch."""
+        wall = max(self.wall_seconds, 2 * seconds)
+        return replace(self, cpu_seconds=max(self.cpu_seconds, seconds), wall_seconds=wall)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Job:
             "code": self.code,
             "kind": self.entry_point.kind,
             "name": self.entry_point.name,
-            "form": {"ordered": self.equality.ordered, "signed_zero": self.equality.signed_zero},
+            "form": self.equality.form,
             "rules": self.rules and {"imports": self.rules.imports, "forbidden": self.rules.forbidden},
         }
         return _json(head) + b"\n" + self.calls.data

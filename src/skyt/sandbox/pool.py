@@ -24,7 +24,7 @@ from skyt.sandbox.results import CallResult
 
 # Imported before the walls go up; behind them there is no file to import from.
 MODULES = (
-    "__future__", "abc", "array", "base64", "bisect", "argparse", "calendar", "cmath",
+    "__future__", "abc", "array", "asyncio", "base64", "bisect", "argparse", "calendar", "cmath",
     "collections", "collections.abc", "contextlib", "copy", "csv", "dataclasses", "datetime",
     "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "graphlib", "hashlib",
     "heapq", "html", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "logging",

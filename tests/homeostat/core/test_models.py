@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.tiny_gguf import write_gguf
 
-from homeostat.core import models
 from homeostat.core.errors import UserError
-from homeostat.core.models import ModelConfig, load_model, model_identity
+from homeostat.core.models import ModelConfig, convert, load_model, model_identity
 
 CONVERT = """
 import sys
 from pathlib import Path
 from homeostat.core.models import converted
-print(converted(Path(sys.argv[1]), "race")[0])
+print(converted(Path(sys.argv[1]), "race"))
 """
 
 
@@ -37,10 +37,9 @@ def test_the_default_model_writes_english_and_knows_where_it_comes_from(
     assert tokenizer.padding_side == "left" and tokenizer.pad_token is not None
 
 
-@pytest.mark.model
 def test_two_processes_converting_at_once_both_succeed_with_one_conversion(tmp_path: Path) -> None:
     environment = {**os.environ, "HOMEOSTAT_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", CONVERT, str(models.default_gguf())]
+    command = [sys.executable, "-c", CONVERT, str(write_gguf(tmp_path / "tiny.gguf"))]
     both = [
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -51,6 +50,26 @@ def test_two_processes_converting_at_once_both_succeed_with_one_conversion(tmp_p
     assert sum("converting" in stderr for _, stderr in outputs) == 1
     folders = [path for path in (tmp_path / "models").iterdir() if path.is_dir()]
     assert folders == [Path(outputs[0][0].strip())]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_gguf_file_becomes_a_model_with_its_weights_and_its_first_token(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    monkeypatch.setenv("HOMEOSTAT_CACHE", str(tmp_path))
+    gguf = write_gguf(tmp_path / "tiny.gguf")
+    folder = convert.converted(gguf, "tiny", dtype=dtype)
+    ours: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    theirs: Any = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file=gguf.name)
+    for (name, here), (_, there) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        assert torch.equal(here, there.to(getattr(torch, dtype)).float()), name
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("ab")["input_ids"] == [1, 5]  # <bos> ab
+    with pytest.raises(UserError, match="is not the file of tiny"):
+        convert.converted(gguf, "tiny", digest="0" * 64)
 
 
 def save_tiny(model: Any, folder: Path) -> Path:
@@ -85,14 +104,14 @@ def test_a_damaged_conversion_is_noticed(tmp_path: Path) -> None:
     manifest = {
         "source": "x",
         "files": {"model.safetensors": 7},
-        "sha256": models._sha256(folder / "model.safetensors"),
+        "sha256": convert.sha256(folder / "model.safetensors"),
     }
     (folder / "conversion.json").write_text(json.dumps(manifest))
-    assert models._intact(folder)
+    assert convert.intact(folder)
     (folder / "model.safetensors").write_bytes(b"weightz")
-    assert not models._intact(folder)
+    assert not convert.intact(folder)
     shutil.rmtree(folder)
-    assert not models._intact(folder)
+    assert not convert.intact(folder)
 
 
 @pytest.mark.parametrize("offline", ["0", "1"])

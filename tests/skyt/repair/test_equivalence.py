@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.mutants import mutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyt.contracts.contract import Contract, load_contracts
-from skyt.contracts.domain import in_domain
+from skyt.contracts.domain import generate_inputs, in_domain
 from skyt.repair.equivalence import EQUIVALENCE_VERSION, compare, compare_many
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import harvested
+from skyt.repair.equivalence.smallest import smallest_difference
 from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.pool import SandboxPool
+from skyt.text.mutants import mutants
 
 CONTRACTS = load_contracts()
 GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
@@ -54,7 +55,8 @@ def test_a_back_door_at_a_constant_of_the_program_is_found(pool: SandboxPool) ->
     door = GCD.replace("    while", "    if a == 1753 and b == 1753:\n        return 7\n    while")
     two_doors = GCD.replace("    while", "    if a == 1753:\n        return 7\n    while")
     assert not compare(two_doors, GCD, CONTRACTS["gcd"], inputs=200, pool=pool).equal
-    assert harvested(CONTRACTS["gcd"], (door, GCD), 0)
+    base = generate_inputs(CONTRACTS["gcd"], 40, 0)
+    assert any(call.args == (1753, 1753) for call in harvested(CONTRACTS["gcd"], (door, GCD), 0, base).near)
 
 
 def test_a_difference_outside_the_domain_is_told_apart_and_follows_the_policy(pool: SandboxPool) -> None:
@@ -81,10 +83,19 @@ def test_programs_that_do_not_answer_are_never_equivalent(broken: str, pool: San
     assert not compare(broken, GCD, CONTRACTS["gcd"], inputs=20, pool=pool).equal
 
 
-def test_the_same_seed_gives_the_same_calls_and_another_seed_others() -> None:
-    first, again = battery(CONTRACTS["slugify"], 100, 1), battery(CONTRACTS["slugify"], 100, 1)
+def test_the_same_seed_gives_the_same_calls_and_another_seed_others(pool: SandboxPool) -> None:
+    first, again = (battery(CONTRACTS["slugify"], 100, 1, pool) for _ in range(2))
     assert first == again
-    assert battery(CONTRACTS["slugify"], 100, 2).inside != first.inside
+    assert battery(CONTRACTS["slugify"], 100, 2, pool).inside != first.inside
+
+
+def test_a_difference_shrinks_to_the_smallest_call_that_shows_it(pool: SandboxPool) -> None:
+    wrong = GCD.replace("    while", "    if a > 100 and b > 7:\n        return 1\n    while")
+    found = compare(wrong, GCD, CONTRACTS["gcd"], inputs=300, pool=pool)
+    assert found.counterexample is not None
+    small = smallest_difference(wrong, GCD, CONTRACTS["gcd"], found.counterexample, pool)
+    assert in_domain(CONTRACTS["gcd"], small.call) and small.program == "1" != small.canon
+    assert max(small.call.args) <= 110
 
 
 def test_many_pairs_come_back_in_order(pool: SandboxPool) -> None:

@@ -62,7 +62,7 @@ def model_folder(name: str) -> str:
     """A folder that an engine can load."""
     if Path(name).is_dir():
         return str(Path(name).absolute())
-    return str(models.converted(models.default_gguf(name), name)[0])
+    return str(models.located(models.known(name)))
 
 
 def prompts(config: CampaignConfig) -> list[dict[str, Any]]:

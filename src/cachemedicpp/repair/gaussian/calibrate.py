@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -90,6 +91,16 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
     return _measured(model, held_out, stats, batch)
+
+
+def longest(model: Any) -> int:
+    """The most positions that every layer keeps at once: one less than the shortest sliding window."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if window is None or (kinds is not None and "sliding_attention" not in kinds):
+        return sys.maxsize
+    return int(window) - 1
 
 
 class _Moments:
@@ -220,9 +231,13 @@ def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:
             f"calibration needs at least {2 * _HELD_OUT} windows of {2 * _SHORT} tokens, not "
             f"{list(windows.shape)}: give a longer text"
         )
-    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if longest is not None and windows.shape[1] > longest:
-        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {longest} (--length)")
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if most is not None and windows.shape[1] > most:
+        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {most} (--length)")
+    if windows.shape[1] > (fits := longest(model)):
+        raise UserError(
+            f"windows of {windows.shape[1]} tokens: the model's sliding window keeps {fits} (--length)"
+        )
     need = 4 * 2 * geometry.kv_heads * geometry.head_dim
     if windows.numel() < need:
         raise UserError(

@@ -9,6 +9,7 @@ misfits         → named; left alone where so many heads fail that nothing can 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from transformers import Cache
 
 from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
-from cachemedicpp.repair.cards import check_fit
+from cachemedicpp.repair.cards import check_fit, save_repair
 from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
@@ -55,6 +56,10 @@ class GaussianRepair(Repair):
     def check(self, model: Any) -> None:
         check_fit(self.card, model)
 
+    def save(self, folder: str | Path) -> None:
+        """Write the operator to a folder that `load_repair` reads."""
+        save_repair(Path(folder), self.stats.tensors(), self.card)
+
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         raise UserError(
             "operator G reads neighbouring layers together, so it repairs a cache at rest: call "
@@ -70,21 +75,33 @@ class GaussianRepair(Repair):
     ) -> RepairReport:
         """Repair what `cache` stores, in place; what needs no repair keeps its bits.
 
-        Blind: `suspect` is not looked at.
+        Blind: `suspect` is not looked at. Layers inform each other, so positions that a sliding window has
+        dropped from some layers are not judged in the others.
         """
         state = readable(cache)
         self._check_shape(state)
-        real, positions = layout(state.length, state.batch, attention_mask, torch.device("cpu"))
-        report = Report(self.stats.groups // 2)
+        real, positions = (
+            x[:, state.first :]
+            for x in layout(state.length, state.batch, attention_mask, torch.device("cpu"))
+        )
+        report = Report(self.stats.groups // 2, state.first, older=state.first * state.batch)
         size = max(1, _TOKENS // state.length)
         parts = [slice(start, start + size) for start in range(0, state.batch, size)]
+        older = [state.first - state.start(layer) for layer in self.layers]
+        recent = [KV(*(x[..., skip:, :] for x in kv)) for kv, skip in zip(state, older, strict=True)]
         mended = [
             self._rows(
-                [KV(K[rows], V[rows]) for K, V in state], real[rows], positions[rows], report, rows.start
+                [KV(K[rows], V[rows]) for K, V in recent], real[rows], positions[rows], report, rows.start
             )
             for rows in parts
         ]
-        write(cache, {i: _join([part[i] for part in mended]) for i in self.layers})
+        write(
+            cache,
+            {
+                layer: _behind(state[layer], older[layer], _join([part[layer] for part in mended]))
+                for layer in self.layers
+            },
+        )
         report.relative_change = {str(i): _moved(state[i], KVState(cache)[i]) for i in self.layers}
         return report.as_record()
 
@@ -109,7 +126,7 @@ class GaussianRepair(Repair):
         """Repaired numbers for `stored` `[b, T, L, G, d]` and which of them changed."""
         stats, field, rows = self.stats, self.field, len(stored)
         known = real & stats.known(positions)
-        number, count = blocks_of(known, positions)
+        number, count = blocks_of(known, positions - positions[:, :1])
         gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
         if "quant_noise" in self.without:
             gridded = torch.zeros_like(gridded)
@@ -155,7 +172,7 @@ class GaussianRepair(Repair):
         report.add_misfits(
             misfit.view(rows, -1, *misfit.shape[1:]), slope.view(rows, -1, *slope.shape[1:]), start
         )
-        report.add_left_alone(helpless.view(rows, -1), start)
+        report.add_blocks(number, changed, known, gone, helpless.view(rows, -1), start)
         return after, changed
 
     def _mend_sinks(
@@ -199,6 +216,13 @@ class GaussianRepair(Repair):
                 f"operator G was calibrated for {ours[0]} layers × {ours[1]} KV heads × {ours[2]}; this "
                 f"cache has {here[0]} × {here[1]} × {here[2]}: calibrate one for this model"
             )
+
+
+def _behind(whole: KV, older: int, recent: KV) -> KV:
+    """A layer whose first `older` positions stay as they are."""
+    if older == 0:
+        return recent
+    return KV(*(torch.cat((x[..., :older, :], y), -2) for x, y in zip(whole, recent, strict=True)))
 
 
 def _join(parts: list[KV]) -> KV:

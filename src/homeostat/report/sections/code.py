@@ -20,6 +20,7 @@ CAPTIONS = {
     "paired_r_anchor.png": "Repeatability to the canon, before and after repair",
     "paired_p_tau.png": "Share close to the canon, before and after repair",
 }
+SHOWN = 5  # weak contracts that are named
 ARMS = "joint_metrics"  # of a run whose samples come from several arms
 
 
@@ -50,6 +51,11 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if len(worst) > 1:
         low = min(worst, key=lambda p: p["R_anchor"])
         yield f"Least repeatable: {low['prompt_id']}, where {low['R_anchor']:.1%} reach the canon."
+    weak = files.settings(METRICS).get("weak_contracts") or {}
+    if weak:
+        named = ", ".join(f"{name} ({why})" for name, why in sorted(weak.items())[:SHOWN])
+        more = f" and {len(weak) - SHOWN} more" if len(weak) > SHOWN else ""
+        yield f"Weak contracts, which accept programs that they should not: {named}{more}."
 
 
 def key_figures(files: RunFiles) -> list[Block]:

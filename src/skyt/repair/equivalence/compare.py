@@ -10,19 +10,22 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call
+from skyt.contracts.drawing.kept import drawn_with
+from skyt.oracle.inputs import filtered
 from skyt.repair.equivalence.calls import battery
-from skyt.repair.equivalence.constants import harvested
+from skyt.repair.equivalence.constants import Harvest, harvested
 from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "2"
+EQUIVALENCE_VERSION = "3"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
+BASE = 40  # drawn calls into which constants are put
 FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
 FAR_RESTARTS = 4  # calls without an end, each of which costs a process
 
@@ -68,6 +71,7 @@ class Equivalence:
     unreached: int = 0
     method: str = "differential testing"
     version: str = EQUIVALENCE_VERSION
+    drawn_with: str = field(default_factory=drawn_with)
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -77,6 +81,7 @@ class Equivalence:
             "seed": self.seed,
             "method": self.method,
             "version": self.version,
+            "drawn_with": self.drawn_with,
             "undecided": self.undecided,
             "unreached": self.unreached,
             "counterexample": self.counterexample.as_record() if self.counterexample else None,
@@ -96,8 +101,9 @@ def compare(
     if pool is None:
         with SandboxPool(workers=1) as own:
             return compare(code, canon, contract, inputs, seed, own)
-    calls = battery(contract, inputs, seed)
-    made = harvested(contract, (code, canon), seed)
+    calls = battery(contract, inputs, seed, pool)
+    made = harvested(contract, (code, canon), seed, calls.drawn[:BASE])
+    made = Harvest(*(tuple(filtered(contract, list(some), pool)) for some in (made.near, made.far)))
     run = _Run(code, canon, contract, seed, pool)
     for part in (calls.inside[:FIRST], made.near, calls.inside[FIRST:]):
         if found := run.told_apart(part):
@@ -125,6 +131,7 @@ class _Run:
     def __init__(self, code: str, canon: str, contract: Contract, seed: int, pool: SandboxPool) -> None:
         self.code, self.contract, self.seed, self.pool = code, contract, seed, pool
         self.reference = _Reference(canon, contract, pool)
+        self.limits = self.reference.limits
         self.tried = self.undecided = self.unreached = 0
 
     def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
@@ -133,7 +140,8 @@ class _Run:
             return None
         encoded = encode_calls(calls)
         equality = self.contract.equality
-        results = self.pool.run(self.code, self.contract.entry_point, encoded, equality=equality)
+        entry = self.contract.entry_point
+        results = self.pool.run(self.code, entry, encoded, self.limits, equality=equality)
         for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
             self.tried += 1
             if same(got, wanted, equality):
@@ -191,7 +199,8 @@ def _first_outside(
     if not calls:
         return None
     encoded = encode_calls(calls)
-    results = pool.run(code, contract.entry_point, encoded, equality=contract.equality)
+    limits = reference.limits
+    results = pool.run(code, contract.entry_point, encoded, limits, equality=contract.equality)
     for call, got, wanted in zip(calls, results, reference.results(encoded), strict=True):
         if not same(got, wanted, contract.equality) and (got.comparable or wanted.comparable):
             return _example(call, got, wanted, contract, "outside")
@@ -213,6 +222,7 @@ class _Reference:
 
     def __init__(self, canon: str, contract: Contract, pool: SandboxPool) -> None:
         self.canon, self.contract, self.pool = canon, contract, pool
+        self.limits = pool.limits.lasting(contract.oracle.seconds)
 
     def results(self, calls: EncodedCalls) -> list[CallResult]:
         key = (self.contract.hash, _digest(self.canon.encode()), _digest(calls.data))
@@ -220,7 +230,8 @@ class _Reference:
             known = self._known.get(key)
         if known is None:
             contract = self.contract
-            known = self.pool.run(self.canon, contract.entry_point, calls, equality=contract.equality)
+            entry, equality = contract.entry_point, contract.equality
+            known = self.pool.run(self.canon, entry, calls, self.limits, equality=equality)
             with self._lock:
                 if len(self._known) >= self._most:
                     self._known.clear()

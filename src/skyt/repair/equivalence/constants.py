@@ -12,14 +12,29 @@ from __future__ import annotations
 import ast
 import itertools
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.contracts import values as shapes
 from skyt.contracts.contract import Contract
-from skyt.contracts.domain import Call, Operation, affordable, fits, generate_inputs, in_domain
-from skyt.contracts.parameters import DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
+from skyt.contracts.domain import Call, Operation, affordable, bound, in_domain
+from skyt.contracts.drawing.edges import edges
+from skyt.contracts.membership import fits
+from skyt.contracts.specs import (
+    DictSpec,
+    FloatSpec,
+    FrozensetSpec,
+    IntSpec,
+    ListSpec,
+    OptionalSpec,
+    RecordSpec,
+    SetSpec,
+    Spec,
+    StrSpec,
+    TupleSpec,
+    UnionSpec,
+    parts,
+)
 from skyt.text.parsing import parse
 
 MAX_SIZE = 2000  # elements of a container, characters of a text, operations on an object
@@ -97,20 +112,23 @@ def _folded(node: ast.AST) -> Any:
 
 
 def harvested(
-    contract: Contract, programs: tuple[str, str], seed: int, most: tuple[int, int] = (MAX_NEAR, MAX_FAR)
+    contract: Contract,
+    programs: tuple[str, str],
+    seed: int,
+    base: Sequence[Call],
+    most: tuple[int, int] = (MAX_NEAR, MAX_FAR),
 ) -> Harvest:
     """In-domain calls made from the programs' constants; the same for the same programs and seed.
 
-    `most` bounds their number, near and far.
+    Constants are put into the calls of `base`; `most` bounds their number, near and far.
     """
     rng = random.Random(f"harvest:{contract.id}:{seed}")
-    base = _base(contract, seed)
     if not base:
         return Harvest()
     near: dict[str, Call] = {}
     far: dict[str, Call] = {}
     idle = 0
-    for call in _calls(contract, constants(programs), base, rng):
+    for call in _calls(contract, constants(programs), list(base), rng):
         idle += 1
         kept, room = (near, most[0]) if affordable(contract, call) else (far, most[1])
         if len(kept) < room and in_domain(contract, call) and kept.setdefault(repr(call), call) is call:
@@ -120,22 +138,15 @@ def harvested(
     return Harvest(tuple(near.values()), tuple(sorted(far.values(), key=_size)))
 
 
-_BASES: dict[tuple[str, int], list[Call]] = {}
-
-
-def _base(contract: Contract, seed: int) -> list[Call]:
-    """Generated calls to put constants into, made once for a contract in this process."""
-    if (contract.hash, seed) not in _BASES:
-        if len(_BASES) >= 1000:
-            _BASES.clear()
-        _BASES[contract.hash, seed] = generate_inputs(contract, 40, seed)
-    return _BASES[contract.hash, seed]
-
-
 def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
     specs = list(contract.domain.parameters.values())
     sizes = list(dict.fromkeys([*found.sizes, *_bounds(specs), *_SMALL]))
-    each = [list(itertools.islice(_values(spec, found, sizes, rng), _MAX_EACH)) for spec in specs]
+    base = [Call(bound(contract, call), {}, call.operations) for call in base]
+    seen = [[call.args[i] for call in base] for i in range(len(specs))]
+    each = [
+        list(itertools.islice(_values(spec, found, sizes, values, rng), _MAX_EACH))
+        for spec, values in zip(specs, seen, strict=True)
+    ]
     streams = [
         _exactly(specs, found, base, rng),
         _one_by_one(each, base, rng),
@@ -146,7 +157,17 @@ def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.R
         streams.append(_sequences(contract, found, base, rng))
     # Round and round, so that no stream takes every place.
     for row in itertools.islice(itertools.zip_longest(*streams), 4 * MAX_NEAR):
-        yield from (call for call in row if call is not None)
+        yield from (_as_passed(contract, call) for call in row if call is not None)
+
+
+def _as_passed(contract: Contract, call: Call) -> Call:
+    """The call with keyword-only parameters by name."""
+    parameters = contract.entry_point.parameters
+    if not any(p.keyword_only for p in parameters):
+        return call
+    pairs = list(zip(parameters, call.args, strict=True))
+    placed = tuple(value for p, value in pairs if not p.keyword_only)
+    return Call(placed, {p.name: value for p, value in pairs if p.keyword_only}, call.operations)
 
 
 def _exactly(specs: list[Spec], found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
@@ -186,7 +207,7 @@ def _related(
     containers = [(i, spec) for i, spec in enumerate(specs) if isinstance(spec, ListSpec | StrSpec)]
     choices = []
     for (whole, number), (container, spec) in itertools.product(wholes, containers):
-        drawn = [shapes.draw(number, rng) for _ in range(6)]
+        drawn = [rng.choice(base).args[whole] for _ in range(6)]
         wanted = [n for n in dict.fromkeys([*sizes, *drawn]) if 0 < n <= MAX_SIZE and fits(number, n)]
         ends = _marks(spec, found) or [None]
         choices += [
@@ -210,43 +231,85 @@ def _ending(spec: ListSpec | StrSpec, size: int, end: Any, rng: random.Random) -
     if isinstance(spec, StrSpec):
         end = end or ""
         return ((spec.alphabet or "ab ")[0] * size)[: max(0, size - len(end))] + end[:size]
-    edge = shapes.boundary(spec.elements)
+    edge = edges(spec.elements)
     neutral = [v for v in edge if v != end and v in (0, "", [], 1)] or edge
     values = [rng.choice(neutral)] * (size - 1)
     return _in_order(spec, [*values, rng.choice(edge) if end is None else end])
 
 
-def _values(spec: Spec, found: Constants, sizes: list[int], rng: random.Random) -> Iterator[Any]:
-    """Values of one parameter that the constants suggest."""
-    if isinstance(spec, IntSpec):
+def _values(
+    spec: Spec, found: Constants, sizes: list[int], seen: list[Any], rng: random.Random
+) -> Iterator[Any]:
+    """Values of one parameter that the constants suggest. `seen` are values that were drawn for it."""
+    seen = [value for value in seen if fits(spec, value)] or edges(spec)
+    if not seen:
+        return
+    if isinstance(spec, OptionalSpec | UnionSpec | TupleSpec | RecordSpec):
+        yield from _composed(spec, found, sizes, seen, rng)
+    elif isinstance(spec, IntSpec):
         yield from found.numbers
     elif isinstance(spec, FloatSpec):
         yield from (*found.floats, *map(float, (n for n in found.numbers if abs(n) < 2**53)))
     elif isinstance(spec, StrSpec):
         for text in found.strings:
-            other, drawn = rng.choice(found.strings), shapes.draw(spec, rng)
+            other, drawn = rng.choice(found.strings), rng.choice(seen)
             cut = rng.randrange(len(drawn) + 1)
             yield from (text, drawn[:cut] + text + drawn[cut:], text + other, drawn + text, text + drawn)
     elif isinstance(spec, ListSpec):
-        inner = list(itertools.islice(_values(spec.elements, found, sizes, rng), 40))
+        items = [item for value in seen for item in value]
+        inner = list(itertools.islice(_values(spec.elements, found, sizes, items, rng), 40))
         for value in inner:
-            drawn = shapes.draw(spec, rng)
+            drawn = rng.choice(seen)
             cut = rng.randrange(len(drawn) + 1)
             longer = [*drawn[:cut], value, *drawn[cut:]]
             yield from ([value], _in_order(spec, longer), [value, rng.choice(inner)])
     elif isinstance(spec, DictSpec):
-        keys = list(_values(spec.keys, found, sizes, rng))[:20]
-        items = list(itertools.islice(_values(spec.values, found, sizes, rng), 20))
-        for key in keys:
-            yield {**shapes.draw(spec, rng), key: shapes.draw(spec.values, rng)}
-        for item in items:
-            yield {**shapes.draw(spec, rng), shapes.draw(spec.keys, rng): item}
+        known = [key for value in seen for key in value] or edges(spec.keys)
+        items = [item for value in seen for item in value.values()] or edges(spec.values)
+        for key in itertools.islice(_values(spec.keys, found, sizes, known, rng), 20):
+            yield {**rng.choice(seen), key: rng.choice(items)}
+        for item in itertools.islice(_values(spec.values, found, sizes, items, rng), 20):
+            yield {**rng.choice(seen), rng.choice(known): item}
+    elif isinstance(spec, SetSpec | FrozensetSpec):
+        items = [item for value in seen for item in value]
+        for value in itertools.islice(_values(spec.elements, found, sizes, items, rng), 40):
+            yield rng.choice(seen) | {value}
     if isinstance(spec, StrSpec | ListSpec | DictSpec):
         for size in sizes:
-            yield from _sized(spec, found, size, rng)
+            yield from _sized(spec, found, size, seen, rng)
 
 
-def _sized(spec: Spec, found: Constants, size: int, rng: random.Random) -> Iterator[Any]:
+def _composed(
+    spec: OptionalSpec | UnionSpec | TupleSpec | RecordSpec,
+    found: Constants,
+    sizes: list[int],
+    seen: list[Any],
+    rng: random.Random,
+) -> Iterator[Any]:
+    """Values of an alternative, or values with one place made from constants."""
+    if isinstance(spec, OptionalSpec | UnionSpec):
+        for option in parts(spec):
+            yield from itertools.islice(_values(option, found, sizes, seen, rng), 40)
+    elif isinstance(spec, RecordSpec):
+        for name, part in spec.fields.items():
+            fields = [value[name] for value in seen]
+            for item in itertools.islice(_values(part, found, sizes, fields, rng), 20):
+                yield {**rng.choice(seen), name: item}
+    elif isinstance(spec.elements, tuple):
+        for at, part in enumerate(spec.elements):
+            places = [value[at] for value in seen]
+            for item in itertools.islice(_values(part, found, sizes, places, rng), 20):
+                drawn = rng.choice(seen)
+                yield (*drawn[:at], item, *drawn[at + 1 :])
+    else:
+        items = [item for value in seen for item in value]
+        for item in itertools.islice(_values(spec.elements, found, sizes, items, rng), 40):
+            drawn = rng.choice(seen)
+            cut = rng.randrange(len(drawn) + 1)
+            yield (*drawn[:cut], item, *drawn[cut:])
+
+
+def _sized(spec: Spec, found: Constants, size: int, seen: list[Any], rng: random.Random) -> Iterator[Any]:
     """Containers and texts of exactly this size: all alike, all alike but the last, and mixed."""
     if isinstance(spec, StrSpec):
         letters = spec.alphabet or "ab "
@@ -256,20 +319,25 @@ def _sized(spec: Spec, found: Constants, size: int, rng: random.Random) -> Itera
         yield (letters[0] * size)[: max(0, size - len(mark))] + mark[:size]
         yield "".join(rng.choice(letters) for _ in range(size))
     elif isinstance(spec, DictSpec):
+        items = [item for value in seen for item in value.values()] or edges(spec.values)
         if isinstance(spec.keys, IntSpec):
             low = spec.keys.sample_range[0]
             keys: list[Any] = [low + i for i in range(size)]
         else:
             keys = [f"k{i}" for i in range(size)]
-        yield {key: shapes.draw(spec.values, rng) for key in keys}
+        yield {key: rng.choice(items) for key in keys}
     elif isinstance(spec, ListSpec):
         if spec.distinct and isinstance(spec.elements, IntSpec):
             low = spec.elements.sample_range[0]
             yield _in_order(spec, [low + i for i in range(size)])
             return
-        edge = shapes.boundary(spec.elements)
-        drawn = [shapes.draw(spec.elements, rng) for _ in range(min(size, 40))]
-        special = list(itertools.islice(_values(spec.elements, found, list(_SMALL), rng), 40)) or edge
+        edge = edges(spec.elements)
+        known = [item for value in seen for item in value] or edge
+        if not known:
+            return
+        drawn = [rng.choice(known) for _ in range(min(size, 40))]
+        inner = _values(spec.elements, found, list(_SMALL), known, rng)
+        special = list(itertools.islice(inner, 40)) or known
         filler = rng.choice([*edge, *special])
         yield [filler] * size
         yield _in_order(spec, [filler] * (size - 1) + [rng.choice(special)])
@@ -319,8 +387,8 @@ def _size(call: Call) -> tuple[int, str]:
 def _extent(value: Any) -> int:
     if isinstance(value, dict):
         return max([len(value), *map(_extent, value), *map(_extent, value.values())])
-    if isinstance(value, list):
+    if isinstance(value, list | tuple | set | frozenset):
         return max([len(value), *map(_extent, value)])
-    if isinstance(value, str):
+    if isinstance(value, str | bytes):
         return len(value)
-    return abs(int(value))
+    return 0 if value is None else abs(int(value))

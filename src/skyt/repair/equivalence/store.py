@@ -17,6 +17,7 @@ from typing import Any
 
 from homeostat.core import atomic
 from skyt.contracts.contract import Contract
+from skyt.contracts.drawing.kept import drawn_with
 from skyt.repair.equivalence.compare import EQUIVALENCE_VERSION, compare_many
 from skyt.sandbox.pool import SandboxPool
 from skyt.text.normalise import NORMALIZATION_VERSION
@@ -41,7 +42,7 @@ class VerdictStore:
         if self.folder is None:
             return None
         code, canon, contract = pair
-        versions = [EQUIVALENCE_VERSION, NORMALIZATION_VERSION, sys.version_info[:3]]
+        versions = [EQUIVALENCE_VERSION, NORMALIZATION_VERSION, drawn_with(), sys.version_info[:3]]
         key = [versions, contract.hash, signature(code), signature(canon), inputs, seed]
         name = hashlib.sha256(json.dumps(key).encode()).hexdigest()
         return self.folder / name[:2] / f"{name}.json"

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.contract import Facts as ParameterFacts
+from skyt.contracts.contract import Parameter as ContractParameter
 from skyt.repair.rules.analysis.values.types import ANY, Type, kind, parse_type
 
 
@@ -47,8 +48,9 @@ class Facts:
     def from_contract(contract: Contract) -> Facts:
         """Where the contract speaks about calls outside the domain, facts that they break are not facts."""
         entry = contract.entry_point
-        parameters = _parameters(contract.facts())
-        methods = {m.name: _parameters(contract.facts(m.name)) for m in entry.methods}
+        parameters = _parameters(contract.facts(), entry.parameters)
+        methods = {m.name: _parameters(contract.facts(m.name), m.parameters) for m in entry.methods}
+        named = any(p.keyword_only for p in entry.parameters)
         if contract.out_of_domain.policy != "any":
             parameters = tuple(
                 _without_domain(p, [c.args[i] for c in contract.out_of_domain.calls if i < len(c.args)])
@@ -60,10 +62,10 @@ class Facts:
             name=entry.name,
             parameters=parameters,
             methods=methods,
-            returns=parse_type(entry.returns),
+            returns=parse_type(entry.returns) if entry.gives == "value" else ANY,
             public=entry.public_names,
             out_of_domain_free=contract.out_of_domain.policy == "any",
-            positional=contract.constraints.naming == "lenient",
+            positional=contract.constraints.naming == "lenient" and not named,
         )
 
     def without_bounds(self, names: set[str]) -> Facts:
@@ -89,8 +91,12 @@ def _unbounded(parameter: Parameter) -> Parameter:
     return replace(parameter, min=None, max=None, nonempty=False)
 
 
-def _parameters(facts: dict[str, ParameterFacts]) -> tuple[Parameter, ...]:
-    return tuple(_parameter(name, fact) for name, fact in facts.items())
+def _parameters(
+    facts: dict[str, ParameterFacts], parameters: tuple[ContractParameter, ...]
+) -> tuple[Parameter, ...]:
+    """The parameters that every call passes by position: about others nothing is known."""
+    always = [p.name for p in parameters if p.default is None and not p.keyword_only]
+    return tuple(_parameter(name, facts[name]) for name in always)
 
 
 def _without_domain(parameter: Parameter, seen: list[Any]) -> Parameter:

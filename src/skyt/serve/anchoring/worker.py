@@ -61,7 +61,7 @@ class Judging:
         if request["task"] == "examine" and canon is not None:
             return {"faults": faults(canon, contract, bench)}
         generation = Generation(contract.id, request["model"], request["temperature"], 0, request["text"])
-        prepared = bench.prepare(generation.raw_output)
+        prepared = bench.prepare(generation.raw_output, contract)
         far = Measured(1.0) if canon is None else bench.distance(prepared.text, canon.normalized_code)
         measured = {"text": prepared.text, "parsed": prepared.parsed, "d": far.d, "method": far.method}
         first({"prepared": measured})
