@@ -101,4 +101,4 @@ def _close(one: Any, other: Any, atol: float, rtol: float) -> bool:
     left, right = _number(one), _number(other)
     if left is None or right is None:
         return False
-    return left == right or abs(left - right) <= atol + rtol * max(abs(left), abs(right)) < math.inf
+    return bool(left == right or abs(left - right) <= atol + rtol * max(abs(left), abs(right)) < math.inf)
