@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Any
 
 
@@ -57,6 +58,19 @@ class Engine:
 
     def rpc(self, name: str, given: list[Any]) -> Any:
         return self.llm.collective_rpc(name, args=tuple(given))[0]
+
+    def switch(self, on: bool) -> None:
+        """Let the guard do its work, or nothing. What was written while it was off has no fingerprints."""
+        from vllm.distributed.kv_transfer import get_kv_transfer_group
+        from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
+
+        guard = get_kv_transfer_group()
+        for name in ("bind_connector_metadata", "start_load_kv", "wait_for_save"):
+            guard.__dict__.pop(name, None)
+        guard.watch.ledger.forget(range(guard.watch.cache.blocks))
+        if not on:
+            guard.bind_connector_metadata = partial(KVConnectorBase_V1.bind_connector_metadata, guard)
+            guard.start_load_kv = guard.wait_for_save = lambda *_, **__: None
 
     def generate(self, prompts: list[list[int]], tokens: int, fresh: bool) -> dict[str, Any]:
         """Answers to prompts given as tokens; `fresh`: nothing is in the prefix cache."""

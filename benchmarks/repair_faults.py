@@ -94,7 +94,11 @@ def main() -> None:
             total["none"] += float(loss(model, damaged.cache(), chunk.ids).sum())
             cache = damaged.cache()
             report = repair.repair_cache(cache)
-            parts = (report["noisy"], report["misfits"], report["left_alone"])
+            parts = (
+                report["noisy"],
+                report["misfits"],
+                [b for b in report["blocks"] if b["decision"] == "cannot judge"],
+            )
             counts = (sum(report["imputed"].values()), *map(len, parts), report["gone"])
             for k, n in enumerate(counts):
                 told[k] += n

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import headline, label, look
 from homeostat.core.figures import save, style
 from homeostat.core.records import read_jsonl

@@ -17,11 +17,19 @@ from typing import Any
 
 from benchmarks.repair_recovery import insert
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import headline, label
 from homeostat.core.records import Record
 
-TASKS = {"task.wikitext2.ppl": "ppl", "task.sst2.accuracy": "SST-2", "task.needle.accuracy": "needle"}
+TITLES = {
+    "wikitext2": "Wikitext-2 (ppl)",
+    "sst2": "SST-2",
+    "needle": "needle",
+    "induction": "copying",
+    "multikey": "multi-key",
+    "tracking": "tracking",
+    "fewshot": "few-shot",
+}
 FIGURES = (
     "figA_score_vs_eps.png",
     "figB_clean_vs_overhead_pareto.png",
@@ -30,33 +38,114 @@ FIGURES = (
 )
 
 
+def tasks_of(metrics: Record) -> dict[str, str]:
+    """Each task's key in the record."""
+    return {key.split(".")[1]: key for key in metrics if key.startswith("task.")}
+
+
+def by_task(metrics: Record) -> Iterator[str]:
+    """What each task measures undamaged, what forgetting costs there, and whether the task counts."""
+    yield from header("task", "n", "undamaged", "what forgetting costs [95 %]", "by", "counts")
+    for task, key in tasks_of(metrics).items():
+        clean = next(e for e in metrics[key] if e["defence"] == "none" and e["epsilon"] == 0)
+        cost = metrics[f"forgetting.{task}"][0]
+        low, high = clean["ci"]
+        shown = f"{clean['value']:.4g} [{low:.4g}, {high:.4g}]"
+        counts = "yes" if cost["counts"] else "no"
+        yield row(
+            [
+                TITLES.get(task, task),
+                str(clean["n"]),
+                shown,
+                interval(cost, "+", 3),
+                label(cost["by"]),
+                counts,
+            ]
+        )
+
+
 def by_defence(metrics: Record) -> Iterator[str]:
-    """One row per defence: each task clean and at the largest epsilon, area, difference, cost, speed."""
-    largest = max(e["epsilon"] for e in metrics["robustness.score"])
+    """One row per defence: area, differences, cost on a clean cache, speed."""
     areas = {e["defence"]: e for e in metrics["robustness.auc"]}
-    gains = {e["defence"]: e for e in metrics["robustness.auc_difference"] if e["against"] == "none"}
+    everywhere = {e["defence"]: e for e in metrics["robustness.auc_all_tasks"]}
+    against = {
+        base: {e["defence"]: e for e in metrics["robustness.auc_difference"] if e["against"] == base}
+        for base in ("none", "best_heuristic")
+    }
     costs = {e["defence"]: e for e in metrics["clean_regression"]}
     speeds = {e["defence"]: e["relative_throughput"] for e in metrics.get("overhead", [])}
-    titles = [f"{title}, clean → ε {largest:g}" for title in TASKS.values()]
-    yield from header("defence", *titles, "AUC [95 %]", "Δ to none [95 %]", "clean ppl added", "throughput")
-    names = headline(list(areas))
-    for name in [*names, *(n for n in areas if n not in names and ":" not in n)]:
+    yield from header(
+        "defence", "AUC [95 %]", "Δ to none [95 %]", "Δ to best heuristic [95 %]", "AUC, all tasks",
+        "clean ppl added", "throughput",
+    )  # fmt: skip
+    for name in sorted(areas, key=lambda n: -areas[n]["value"]):
+        cells = [label(name), interval(areas[name])]
+        cells += [interval(found[name], "+") if name in found else "" for found in against.values()]
+        added = costs[name]["tasks"].get("wikitext2.ppl_relative", {"value": None})["value"]
+        cells += [f"{everywhere[name]['value']:.4f}", "" if added is None else f"{100 * added:+.2f} %"]
+        yield row([*cells, f"{speeds[name]:.2f}" if name in speeds else ""])
+
+
+def by_cell(metrics: Record) -> Iterator[str]:
+    """Each task undamaged and at the largest epsilon: the mean over types (perplexity: geometric)."""
+    largest = max(e["epsilon"] for e in metrics["robustness.score"])
+    tasks = tasks_of(metrics)
+    yield from header(f"clean → ε {largest:g}", *(TITLES.get(task, task) for task in tasks))
+    for name in (e["defence"] for e in metrics["robustness.auc"]):
         cells = [label(name)]
-        for task in TASKS:
-            entries = [e for e in metrics[task] if e["defence"] == name]
+        for key in tasks.values():
+            entries = [e for e in metrics[key] if e["defence"] == name]
             clean = next(e["value"] for e in entries if e["epsilon"] == 0)
             worst = [e["value"] for e in entries if e["epsilon"] == largest]
-            mean = statistics.geometric_mean if task.endswith("ppl") else statistics.fmean
-            cells.append(f"{clean:.4g} → {mean(worst):.4g}")
-        cells += [interval(areas[name]), interval(gains[name], "+") if name in gains else ""]
-        added = costs[name]["tasks"]["wikitext2.ppl_relative"]["value"]
-        cells += [f"{100 * added:+.2f} %", f"{speeds[name]:.2f}" if name in speeds else ""]
+            mean = statistics.geometric_mean if key.endswith("ppl") else statistics.fmean
+            cells.append(f"{clean:.3g} → {mean(worst):.3g}")
         yield row(cells)
 
 
-def by_type(metrics: Record) -> Iterator[str]:
-    """Perplexity of each type at each epsilon."""
-    entries = metrics["task.wikitext2.ppl"]
+def beaten(metrics: Record) -> Iterator[str]:
+    """Cells in which forgetting or the strongest baseline beats an operator; certain ones in bold."""
+    yield from header("task", "damage", "ε", "operator", "beaten by (difference of scores [95 %])")
+    found: dict[tuple[str, str, float, str], list[str]] = {}
+    for e in metrics["robustness.beaten"]:
+        told = f"{label(e['baseline'])} {interval(e, '+', 3)}"
+        place = (e["task"], e["type"], e["epsilon"], e["operator"])
+        found.setdefault(place, []).append(f"**{told}**" if e["certain"] else told)
+    for (task, kind, epsilon, operator), told in found.items():
+        yield row([TITLES.get(task, task), f"`{kind}`", f"{epsilon:g}", label(operator), "; ".join(told)])
+
+
+def beaten_counts(metrics: Record) -> Iterator[str]:
+    """In how many damaged cells an operator is behind some baseline, and behind forgetting."""
+    tasks = tasks_of(metrics)
+    cells = {
+        (e["type"], e["epsilon"]) for e in next(iter(metrics[k] for k in tasks.values())) if e["epsilon"]
+    }
+    total = len(cells) * len(tasks)
+    ways = ("forget", "reset_clear")
+    yield from header(
+        "operator",
+        "damaged cells",
+        "behind a baseline",
+        "of these certainly",
+        "behind forgetting",
+        "of these certainly",
+    )
+    names = [e["defence"] for e in metrics["robustness.auc"]]
+    for operator in (n for n in ("A", "B", "C", "G", "G_without") if n in names):
+        own = [e for e in metrics["robustness.beaten"] if e["operator"] == operator]
+        forgetting = [e for e in own if e["baseline"] in ways]
+        kinds = (own, _certain(own), forgetting, _certain(forgetting))
+        counts = [str(len({(e["task"], e["type"], e["epsilon"]) for e in kept})) for kept in kinds]
+        yield row([label(operator), str(total), *counts])
+
+
+def _certain(entries: list[Record]) -> list[Record]:
+    return [e for e in entries if e["certain"]]
+
+
+def by_type(metrics: Record, key: str = "task.wikitext2.ppl") -> Iterator[str]:
+    """A task's metric for each type at each epsilon."""
+    entries = metrics[key]
     names = headline(list(dict.fromkeys(e["defence"] for e in entries)))
     yield from header("damage", "ε", *map(label, names))
     kinds = dict.fromkeys((e["type"], e["epsilon"]) for e in entries)
@@ -105,9 +194,9 @@ def row(cells: Any) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def interval(entry: Record, sign: str = "") -> str:
+def interval(entry: Record, sign: str = "", digits: int = 4) -> str:
     low, high = entry["ci"]
-    return f"{entry['value']:{sign}.4f} [{low:{sign}.4f}, {high:{sign}.4f}]"
+    return f"{entry['value']:{sign}.{digits}f} [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
 
 
 def main() -> None:
@@ -118,13 +207,20 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="a page to put the tables into")
     args = parser.parse_args()
     tasks = read_metrics(args.run_dir, "task_metrics")
-    stability = read_metrics(args.run_dir, "stability_metrics")
     parts = {
+        "by task": list(by_task(tasks)),
         "by defence": list(by_defence(tasks)),
+        "by cell": list(by_cell(tasks)),
         "by type": list(by_type(tasks)),
-        "sensitivity": list(sensitivity(stability)),
-        "amplification": list(amplification(stability)),
+        "beaten counts": list(beaten_counts(tasks)),
+        "beaten": list(beaten(tasks)),
     }
+    if (args.run_dir / "metrics" / "stability_metrics.json").exists():
+        stability = read_metrics(args.run_dir, "stability_metrics")
+        parts |= {
+            "sensitivity": list(sensitivity(stability)),
+            "amplification": list(amplification(stability)),
+        }
     for name, lines in parts.items():
         print(f"\n{name}\n\n" + "\n".join(lines))
         if args.docs is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cachemedicpp.guard.guard import Guard
     from cachemedicpp.repair.attach import medic
     from cachemedicpp.repair.base import Repair, load_repair
+    from cachemedicpp.repair.gaussian.store import calibrate
     from cachemedicpp.repair.heuristics import heuristic
     from cachemedicpp.runs.config import MedicConfig
     from cachemedicpp.runs.results import CacheRun, read_run
@@ -29,6 +30,7 @@ __all__ = [
     "MedicConfig",
     "Repair",
     "Rotary",
+    "calibrate",
     "heuristic",
     "load_repair",
     "medic",
@@ -46,6 +48,7 @@ __getattr__ = lazily(
         "MedicConfig": "cachemedicpp.runs.config",
         "Repair": "cachemedicpp.repair.base",
         "Rotary": "cachemedicpp.cache.rotary",
+        "calibrate": "cachemedicpp.repair.gaussian.store",
         "heuristic": "cachemedicpp.repair.heuristics",
         "load_repair": "cachemedicpp.repair.base",
         "medic": "cachemedicpp.repair.attach",

@@ -96,11 +96,12 @@ def sweep(
     ] = None,
     engine: Annotated[str, typer.Option(help="local (processes) or ray.")] = "local",
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    overrides: Overrides = None,
 ) -> None:
     """Run many variants of one configuration and compare them. Exit code 1 means that a run failed."""
     from cachemedicpp.sweep.run import sweep_command
 
-    raise typer.Exit(sweep_command(config, out, engine, workers))
+    raise typer.Exit(sweep_command(config, out, engine, workers, overrides or []))
 
 
 @app.command()

@@ -32,6 +32,7 @@ def _made() -> dict[str, Any]:
     return {
         "model": model,
         "tokenizer": tokenizer,
+        "texts": [f"{number}. {TEXT}" for number in range(40)],
         "inputs": inputs,
         "attention_mask": inputs["attention_mask"],
         "cache": cache,
@@ -40,7 +41,7 @@ def _made() -> dict[str, Any]:
     }
 
 
-NAMES = ("model", "tokenizer", "inputs", "attention_mask", "cache", "family", "keys", "generate")
+NAMES = ("model", "tokenizer", "texts", "inputs", "attention_mask", "cache", "family", "keys", "generate")
 
 
 def __getattr__(name: str) -> Any:

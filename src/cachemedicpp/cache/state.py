@@ -3,6 +3,8 @@
 A `KVState` holds references to tensors `[B, H_kv, T, d]`. Forking shares them, and replacing a layer
 replaces a reference; nothing here writes into a tensor, so forks of one prefill never see each other's
 changes. (Dynamic caches grow by concatenation, which makes new tensors: running the model on a fork is safe.)
+
+A layer with a sliding window keeps its last positions only: layer `l` stores `start(l) … length - 1`.
 """
 
 from __future__ import annotations
@@ -77,8 +79,24 @@ class KVState:
 
     @property
     def length(self) -> int:
-        """Stored positions, padding included."""
-        return int(self[0].K.shape[-2])
+        """Positions of the sequence, padding included; layers with a sliding window store the last ones."""
+        stored: Any = self._cache.layers[0]
+        return int(stored.get_seq_length())
+
+    def start(self, layer: int) -> int:
+        """The first position that a layer still stores: 0 unless its sliding window has moved on."""
+        stored: Any = self._cache.layers[layer]
+        return int(stored.get_seq_length()) - int(stored.keys.shape[-2])
+
+    @property
+    def windowed(self) -> list[int]:
+        """The layers with a sliding window."""
+        return [i for i, x in enumerate(self._cache.layers) if isinstance(x, DynamicSlidingWindowLayer)]
+
+    @property
+    def first(self) -> int:
+        """The first position that every layer stores."""
+        return max(self.start(layer) for layer in range(len(self)))
 
     def cache(self) -> DynamicCache:
         """A cache the model can run on: it grows without touching this state."""
@@ -132,19 +150,10 @@ class KVState:
 
 
 def readable(cache: Any) -> KVState:
-    """What `cache` stores. Refuses caches that drop positions, because a repair must know them."""
+    """What `cache` stores, refused in one line where it is nothing that can be worked on."""
     layers = getattr(cache, "layers", None)
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UserError("this cache is empty: run the model on it first")
-    for index, layer in enumerate(layers):
-        whole = type(layer) is DynamicLayer
-        if isinstance(layer, DynamicSlidingWindowLayer):
-            whole = layer.keys is not None and int(layer.get_seq_length()) == layer.keys.shape[-2]
-        if not whole:
-            raise UserError(
-                f"cache layer {index} is a {type(layer).__name__} that does not keep every position as it "
-                "was written: use a model without sliding windows (or prompts inside them) and use_cache=True"
-            )
     state = KVState(cache)
     if any(x.dim() != 4 or 0 in x.shape for kv in state for x in kv):
         raise UserError(f"this cache stores nothing: keys of shape {list(state[0].K.shape)}")
@@ -171,13 +180,22 @@ def stack(states: Sequence[KVState]) -> KVState:
 
 
 def fork(cache: Any) -> DynamicCache:
-    """A cache that shares all tensors with `cache` and grows on its own."""
+    """A cache that shares all tensors with `cache` and grows on its own. Refuses what is not a dynamic cache.
+
+    Static caches are written in place, quantised ones do not hold what attention reads, and offloaded ones
+    are between two devices.
+    """
     for index, layer in enumerate(cache.layers):
-        if not isinstance(layer, DynamicLayer):
+        if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise UserError(
-                f"cache layer {index} is a {type(layer).__name__}: only dynamic caches can be forked; "
-                "run the model with use_cache=True and no cache_implementation"
+                f"cache layer {index} is a {type(layer).__name__}: cachemedicpp works on dynamic caches, "
+                "with or without sliding windows; run the model with use_cache=True only"
             )
+    if getattr(cache, "offloading", False):
+        raise UserError(
+            "this cache is offloaded, layer by layer: cachemedicpp works on dynamic caches that stay on one "
+            "device; run the model without cache_implementation='offloaded'"
+        )
     twin: DynamicCache = copy.copy(cache)
     twin.layers = [copy.copy(layer) for layer in cache.layers]
     return twin

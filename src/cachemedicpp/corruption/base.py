@@ -56,6 +56,10 @@ class Corruption(ABC):
         """The masks this type uses; most take them as configured."""
         return axes
 
+    def drawn(self, stream: Stream) -> Self:
+        """This type with whatever it draws once per sequence (a rotation, a donor) drawn from `stream`."""
+        return self
+
     def positions(self, time: Tensor, axes: AxesConfig) -> Tensor:
         """Which positions `[T]` may be touched, given those the time mask allows."""
         return time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -26,6 +26,7 @@ class ContiguousOverwrite(Corruption):
     needs_donor = True
     window: Window
     share: float = 1.0
+    donor: int = 0  # which donor text, where there are several
 
     @classmethod
     def from_params(cls, params: CorruptionParams) -> Self:
@@ -34,6 +35,9 @@ class ContiguousOverwrite(Corruption):
     @classmethod
     def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
         return cls(params.overwrite_window, fraction(epsilon))
+
+    def drawn(self, stream: Stream) -> Self:
+        return replace(self, donor=stream.at("donor").seed)
 
     def severity(self) -> dict[str, float]:
         return {"share": self.share, "window_start": self.window[0], "window_end": self.window[1]}
@@ -60,3 +64,15 @@ class ContiguousOverwrite(Corruption):
         damaged = x.clone()
         damaged[:, :length] = site.donor[:, :length].to(x)
         return under(mask, damaged, x)
+
+
+def fit_window(window: Window, positions: int, focus: int | None = None) -> Window:
+    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`.
+
+    With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a task
+    asks for would measure nothing.
+    """
+    a, b = window
+    if focus is not None and focus < positions:
+        return focus, min(focus + b - a, positions)
+    return window if b <= positions else (min(a, positions // 4), max(positions, 1))

@@ -1,7 +1,12 @@
-"""The clean keys and values of another prompt, for corruptions that put foreign content in the cache."""
+"""The clean keys and values of another prompt, for corruptions that put foreign content in the cache.
+
+Evaluation has one fixed donor prompt. Training draws another text for each sequence, from the text it trains
+on, so that no repair ever meets the evaluation's donor before the evaluation.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,17 +28,45 @@ class Donor:
             raise UserError(
                 f"corruption.params.donor_prompt = {prompt!r}: the tokenizer makes no token of it"
             )
-        self._state: KVState | None = None
+        self._kept: tuple[int, KVState] | None = None  # the donor that was run last
 
-    def kv(self, layer: int, length: int) -> KV:
-        """Keys and values `[H_kv, ≥ length, d]` of one layer."""
-        if self._state is None or self._state.length < length:
-            self._state = self._run(length)
-        K, V = self._state[layer]
+    def kv(self, layer: int, length: int, which: int = 0) -> KV:
+        """Keys and values `[H_kv, ≥ length, d]` of one layer; `which` chooses among several donors.
+
+        In a sliding window the donor is exactly as long as the cache, so that position meets position.
+        """
+        which = self.number(which)
+        if self._kept is None or not self._fits(self._kept, layer, length, which):
+            ids = torch.tensor([self.tokens(which, length)], device=self._model.device)
+            with torch.no_grad():
+                self._kept = which, KVState(self._model(input_ids=ids, use_cache=True).past_key_values)
+        K, V = self._kept[1][layer]
         return KV(K[0], V[0])
 
-    def _run(self, length: int) -> KVState:
-        tiled = (self._ids * (length // len(self._ids) + 1))[:length]
-        ids = torch.tensor([tiled], device=self._model.device)
-        with torch.no_grad():
-            return KVState(self._model(input_ids=ids, use_cache=True).past_key_values)
+    @staticmethod
+    def _fits(kept: tuple[int, KVState], layer: int, length: int, which: int) -> bool:
+        number, state = kept
+        if number != which or state.length < length:
+            return False
+        return state.length == length or state.start(layer) == 0
+
+    def number(self, which: int) -> int:
+        """The donor that `which` stands for: here there is one."""
+        return 0
+
+    def tokens(self, which: int, length: int) -> list[int]:
+        return (self._ids * (length // len(self._ids) + 1))[:length]
+
+
+class TextDonor(Donor):
+    """Donors cut out of a long text: every `which` is another place in it."""
+
+    def __init__(self, model: Any, ids: Sequence[int]) -> None:
+        self._model, self._ids, self._kept = model, list(ids), None
+
+    def number(self, which: int) -> int:
+        return which % len(self._ids)
+
+    def tokens(self, which: int, length: int) -> list[int]:
+        around = self._ids[which:] + self._ids[:which]
+        return (around * (length // len(around) + 1))[:length]

@@ -5,15 +5,16 @@
     injection = family.mixture()                        # a draw from Pi for each sequence
     events = injection.corrupt_cache(cache, keys=sequence_keys(input_ids, attention_mask))
 
-A `Plan` is the draw for one batch: it damages a layer the same way whether the damage is written into the
-stored cache (at rest) or laid over what attention reads (inline).
+Training and evaluation draw from streams apart (`split`): no rotation, donor, mask or noise that a repair was
+trained on is used to evaluate it. A `Plan` is the draw for one batch: it damages a layer the same way whether
+the damage is written into the stored cache (at rest) or laid over what attention reads (inline).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,14 +22,16 @@ from transformers import Cache
 
 from cachemedicpp.cache.state import KV, Geometry, KVState, first_positions, write
 from cachemedicpp.corruption.base import Corruption, Site, corruption_type
-from cachemedicpp.corruption.config import CorruptionConfig
-from cachemedicpp.corruption.donor import Donor
+from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
+from cachemedicpp.corruption.contiguous_overwrite import fit_window
+from cachemedicpp.corruption.donor import Donor, TextDonor
 from cachemedicpp.corruption.masks import Mask, check_axes, draw_mask
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.corruption.targeted import Targeted
 from homeostat.core.errors import UserError
 
 _TARGETED = "targeted:"
+Split = Literal["eval", "train"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Event:
     key: str
     draw: int
     mask: dict[str, object]
+    drawn: dict[str, str]  # what was drawn once for this sequence: its noise, its rotation, its donor
 
     def as_record(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -81,7 +85,8 @@ class Plan:
         return full
 
     def _one(self, layer: int, tensor: str, x: Tensor) -> Tensor:
-        if x.shape[-2] != self.length:
+        late = self.length - x.shape[-2]  # positions that a sliding window has dropped already
+        if late < 0:
             raise ValueError(f"a plan for {self.length} positions was given {x.shape[-2]}")
         damaged: Tensor | None = None
         for row, damage in enumerate(self.damages):
@@ -90,16 +95,25 @@ class Plan:
                 continue
             if damaged is None:
                 damaged = x.clone()
-            clean = x[row, :, damage.start :].float()  # [H, T_real, d]
+            begin = max(damage.start - late, 0)
+            mask = mask[:, max(late - damage.start, 0) :]
+            clean = x[row, :, begin:].float()  # [H, T_real, d]
             stream = damage.stream.at(layer, tensor)
-            bad = damage.corruption.apply(clean, mask.to(x.device), stream, self._site(layer, tensor, damage))
-            damaged[row, :, damage.start :] = bad.to(x.dtype)
+            site = self._site(layer, tensor, damage, late)
+            damaged[row, :, begin:] = damage.corruption.apply(clean, mask.to(x.device), stream, site).to(
+                x.dtype
+            )
         return x if damaged is None else damaged
 
-    def _site(self, layer: int, tensor: str, damage: _Damage) -> Site:
+    def _site(self, layer: int, tensor: str, damage: _Damage, late: int) -> Site:
         if self.donor is None or not damage.corruption.needs_donor:
             return Site(layer, tensor)
-        kv = self.donor.kv(layer, self.length)
+        if late and damage.start:
+            raise UserError(
+                f"corruption {damage.corruption.name!r} in layer {layer}, whose sliding window has moved on: "
+                "the donor's positions do not fit a padded sequence; use batches of one length"
+            )
+        kv = self.donor.kv(layer, self.length, _donor(damage.corruption))
         return Site(layer, tensor, kv.K if tensor == "K" else kv.V)
 
 
@@ -112,6 +126,7 @@ class CorruptionFamily:
     protected: tuple[int, ...]
     seed: int
     donor: Donor | None = None
+    split: Split = "eval"
 
     def __post_init__(self) -> None:
         check_axes(self.config.axes, self.geometry, self.protected)
@@ -120,8 +135,26 @@ class CorruptionFamily:
     def build(
         cls, config: CorruptionConfig, model: Any, tokenizer: Any, protected: Sequence[int], seed: int
     ) -> CorruptionFamily:
+        """The family that evaluates."""
         donor = Donor(model, tokenizer, config.params.donor_prompt)
         return cls(config, Geometry.of(model), tuple(protected), seed, donor)
+
+    def for_training(self, model: Any, text: Sequence[int]) -> CorruptionFamily:
+        """The family that trains: other streams, and donors cut out of the training `text`."""
+        return replace(self, donor=TextDonor(model, text), split="train")
+
+    def fitted(
+        self, length: int, axes: AxesConfig | None = None, focus: int | None = None
+    ) -> CorruptionFamily:
+        """This family for caches of `length` positions under `axes`, its overwrite window fitted to them.
+
+        `focus` is where the window is to begin, if what matters in the cache is at one place.
+        """
+        axes = axes or self.config.axes
+        old = length - (axes.N_recent if axes.time_mode == "old_only" else 0)
+        window = fit_window(self.config.params.overwrite_window, old, focus)
+        params = self.config.params.model_copy(update={"overwrite_window": window})
+        return replace(self, config=self.config.model_copy(update={"axes": axes, "params": params}))
 
     def at(self, name: str, epsilon: float | None = None, draw: int = 0) -> Injection:
         """One type for every sequence, at `epsilon` or (None) at the configured severity.
@@ -165,12 +198,21 @@ class Injection:
         starts = first_positions(length, attention_mask, len(keys))
         damages, events = [], []
         for key, start in zip(keys, starts, strict=True):
-            stream = Stream((self.family.seed, key, self.draw))
+            stream = Stream((self.family.split, self.family.seed, key, self.draw))
             corruption, epsilon = self._choose(stream.at("type"))
+            corruption = corruption.drawn(stream.at("once"))
             mask = self._mask(corruption, length - start, stream.at("mask"))
             damages.append(_Damage(corruption, mask, stream.at("noise"), start))
             events.append(
-                Event(corruption.name, epsilon, corruption.severity(), key, self.draw, mask.summary())
+                Event(
+                    corruption.name,
+                    epsilon,
+                    corruption.severity(),
+                    key,
+                    self.draw,
+                    mask.summary(),
+                    self._drawn(corruption, stream),
+                )
             )
         family = self.family
         return Plan(damages, events, length, family.protected, family.geometry.kv_heads, family.donor)
@@ -183,6 +225,16 @@ class Injection:
         plan = self.plan(keys, state.length, attention_mask)
         write(cache, {layer: plan.apply(layer, *state[layer]) for layer in self.family.protected})
         return plan
+
+    def _drawn(self, corruption: Corruption, stream: Stream) -> dict[str, str]:
+        """The seeds of this sequence, as text: they are too large for a JSON number."""
+        found = {"noise": str(stream.seed)}
+        plain = _plain(corruption)
+        if hasattr(plain, "rotation_seed"):
+            found["rotation"] = str(plain.rotation_seed)
+        if plain.needs_donor and self.family.donor is not None:
+            found["donor"] = f"{self.family.split}:{self.family.donor.number(_donor(corruption))}"
+        return found
 
     def _choose(self, stream: Stream) -> tuple[Corruption, float | None]:
         if self.fixed is not None:
@@ -203,3 +255,13 @@ class Injection:
         check_axes(axes, self.family.geometry, self.family.protected)
         mask = draw_mask(axes, self.family.geometry, self.family.protected, length, stream)
         return Mask(mask.heads, corruption.positions(mask.time, axes))
+
+
+def _plain(corruption: Corruption) -> Any:
+    """The formula itself, inside a wrapper or not."""
+    return corruption.inner if isinstance(corruption, Targeted) else corruption
+
+
+def _donor(corruption: Corruption) -> int:
+    """Which donor was drawn for a sequence; 0 for types that draw none."""
+    return int(getattr(_plain(corruption), "donor", 0))

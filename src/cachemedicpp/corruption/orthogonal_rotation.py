@@ -1,9 +1,9 @@
-"""Vectors turned by one fixed rotation: norms and angles among them survive, their meaning does not."""
+"""Vectors turned by one rotation: norms and angles among them survive, their meaning does not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self
 
 import torch
@@ -17,7 +17,11 @@ from cachemedicpp.corruption.streams import Stream
 @register("orthogonal_rotation")
 @dataclass(frozen=True)
 class OrthogonalRotation(Corruption):
-    """`x @ R` for a share of the masked vectors (all, unless epsilon says otherwise)."""
+    """`x @ R` for a share of the masked vectors (all, unless epsilon says otherwise).
+
+    Every sequence has an `R` of its own, drawn from `rotation_seed` and the sequence's stream: a repair that
+    has learned to undo one rotation has learned nothing about the next.
+    """
 
     rotation_seed: int
     share: float = 1.0
@@ -30,8 +34,11 @@ class OrthogonalRotation(Corruption):
     def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
         return cls(params.rotation_seed, fraction(epsilon))
 
+    def drawn(self, stream: Stream) -> Self:
+        return replace(self, rotation_seed=stream.at("rotation", self.rotation_seed).seed)
+
     def severity(self) -> dict[str, float]:
-        return {"share": self.share, "rotation_seed": self.rotation_seed}
+        return {"share": self.share}
 
     @property
     def is_identity(self) -> bool:
@@ -43,7 +50,7 @@ class OrthogonalRotation(Corruption):
         return under(mask & touched, turned, x)
 
 
-@cache
+@lru_cache(maxsize=64)
 def rotation(d: int, seed: int) -> Tensor:
     """`R` `[d, d]` from the QR of a seeded Gaussian matrix, made on the CPU.
 

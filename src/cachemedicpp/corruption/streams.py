@@ -23,9 +23,14 @@ class Stream:
     def at(self, *names: str | int) -> Stream:
         return replace(self, path=self.path + names)
 
-    def generator(self) -> torch.Generator:
+    @property
+    def seed(self) -> int:
+        """The number this stream is seeded with: below 2**63, another for every path."""
         digest = hashlib.blake2b(repr(self.path).encode("utf-8"), digest_size=8).digest()
-        return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "big") >> 1)
+        return int.from_bytes(digest, "big") >> 1
+
+    def generator(self) -> torch.Generator:
+        return torch.Generator("cpu").manual_seed(self.seed)
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform in [0, 1), float32 on the CPU."""

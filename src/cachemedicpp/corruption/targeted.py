@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from torch import Tensor
@@ -32,6 +32,9 @@ class Targeted(Corruption):
     @property
     def needs_donor(self) -> bool:  # type: ignore[override]
         return self.inner.needs_donor
+
+    def drawn(self, stream: Stream) -> Self:
+        return replace(self, inner=self.inner.drawn(stream))
 
     def severity(self) -> dict[str, float]:
         return self.inner.severity()

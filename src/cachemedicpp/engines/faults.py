@@ -165,6 +165,28 @@ class FaultInjector:
         donors = [kept[block] for block in blocks] if made.kind == "stale" else others
         return inject(self.fault_cache(), made, blocks, draw, donors)
 
+    def fault_writes(self, fault: dict[str, Any], layer: int, times: int) -> None:
+        """Have a layer compute wrong keys and values, the next `times` times that it writes any: a faulty
+        kernel. What it writes is fingerprinted as if it were right."""
+        made = Fault(**fault)
+        made.check()
+        context = self.model_runner.compilation_config.static_forward_context  # type: ignore[attr-defined]
+        impl = list(context.values())[layer].impl
+        impl.__dict__.pop("do_kv_cache_update", None)
+        write, left = impl.do_kv_cache_update, times
+
+        def wrong(of: Any, K: Tensor, V: Tensor, *where: Any) -> Any:
+            nonlocal left
+            if left > 0:
+                left -= 1
+                K, V = (
+                    damaged(made, x.transpose(0, 1), f"write{left}", layer, name).transpose(0, 1).contiguous()
+                    for x, name in ((K, "K"), (V, "V"))
+                )
+            return write(of, K, V, *where)
+
+        impl.do_kv_cache_update = wrong
+
     def fault_guard(self, every: int, budget: int) -> None:
         """Set how often the guard looks while requests decode."""
         from vllm.distributed.kv_transfer import get_kv_transfer_group

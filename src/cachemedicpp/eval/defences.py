@@ -1,23 +1,25 @@
 """Defences as the grid sees them: applied to the stored cache, or attached while the model reads it.
 
-Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing (`blind`), the
-true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was written.
+Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing that was drawn
+(`blind`), the true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was
+written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import torch
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import Plan
+from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import Repair
-from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, Forget, Levels, ResetClear, heuristic
 
 Knowledge = Literal["blind", "oracle", "fingerprints"]
 ORACLE = ":oracle"
@@ -51,9 +53,18 @@ class Defence:
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
         """Repair the stored cache in place, before it is read."""
 
-    def attached(self, model: Any) -> AbstractContextManager[Any]:
+    def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
         """What stays attached while the cache is read."""
         return nullcontext()
+
+    def under(self, axes: AxesConfig) -> Self:
+        """This defence where the protocol's masks are `axes`, for those that use them."""
+        return self
+
+    @property
+    def discards(self) -> bool:
+        """True where everything that damage can reach is thrown away: every cell then has the same score."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,14 @@ class AtRest(Defence):
     """A repair that does not depend on the query: applied once to what is stored."""
 
     repair: Repair | None = None
+
+    def under(self, axes: AxesConfig) -> Self:
+        timed = isinstance(self.repair, ResetClear)
+        return replace(self, repair=replace(self.repair, axes=axes)) if timed else self  # type: ignore[type-var]
+
+    @property
+    def discards(self) -> bool:
+        return isinstance(self.repair, ResetClear) and self.knowledge == "blind"
 
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
         assert self.repair is not None  # noqa: S101
@@ -75,8 +94,24 @@ class Inline(Defence):
 
     repair: Repair | None = None
 
-    def attached(self, model: Any) -> AbstractContextManager[Any]:
-        return medic(model, repair=self.repair)
+    def under(self, axes: AxesConfig) -> Self:
+        return replace(self, repair=replace(self.repair, axes=axes)) if self._forgets else self  # type: ignore[type-var]
+
+    @property
+    def discards(self) -> bool:
+        return self._forgets and self.knowledge == "blind"
+
+    def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
+        repair = self.repair
+        if isinstance(repair, Forget) and self.knowledge == "oracle":
+            if forks is None:
+                raise ValueError(f"{self.name} needs to be told what was damaged")
+            repair = replace(repair, suspects=forks.suspects(repair.layers))
+        return medic(model, repair=repair)
+
+    @property
+    def _forgets(self) -> bool:
+        return isinstance(self.repair, Forget)
 
 
 @dataclass(frozen=True)
@@ -107,9 +142,16 @@ def from_repair(name: str, repair: Repair, knowledge: Knowledge = "blind") -> De
     return AtRest(name, knowledge, repair)
 
 
-def heuristics(layers: Sequence[int], oracle: bool) -> list[Defence]:
-    """The heuristics, blind and (if wanted) a second time with the true mask, as `<heuristic>:oracle`."""
-    blind: list[Defence] = [from_repair(name, heuristic(name, layers)) for name in HEURISTICS]
+def heuristics(
+    layers: Sequence[int], oracle: bool, levels: Levels | None = None, axes: AxesConfig | None = None
+) -> list[Defence]:
+    """The heuristics, blind and (if wanted) a second time with the true mask, as `<heuristic>:oracle`.
+
+    The calibrated ones are among them where `levels` are given.
+    """
+    names = [*HEURISTICS, *(CALIBRATED if levels is not None else ())]
+    blind: list[Defence] = [from_repair(name, heuristic(name, layers, levels, axes)) for name in names]
     if not oracle:
         return blind
-    return [*blind, *(from_repair(n + ORACLE, heuristic(n, layers), "oracle") for n in HEURISTICS)]
+    told = [from_repair(n + ORACLE, heuristic(n, layers, levels, axes), "oracle") for n in names]
+    return [*blind, *told]

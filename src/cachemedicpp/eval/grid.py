@@ -2,20 +2,21 @@
 
 A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
 are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
-by construction. Only the query is run for each of them.
+by construction. Only the query is run for each of them, and a defence that throws away all that damage can
+reach has the same score in every cell, so it is run once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
+from cachemedicpp.cache.shared import sharing_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
-from cachemedicpp.corruption.config import Window
 from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.tasks.base import Example, Task
 
@@ -46,6 +47,7 @@ def prefill(model: Any, ids: Sequence[int]) -> KVState:
         return KVState(model(inputs, use_cache=True, logits_to_keep=1).past_key_values)
 
 
+@sharing_layers
 def evaluate_example(
     model: Any,
     family: CorruptionFamily,
@@ -58,19 +60,31 @@ def evaluate_example(
     """Scores of one example: for each defence a list in the order of `cells`, and the corruption events."""
     clean = prefill(model, example.stored)
     family = family_for(family, task, example)
+    defences = [defence.under(task.axes) for defence in defences]
     scores: dict[str, list[dict[str, Any]]] = {defence.name: [] for defence in defences}
     events: list[dict[str, Any]] = []
     for chunk in _chunks(cells, fork_batch):
         corrupted, forks = corrupt_forks(clean, family, example, chunk)
         events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
         for defence in defences:
-            with torch.no_grad():
-                cache = corrupted.cache()
-                defence.mend(model, cache, forks)
-                with defence.attached(model):
-                    found = task.score(model, example, cache, len(chunk))
-            scores[defence.name] += [asdict(score) for score in found]
+            if not defence.discards:
+                scores[defence.name] += _scored(model, task, example, defence, corrupted, forks)
+    for defence in defences:
+        if defence.discards:
+            once = _scored(model, task, example, defence, clean, Forks(example.stored, clean, [None]))
+            scores[defence.name] = once * len(cells)
     return {"key": example.key, "scores": scores, "events": events}
+
+
+def _scored(
+    model: Any, task: Task, example: Example, defence: Defence, state: KVState, forks: Forks
+) -> list[dict[str, Any]]:
+    """The scores of every fork of `state` under a defence."""
+    with torch.no_grad():
+        cache = state.cache()
+        defence.mend(model, cache, forks)
+        with defence.attached(model, forks):
+            return [asdict(score) for score in task.score(model, example, cache, len(forks.plans))]
 
 
 def corrupt_forks(
@@ -90,17 +104,8 @@ def corrupt_forks(
 
 
 def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:
-    """The family under the task's masks, its overwrite window shrunk to fit a short prompt."""
-    old = len(example.stored) - (task.axes.N_recent if task.axes.time_mode == "old_only" else 0)
-    params = family.config.params
-    fitted = params.model_copy(update={"overwrite_window": fit_window(params.overwrite_window, old)})
-    return replace(family, config=family.config.model_copy(update={"axes": task.axes, "params": fitted}))
-
-
-def fit_window(window: Window, positions: int) -> Window:
-    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`."""
-    a, b = window
-    return window if b <= positions else (min(a, positions // 4), max(positions, 1))
+    """The family under the task's masks, its overwrite window where the example has what it asks for."""
+    return family.fitted(len(example.stored), task.axes, example.focus)
 
 
 def _chunks(cells: Sequence[Cell], size: int) -> Iterator[Sequence[Cell]]:

@@ -7,7 +7,7 @@ difference between two defences is taken within a resample, which is what a pair
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,28 +45,40 @@ class TaskScores:
         with np.errstate(over="ignore"):
             return np.exp(-means) if self.metric == "ppl" else means
 
-    def score_of(self, means: Array) -> Array:
-        """`1 / ppl`, or accuracy: larger is better."""
-        return np.exp(means) if self.metric == "ppl" else means
+    def score_of(self, means: Array, clean: Array) -> Array:
+        """`ppl_clean / ppl` (`clean` are the undamaged, undefended means), or accuracy: larger is better.
+
+        Relative to clean, a task with a perplexity of 20 weighs as much as one with an accuracy of 1.
+        """
+        with np.errstate(over="ignore"):
+            return np.exp(means - clean) if self.metric == "ppl" else means
 
 
-def task_scores(name: str, metric: str, results: Sequence[Mapping[str, Any]]) -> TaskScores:
-    """Collect what `evaluate_example` returned for every example of a task."""
+def task_scores(
+    name: str, metric: str, results: Sequence[Mapping[str, Any]], detail: str | None = None
+) -> TaskScores:
+    """Collect what `evaluate_example` returned for every example of a task: scores, or one detail."""
     names = list(results[0]["scores"])
-    values = {
-        d: np.array([[s["value"] for s in r["scores"][d]] for r in results], dtype=float) for d in names
-    }
+
+    def value(score: Mapping[str, Any]) -> float:
+        return float(score["value"] if detail is None else score["detail"][detail])
+
+    values = {d: np.array([[value(s) for s in r["scores"][d]] for r in results], dtype=float) for d in names}
     counts = np.array([[s["count"] for s in r["scores"][names[0]]] for r in results], dtype=float)
     return TaskScores(name, metric, values, counts)
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """All tasks over the same cells, with resampling weights `[1 + R, n]`; the first row is the data."""
+    """All tasks over the same cells, with resampling weights `[1 + R, n]`; the first row is the data.
+
+    `counted` says which cells of a task a summary is taken over; None: all cells of all tasks.
+    """
 
     tasks: Sequence[TaskScores]
     cells: Sequence[Cell]
     weights: Mapping[str, Array]
+    counted: Mapping[str, NDArray[np.bool_]] | None = None
 
     @classmethod
     def build(
@@ -90,21 +102,31 @@ class Robustness:
     def means(self, task: TaskScores, defence: str) -> Array:
         return task.means(defence, self.weights[task.name])
 
+    def scores(self, task: TaskScores, defence: str) -> Array:
+        """A task's score for each resample and cell, `[1 + R, cells]`."""
+        return task.score_of(self.means(task, defence), self.means(task, "none")[:, :1])
+
     def score(self, defence: str, only: str | None = None) -> Array:
         """Robustness score for each resample and epsilon, `[1 + R, E]`: mean over types, then over tasks.
 
         `only` restricts it to one corruption type.
         """
-        per_task = []
-        for task in self.tasks:
-            scores = task.score_of(self.means(task, defence))  # [1 + R, cells]
-            columns = [self._columns(epsilon, only) for epsilon in self.eps]
-            per_task.append(np.stack([scores[:, c].mean(axis=1) for c in columns], axis=1))
-        return np.asarray(np.mean(per_task, axis=0))
+        curve = []
+        for epsilon in self.eps:
+            per_task = []
+            for task in self.tasks:
+                columns = [c for c in self._columns(epsilon, only) if self._counts(task, c)]
+                if columns:
+                    per_task.append(self.scores(task, defence)[:, columns].mean(axis=1))
+            curve.append(np.mean(per_task, axis=0))
+        return np.stack(curve, axis=1)
 
     def auc(self, defence: str, only: str | None = None) -> Array:
         """Area under the robustness curve over epsilon, by the trapezoid rule: `[1 + R]`."""
         return np.asarray(np.trapezoid(self.score(defence, only), self.eps, axis=1))
+
+    def _counts(self, task: TaskScores, column: int) -> bool:
+        return self.counted is None or bool(self.counted[task.name][column])
 
     def _columns(self, epsilon: float, only: str | None) -> list[int]:
         wanted = [
@@ -129,7 +151,7 @@ def pick_heuristic(found: Robustness, heuristics: Sequence[str]) -> tuple[list[T
     chosen, areas = [], []
     for fold in (0, 1):
         halves = [_half(task, fold) for task in found.tasks]
-        half = Robustness.build(halves, found.cells, 1, 0)
+        half = replace(Robustness.build(halves, found.cells, 1, 0), counted=found.counted)
         area = {name: float(half.auc(name)[0]) for name in heuristics}
         areas.append(area)
         chosen.append(max(area, key=lambda name: (area[name], name)))

@@ -13,7 +13,7 @@ from cachemedicpp.eval.grid import Cell, evaluate_example, family_for, grid_cell
 from cachemedicpp.eval.overhead import measure_overhead
 from cachemedicpp.eval.robustness import Robustness, TaskScores, task_scores
 from cachemedicpp.eval.task_metrics import task_metrics
-from cachemedicpp.repair.heuristics import HEURISTICS
+from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS
 from cachemedicpp.tasks import Task, build_tasks
 from cachemedicpp.tasks.config import EvaluationConfig
 from homeostat.core.models import model_identity
@@ -79,6 +79,7 @@ def evaluate(
     ready = spread("eval", keys)
     run.log("eval").rewind(0)
     scores: list[TaskScores] = []
+    strict: list[TaskScores] = []
     step = 0
     with progress("evaluation", total=sum(len(task.examples) for task in setup.tasks)) as bar:
         for task in setup.tasks:
@@ -98,10 +99,12 @@ def evaluate(
                 step += 1
                 bar.advance(note=f"{task.name} {index + 1}/{len(task.examples)}")
             scores.append(task_scores(task.name, task.metric, results))
+            if "strict" in results[0]["scores"]["none"][0]["detail"]:
+                strict.append(task_scores(task.name, "accuracy", results, "strict"))
     found = Robustness.build(scores, cells, config.bootstrap, setup.config.seed)
     knowledge: dict[str, str] = {defence.name: defence.knowledge for defence in defences}
-    heuristics = [name for name in knowledge if name in HEURISTICS]
-    metrics = task_metrics(found, knowledge, heuristics)
+    heuristics = [name for name in knowledge if name in HEURISTICS or name in CALIBRATED]
+    metrics = task_metrics(found, knowledge, heuristics, strict)
     if config.measure_overhead:
         metrics["overhead"] = run.once("eval/overhead", lambda: _overhead(setup, defences))
     run.write_metrics("task_metrics", metrics, _settings(setup, knowledge))
@@ -138,5 +141,6 @@ def _settings(setup: Setup[EvaluationConfig], knowledge: dict[str, str]) -> Reco
             for cell in setup.cells[1:]
         ],
         "knowledge": knowledge,
+        "score": {"ppl": "ppl_clean / ppl", "accuracy": "accuracy"},
         "bootstrap": {"resamples": config.eval.bootstrap, "level": 0.95, "over": "examples"},
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from cachemedicpp.eval.forgetting import RULE, WAYS, beaten, counted_cells, forgetting_costs
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
@@ -12,16 +14,43 @@ from homeostat.core.stats import Interval
 Knowledge = Mapping[str, str]
 
 
-def task_metrics(found: Robustness, knowledge: Knowledge, heuristics: Sequence[str]) -> Record:
-    """Every metric of the task record. `knowledge` names what each defence knew."""
+OPERATORS = ("A", "B", "C", "G", "G_without")
+
+
+def task_metrics(
+    found: Robustness,
+    knowledge: Knowledge,
+    heuristics: Sequence[str],
+    strict: Sequence[TaskScores] = (),
+) -> Record:
+    """Every metric of the task record. `knowledge` names what each defence knew.
+
+    `strict` are tasks scored a second time, by a stricter rule.
+    """
     metrics: Record = {}
+    everywhere = found  # all cells of all tasks
+    if set(WAYS) <= set(knowledge):
+        costs = forgetting_costs(found)
+        found = replace(found, counted=counted_cells(costs))
+        metrics |= {f"forgetting.{name}": entries for name, entries in costs.items()}
+        metrics["robustness.counted"] = {
+            "rule": RULE,
+            "all": found.counted is None,
+            "tasks": [name for name, entries in costs.items() if any(e["counts"] for e in entries)],
+            "left_out": [name for name, entries in costs.items() if not any(e["counts"] for e in entries)],
+        }
     if heuristics:
         tasks, picked = pick_heuristic(found, heuristics)
-        found = Robustness(tasks, found.cells, found.weights)
+        found, everywhere = replace(found, tasks=tasks), replace(everywhere, tasks=tasks)
         knowledge = {**knowledge, BEST_HEURISTIC: "blind"}
         metrics["robustness.best_heuristic"] = picked
+        operators = [name for name in OPERATORS if name in knowledge]
+        metrics["robustness.beaten"] = beaten(found, operators, heuristics)
     for task in found.tasks:
         metrics[f"task.{task.name}.{task.metric}"] = _entries(found, task, knowledge)
+    for task in strict:
+        told = {name: knowledge[name] for name in task.values}
+        metrics[f"strict.{task.name}"] = _entries(found, task, told)
     perplexity = next((task for task in found.tasks if task.metric == "ppl"), None)
     if perplexity is not None:
         metrics["ppl_clean"], metrics["ppl_corrupted"] = _undefended(found, perplexity)
@@ -30,6 +59,9 @@ def task_metrics(found: Robustness, knowledge: Knowledge, heuristics: Sequence[s
     metrics["robustness.by_type"] = _curves_by_type(found, knowledge)
     metrics["robustness.auc"] = [
         _entry(interval(found.auc(name)), defence=name, knowledge=knowledge[name]) for name in knowledge
+    ]
+    metrics["robustness.auc_all_tasks"] = [
+        _entry(interval(everywhere.auc(name)), defence=name, knowledge=knowledge[name]) for name in knowledge
     ]
     metrics["robustness.auc_difference"] = _differences(found, knowledge)
     metrics["clean_regression"] = _clean_regression(found, knowledge)

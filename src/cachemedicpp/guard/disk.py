@@ -17,6 +17,7 @@ from transformers import Cache, DynamicCache
 from cachemedicpp.cache.state import KVState, readable
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.ledger import Ledger
+from cachemedicpp.guard.windows import Windows
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.models import model_identity
@@ -26,6 +27,10 @@ CACHE, FINGERPRINTS = "cache.safetensors", "fingerprints.safetensors"
 
 def save_cache(cache: Cache, guard: Guard, folder: Path) -> None:
     """Write a watched cache and its fingerprints; a damaged cache is refused."""
+    if windowed := KVState(cache).windowed:
+        raise UserError(
+            f"cache layer {windowed[0]} has a sliding window: only caches without one can be saved"
+        )
     if damages := guard.verify(cache):
         raise UserError(f"the cache has {len(damages)} damaged blocks: heal it before it is saved")
     ledger = guard.ledger
@@ -55,10 +60,11 @@ def load_cache(
     tensors, _ = _read(folder / CACHE)
     ledgered, about = _read(folder / FINGERPRINTS)
     try:
-        ledger = Ledger(**ledgered, block=int(about["block"]), seal=int(about["seal"]))
         cache = DynamicCache()
         for layer in range(len(tensors) // 2):
             cache.update(tensors[f"K.{layer}"].to(device), tensors[f"V.{layer}"].to(device), layer)
+        none = Windows.empty(KVState(cache))
+        ledger = Ledger(**ledgered, windows=none, block=int(about["block"]), seal=int(about["seal"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder} does not hold a cache with its fingerprints: {error!r}") from None
     if not ledger.intact:

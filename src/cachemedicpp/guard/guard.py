@@ -35,7 +35,11 @@ class CacheRepair(Protocol):
 
 
 class Guard:
-    """Watches one cache of `model` at a time; caches it never saw are left to `repair`, if one is given."""
+    """Watches one cache of `model` at a time; caches it never saw are left to `repair`, if one is given.
+
+    With a sliding window and `every` above 1, positions that leave the window between two verifications are
+    not verified again: damage done to them in that time is read and then gone.
+    """
 
     def __init__(
         self, model: Any, every: int = 1, block: int = BLOCK, repair: CacheRepair | None = None

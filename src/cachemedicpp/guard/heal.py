@@ -50,7 +50,8 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
     """The damaged layers, with every damaged block recomputed by the model from its tokens.
 
     One forward per run of adjacent blocks, for the damaged sequences only, over the cache before it, which
-    is clean or already healed. Layers above the last damaged one are not run.
+    is clean or already healed. Layers above the last damaged one are not run. Where a sliding window has
+    dropped positions, what came before a run is no longer there, and one forward begins at the first token.
     """
     geometry = Geometry.of(model)
     ours = (geometry.layers, geometry.kv_heads, geometry.head_dim)
@@ -64,18 +65,21 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
     depth = max(damage.layer for damage in damages) + 1
     index = torch.tensor(rows, device=state[0].K.device)
     healed = {layer: KV(*(x.clone() for x in state[layer])) for layer in {d.layer for d in damages}}
-    for a, b in spans(damages, ledger.block, ledger.length):
+    runs = spans(damages, ledger.block, ledger.length)
+    if any(state.start(layer) for layer in range(depth)):
+        runs = [(0, runs[-1][1])]
+    for a, b in runs:
         before = [healed.get(layer, state[layer]) for layer in range(depth)]
         fresh = _forward(model, [KV(K[index, :, :a], V[index, :, :a]) for K, V in before], ledger, rows, a, b)
         for damage in damages:
-            first, last = damage.block * ledger.block, min((damage.block + 1) * ledger.block, ledger.length)
-            if not a <= first < b:
+            span, offset = ledger.span(damage, state), state.start(damage.layer)
+            if not a <= span.start < b:
                 continue
             new = fresh[damage.layer]
             for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
-                part = new[kind][rows.index(damage.row), :, first - a : last - a]
-                _accept(part, ledger, damage, kind)
-                healed[damage.layer][kind][damage.row, :, first:last] = part
+                part = new[kind][rows.index(damage.row), :, span.start - a : span.stop - a]
+                _accept(part, ledger, damage, kind, span)
+                healed[damage.layer][kind][damage.row, :, span.start - offset : span.stop - offset] = part
     return healed
 
 
@@ -87,12 +91,14 @@ def remake(model: Any, state: KVState, tokens: Ledger, start: int, rows: list[in
     `tokens`, the ledger with their ids, mask and positions.
     """
     index = torch.tensor(rows, device=state[0].K.device)
-    before = [KV(K[index, :, :start], V[index, :, :start]) for K, V in state]
-    fresh = _forward(model, before, tokens, rows, start, tokens.length)
+    begin = 0 if state.first else start
+    before = [KV(K[index, :, :begin], V[index, :, :begin]) for K, V in state]
+    fresh = _forward(model, before, tokens, rows, begin, tokens.length)
     made = {layer: KV(*(x.clone() for x in kv)) for layer, kv in enumerate(state)}
     for layer, new in enumerate(fresh):
         for kind, x in enumerate(new):
-            made[layer][kind][index, :, start:] = x
+            first = max(start, state.start(layer))
+            made[layer][kind][index, :, first - state.start(layer) :] = x[:, :, first - begin :]
     return made
 
 
@@ -149,14 +155,12 @@ def _layers(inner: Any) -> Any:
     raise UserError(f"{type(inner).__name__} has no list of {depth} layers: it cannot be recomputed in part")
 
 
-def _accept(part: Tensor, ledger: Ledger, damage: Damage, kind: int) -> None:
+def _accept(part: Tensor, ledger: Ledger, damage: Damage, kind: int, span: range) -> None:
     """Refuse a recomputation that is not what was once written: other tokens or positions, another model."""
-    first = damage.block * ledger.block
-    count = part.shape[1]
-    real = ledger.mask[damage.row, first : first + count].unsqueeze(0)
-    drawn = sketch.shares(part.unsqueeze(0), real, torch.arange(count), ledger.block)
-    here = drawn.sum(1)[0]
-    there = ledger.sketches[damage.layer, kind, damage.row, damage.block]
+    real = ledger.mask[damage.row, span.start : span.stop].unsqueeze(0)
+    places = torch.arange(span.start, span.stop) % ledger.block
+    here = sketch.shares(part.unsqueeze(0), real, places, ledger.block).sum(1)[0]
+    there = ledger.sketch(damage, kind, span)
     if not sketch.alike(here, there, part.dtype):
         raise UserError(
             f"recomputing layer {damage.layer}, block {damage.block} of sequence {damage.row} does not give "

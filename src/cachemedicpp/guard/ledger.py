@@ -11,6 +11,7 @@ from torch import Tensor
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.guard import sketch
 from cachemedicpp.guard.fingerprint import Weights, add, digest, weights
+from cachemedicpp.guard.windows import Windows
 from homeostat.core.errors import UserError
 
 BLOCK = 32
@@ -35,6 +36,7 @@ class Ledger:
     positions: Tensor  # [B, T]
     sums: Tensor  # [L, 2, B, n] int64
     sketches: Tensor  # [L, 2, B, n, WIDTH] float64: to tell a good recomputation from another
+    windows: Windows  # fingerprints of layers with a sliding window, whose sums here are 0
     block: int = BLOCK
     seal: int = field(default=0)
 
@@ -60,7 +62,7 @@ class Ledger:
         shape = (len(state), 2, state.batch, 0)
         sums = torch.zeros(shape, dtype=torch.int64)
         sketches = torch.zeros(*shape, sketch.WIDTH, dtype=torch.float64)
-        return cls(none, none.bool(), none, sums, sketches, block).sealed()
+        return cls(none, none.bool(), none, sums, sketches, Windows.empty(state), block).sealed()
 
     def sealed(self) -> Ledger:
         return replace(self, seal=_seal(self))
@@ -70,18 +72,24 @@ class Ledger:
         start, end = self.length, self.length + ids.shape[1]
         sums, sketches = [], []
         weight, places = _weights(state, self.block, start, end), torch.arange(start, end) % self.block
+        windowed = self.windows.layers.tolist()
         for layer, kv in enumerate(state):
             for kind, x in enumerate(kv):
-                new = x[:, :, start:end]
-                shares = digest(new, weight)
+                if layer in windowed:
+                    shares = torch.zeros(self.rows, end - start, dtype=torch.int64, device=x.device)
+                    drawn = torch.zeros(self.rows, end - start, sketch.WIDTH, dtype=torch.float64)
+                else:
+                    new = x[:, :, start:end]
+                    shares = digest(new, weight)
+                    drawn = sketch.shares(new, mask.bool(), places, self.block)
                 sums.append(add(self.sums[layer, kind].to(x.device), shares, start, self.block).cpu())
-                drawn = sketch.shares(new, mask.bool(), places, self.block)
                 sketches.append(sketch.add(self.sketches[layer, kind], drawn, start, self.block))
         shape = (len(state), 2, self.rows, -1)
         return replace(
             self.told(ids, mask, positions),
             sums=torch.stack(sums).view(shape),
             sketches=torch.stack(sketches).view(*shape, sketch.WIDTH),
+            windows=self.windows.extend(state, end - start, mask, self.block),
         ).sealed()
 
     def told(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Ledger:
@@ -98,7 +106,8 @@ class Ledger:
         layers = self.sums.shape[0]
         shapes = [x.shape for kv in state for x in kv]
         same = len(state) == layers and all(len(s) == 4 and s[:1] == (self.rows,) for s in shapes)
-        lengths = {s[2] for s in shapes} if same else set()
+        ends = {state.start(layer) + x.shape[2] for layer, kv in enumerate(state) for x in kv}
+        lengths = ends if same else set()
         if len(lengths) != 1 or min(lengths) < self.length or (not grown and max(lengths) > self.length):
             here = f"{len(state)} layers" + "".join(f", {list(s)}" for s in dict.fromkeys(shapes))
             raise UserError(
@@ -110,8 +119,12 @@ class Ledger:
         """Blocks of `state` whose bits differ from what was written, in order."""
         weight = _weights(state, self.block, 0, self.length)
         wrong: dict[tuple[int, int, int], str] = {}
-        for layer, kv in enumerate(state):
-            for kind, x in enumerate(kv):
+        for row, layer, block, kind in self.windows.wrong(state, self.block):
+            told = wrong.get((row, layer, block), "")
+            wrong[row, layer, block] = told if "KV"[kind] in told else told + "KV"[kind]
+        windowed = self.windows.layers.tolist()
+        for layer in (layer for layer in range(len(state)) if layer not in windowed):
+            for kind, x in enumerate(state[layer]):
                 shares = digest(x[:, :, : self.length], weight)
                 now = add(self.sums.new_zeros(self.rows, 0).to(x.device), shares, 0, self.block)
                 for row, block in (now.cpu() != self.sums[layer, kind]).nonzero().tolist():
@@ -122,17 +135,33 @@ class Ledger:
         """This ledger with new fingerprints of the healed blocks, and only of those."""
         sums, sketches = self.sums.clone(), self.sketches.clone()
         whole = weights(state[0].K, self.block)
+        windows, windowed = self.windows, self.windows.layers.tolist()
         for damage in damages:
-            first = damage.block * self.block
-            here = slice(first, min(first + self.block, self.length))
-            places = torch.arange(here.stop - first)
+            span, offset = self.span(damage, state), state.start(damage.layer)
+            here = slice(span.start, span.stop)
+            places = torch.arange(span.start, span.stop) % self.block
             row = slice(damage.row, damage.row + 1)
             for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
-                x = state[damage.layer][kind][row, :, here]
+                x = state[damage.layer][kind][row, :, span.start - offset : span.stop - offset]
+                real = self.mask[row, here]
+                if damage.layer in windowed:
+                    windows = windows.renewed(x, damage.row, damage.layer, kind, span, real, self.block)
+                    continue
                 where = (damage.layer, kind, damage.row, damage.block)
                 sums[where] = digest(x, whole.at(places.to(x.device))).sum().cpu()
-                sketches[where] = sketch.shares(x, self.mask[row, here], places, self.block).sum(1)[0]
-        return replace(self, sums=sums, sketches=sketches).sealed()
+                sketches[where] = sketch.shares(x, real, places, self.block).sum(1)[0]
+        return replace(self, sums=sums, sketches=sketches, windows=windows).sealed()
+
+    def span(self, damage: Damage, state: KVState) -> range:
+        """The positions of a damaged block that its layer still stores."""
+        first = damage.block * self.block
+        return range(max(first, state.start(damage.layer)), min(first + self.block, self.length))
+
+    def sketch(self, damage: Damage, kind: int, span: range) -> Tensor:
+        """What was written to the stored positions `span` of a damaged block, `[WIDTH]`."""
+        if damage.layer in self.windows.layers.tolist():
+            return self.windows.sketch(damage.row, damage.layer, kind, span)
+        return self.sketches[damage.layer, kind, damage.row, damage.block]
 
     def crop(self, state: KVState, length: int) -> Ledger:
         """The ledger of the first `length` positions; a block that is cut gets a new fingerprint."""
@@ -144,6 +173,7 @@ class Ledger:
             positions=self.positions[:, : whole * self.block],
             sums=self.sums[..., :whole],
             sketches=self.sketches[..., :whole, :],
+            windows=self.windows.crop(whole * self.block),
         )
         cut = slice(whole * self.block, length)
         return kept.extend(state, self.ids[:, cut], self.mask[:, cut], self.positions[:, cut])
@@ -158,11 +188,13 @@ class Ledger:
             positions=self.positions[rows],
             sums=self.sums[:, :, rows],
             sketches=self.sketches[:, :, rows],
+            windows=self.windows.select(rows),
         ).sealed()
 
     def tensors(self) -> dict[str, Tensor]:
         names = ("ids", "mask", "positions", "sums", "sketches")
-        return {name: getattr(self, name).contiguous() for name in names}
+        own = {name: getattr(self, name).contiguous() for name in names}
+        return own | (self.windows.tensors() if len(self.windows.layers) else {})
 
 
 def _weights(state: KVState, block: int, start: int, end: int) -> Weights:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import headline, label
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
@@ -152,9 +152,8 @@ def table(header: Sequence[str], body: Sequence[str], caption: str, name: str) -
 
 
 def _task_title(key: str) -> str:
-    _, name, metric = key.split(".")
-    shown = {"wikitext2": "Wikitext-2", "sst2": "SST-2", "needle": "Needle"}.get(name, name)
-    return f"{shown} {'ppl' if metric == 'ppl' else 'acc.'}"
+    shown = label(key.removeprefix("task."))
+    return tex(shown.replace("perplexity", "ppl").replace("accuracy", "acc."))
 
 
 def _clean_and_corrupted(entries: Sequence[Record], defence: str, epsilon: float) -> str:
@@ -171,7 +170,11 @@ def _clean_and_corrupted(entries: Sequence[Record], defence: str, epsilon: float
 
 
 def _short(value: float) -> str:
-    return f"{value:.1f}" if value < 1e4 else f"$10^{{{len(str(int(value))) - 1}}}$"
+    """One digit after the point; from 10⁴ on two digits and a power."""
+    if value < 1e4:
+        return f"{value:.1f}"
+    digits, _, power = f"{value:.1e}".partition("e")
+    return f"${digits} \\times 10^{{{int(power)}}}$"
 
 
 def _with_ci(entry: Record, sign: bool = False) -> str:

@@ -18,7 +18,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,11 +26,12 @@ from transformers import AttentionInterface, Cache
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from cachemedicpp.cache.state import KV, KVState, fork, write
+from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.heal import recomputing
 from cachemedicpp.repair.base import QueryRepair, Repair, Stored, layout
+from cachemedicpp.repair.safe import Safe
 from homeostat.core.errors import UserError
 
 Observer = Callable[[int, Tensor, KV], None]
@@ -43,7 +44,7 @@ _ACTIVE: dict[
 @contextmanager
 def medic(
     model: Any,
-    repair: Repair | None = None,
+    repair: Repair | Literal["safe"] | None = None,
     corruption: Injection | None = None,
     guard: Guard | None = None,
     *,
@@ -53,9 +54,14 @@ def medic(
     """Attach corruption and/or repair to `model` for the block; yields the session, which keeps the events.
 
     `keys` name the sequences of the batch for the corruption's draws; without them each is named by its
-    prompt's tokens, seen in the prefill. `oracle` tells a repair the true mask.
+    prompt's tokens, seen in the prefill. `oracle` tells a repair the true mask. `repair="safe"` undoes only
+    what is certainly damage.
     """
     check_decoder(model)
+    if isinstance(repair, str):
+        if repair != "safe":
+            raise UserError(f"medic(repair={repair!r}): give a repair (load_repair, heuristic) or 'safe'")
+        repair = Safe(tuple(range(int(model.config.get_text_config().num_hidden_layers))))
     if repair is not None:
         repair.check(model)
     config = model.config.get_text_config()
@@ -126,7 +132,7 @@ class Session:
 
     def _forget(self) -> None:
         """A new prefill: nothing is stored yet."""
-        self._stored = 0
+        self._stored = self._length = 0  # positions that count as stored; positions before this call
         self._cache: weakref.ref[Cache] | None = None
         self.plan = None
         self._seen_keys: list[str] | None = None
@@ -134,6 +140,9 @@ class Session:
         self._damaged: dict[int, KV] = {}
         self._layout: tuple[Tensor, Tensor] | None = None
         self._mended: KVState | None = None
+        self._windowed: frozenset[int] = frozenset()
+        self._repaired: dict[int, KV] = {}  # layers with a sliding window, as they were before it moved on
+        self._found: KVState | None = None  # what was stored, for a repair of the whole cache
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -165,6 +174,9 @@ class Session:
         if self._guard is not None and cache is not None and length > 0:
             with self.pause():  # healing runs this same model
                 self._guard.before_forward(self._model, cache, mask)
+        whole = self.repair is not None and self.repair.whole_cache
+        if whole and cache is not None and length > 0 and self._found is None:
+            self._found = KVState(cache)
 
     def _recognise(self, cache: Cache, length: int, mask: Tensor | None) -> None:
         """Fix what counts as stored when a cache is first read, or again after it was cut back."""
@@ -172,11 +184,12 @@ class Session:
             self._forget()  # other sequences than those of the last call
         if self._stored == 0 or length < self._stored:
             self._stored, self._mask = length, mask
-            self._damaged, self._layout, self.plan, self._mended = {}, None, None, None
+            self._damaged, self._layout, self.plan, self._mended, self._found = {}, None, None, None, None
+            state = readable(cache)
+            self._windowed, self._repaired = frozenset(state.windowed), {}
             if self._corruption is not None and self._guard is not None:
-                state = KVState(cache)
                 write(cache, {i: self._corrupted(i, state[i]) for i in self._corruption.family.protected})
-        self._cache = weakref.ref(cache)
+        self._cache, self._length = weakref.ref(cache), length
 
     def after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         call = self._signature.bind_partial(*args, **kwargs).arguments
@@ -203,24 +216,25 @@ class Session:
         layer, stored = module.layer_idx, self._stored
         if stored == 0 or layer not in self._layers or self._paused or recomputing():
             return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
-        past = key.shape[-2] - query.shape[-2]
-        if past < stored:
-            raise UserError(
-                f"layer {layer} keeps a sliding window of {past} positions but the cache has {stored}: use "
-                "prompts inside the window, or protect other layers"
-            )
-        old = self._read(layer, KV(key[..., :stored, :], value[..., :stored, :]))
-        new = KV(key[..., stored:, :], value[..., stored:, :])
+        kept = stored - (self._length + query.shape[-2] - key.shape[-2])  # a sliding window drops the rest
+        if kept <= 0:
+            return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
+        old = self._read(layer, KV(key[..., :kept, :], value[..., :kept, :]))
+        new = KV(key[..., kept:, :], value[..., kept:, :])
         if self.repair is not None and layer in self.repair.layers:
             if self.observer is not None:
                 self.observer(layer, query, old)
             if isinstance(self.repair, QueryRepair):
                 return self.repair.attend(layer, query, old, new, mask, **kwargs)
-            old = (
-                self._whole()[layer]
-                if self.repair.whole_cache
-                else self.repair.repair_layer(old, self._site(layer, key))
-            )
+            if self.repair.whole_cache:
+                old = _last(self._whole()[layer], kept)
+            elif layer in self._windowed:  # once, while it still has all that was stored
+                if layer not in self._repaired:
+                    site = self._site(layer, key).since(stored - kept)
+                    self._repaired[layer] = self.repair.repair_layer(old, site)
+                old = _last(self._repaired[layer], kept)
+            else:
+                old = self.repair.repair_layer(old, self._site(layer, key))
         elif old.K.data_ptr() == key.data_ptr():
             return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
         K, V = torch.cat((old.K, new.K), dim=-2), torch.cat((old.V, new.V), dim=-2)
@@ -248,18 +262,14 @@ class Session:
                 self.plan = self._corruption.plan(keys, self._stored, self._mask)
             with self.pause():  # a donor prompt is run on this same model
                 self._damaged[layer] = self.plan.apply(layer, *clean)
-        return self._damaged[layer]
+        return _last(self._damaged[layer], clean.K.shape[-2])
 
     def _whole(self) -> KVState:
         """What a repair of the whole cache makes of all stored layers: repaired once, then remembered."""
         if self._mended is None:
-            cache = None if self._cache is None else self._cache()
-            assert cache is not None and self.repair is not None  # noqa: S101
-            stored = self._stored
-            parts = [KV(K[..., :stored, :], V[..., :stored, :]) for K, V in KVState(cache)]
-            read: Any = fork(cache)
-            for number, part in enumerate(parts):
-                read.layers[number].keys, read.layers[number].values = self._read(number, part)
+            assert self._found is not None and self.repair is not None  # noqa: S101
+            read = self._found.cache()
+            write(read, {number: self._read(number, part) for number, part in enumerate(self._found)})
             self.repair.repair_cache(read, self._mask)
             self._mended = KVState(read)
         return self._mended
@@ -278,6 +288,13 @@ class Session:
             else:
                 self._base = ALL_ATTENTION_FUNCTIONS[base]
         return self._base
+
+
+def _last(kv: KV, count: int) -> KV:
+    """The last `count` positions: what a sliding window still keeps."""
+    if kv.K.shape[-2] == count:
+        return kv
+    return KV(kv.K[..., -count:, :], kv.V[..., -count:, :])
 
 
 def _registered(base: str) -> Callable[..., Any]:

@@ -11,9 +11,11 @@ query, so it only works inline.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +36,13 @@ class Stored:
     positions: Tensor  # [B, T]: counted from each sequence's first real token
     suspect: Tensor | None = None  # [B, H_kv, T] bool: the true mask, for a defence with oracle knowledge
 
+    def since(self, start: int) -> Stored:
+        """The same for a layer that stores positions from `start` on."""
+        if start == 0:
+            return self
+        suspect = None if self.suspect is None else self.suspect[..., start:]
+        return Stored(self.layer, self.real[:, start:], self.positions[:, start:], suspect)
+
     def region(self, kv_heads: int) -> Tensor:
         """Where a defence may act, `[B, H_kv, T]`: the suspects if known, else all real positions."""
         if self.suspect is not None:
@@ -52,11 +61,27 @@ class RepairReport(dict[str, Any]):
         told = "; ".join([f"{len(moved)} of {len(changes)} layers changed{largest}", *counts])
         return f"RepairReport({self['repair']}: {told})"
 
+    def __str__(self) -> str:
+        """The same, and what was decided about each block of positions, with equal neighbours together."""
+        lines = [repr(self)]
+        for row, blocks in groupby(self.get("blocks", ()), key=lambda block: block["row"]):
+            told = []
+            for decision, same in groupby(blocks, key=lambda block: block["decision"]):
+                run = list(same)
+                share = sum(block["changed"] for block in run) / len(run)
+                much = f" ({share:.2%} of the elements)" if share else ""
+                told.append(f"{run[0]['first']}–{run[-1]['last']} {decision}{much}")
+            lines.append(f"  sequence {row}: " + ", ".join(told))
+        return "\n".join(lines)
+
     def _counts(self) -> Iterator[tuple[str, int]]:
         """What an operator reports beyond the change of each layer: numbers, and how long its lists are."""
         for name, value in self.items():
             if isinstance(value, dict) and name != "relative_change":
                 yield from value.items()
+            elif name == "blocks":
+                counts = Counter(block["decision"] for block in value)
+                yield from ((f"blocks {decision}", count) for decision, count in sorted(counts.items()))
             elif isinstance(value, int | list):
                 yield name, value if isinstance(value, int) else len(value)
 
@@ -100,7 +125,9 @@ class Repair(ABC):
         repaired: dict[int, KV] = {}
         moved: dict[str, float] = {}
         for layer in self.layers:
-            stored = Stored(layer, *known, None if suspect is None else suspect[layer])
+            stored = Stored(layer, *known, None if suspect is None else suspect[layer]).since(
+                state.start(layer)
+            )
             repaired[layer] = self.repair_layer(state[layer], stored)
             moved[str(layer)] = _relative_change(state[layer], repaired[layer])
         write(cache, repaired)
@@ -154,11 +181,17 @@ _LOADERS = {
 }
 
 
-def load_repair(path: str | Path, model: Any = None) -> Repair:
-    """Read a repair from its folder (card and tensors); with a model, check that it fits."""
+def load_repair(path: str | Path, model: Any = None, *, strict: bool = True) -> Repair:
+    """Read a repair from its folder (card and tensors); with a model, check that it fits.
+
+    `strict=False` takes any model of the same sizes, for instance a fine-tuned one: whether the repair helps
+    there is for you to measure.
+    """
     from cachemedicpp.repair.cards import read_card
 
     card = read_card(Path(path))
+    if not strict:
+        card = card | {"model": {"id": None, "revision": None}}
     repair: Repair = import_module(_LOADERS[card["family"]]).load(Path(path), card)
     if model is not None:
         repair.check(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch import Tensor
 from cachemedicpp.cache.state import Geometry
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
-from homeostat.core.models import model_identity
+from homeostat.core.models import fingerprint, model_identity
+from homeostat.core.models.convert import sha256
 from homeostat.core.records import Record, read_record, write_record
 
 CARD = "card.json"
@@ -31,7 +33,7 @@ def make_card(
     """The card of a repair for `model`: family, sizes, weights, configuration, and how it was made."""
     return {
         "family": family,
-        "model": model_identity(model),
+        "model": {**model_identity(model), "weights": fingerprint(model)},
         "geometry": dict(vars(Geometry.of(model))),
         "layers": list(layers),
         "shapes": {name: list(x.shape) for name, x in tensors.items()},
@@ -42,10 +44,10 @@ def make_card(
 
 
 def save_repair(folder: Path, tensors: dict[str, Tensor], card: Record) -> None:
-    """Write the tensors, then the card: a folder with a card is complete."""
-    data = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
-    atomic.write_bytes(folder / TENSORS, save(data))
-    write_record(folder / CARD, card, "repair_card")
+    """Write the tensors, then the card with their hash: a folder with a card is complete."""
+    data = save({name: x.detach().cpu().contiguous() for name, x in tensors.items()})
+    atomic.write_bytes(folder / TENSORS, data)
+    write_record(folder / CARD, card | {"content": hashlib.sha256(data).hexdigest()}, "repair_card")
 
 
 def read_card(folder: Path) -> Record:
@@ -66,6 +68,9 @@ def read_tensors(folder: Path, card: Record) -> dict[str, Tensor]:
     found = {name: list(x.shape) for name, x in tensors.items()}
     if found != card["shapes"]:
         raise UserError(f"{path} does not match its card: it holds {found}, the card says {card['shapes']}")
+    content = card.get("content")  # not on cards of 0.1
+    if content is not None and (here := sha256(path)) != content:
+        raise UserError(f"{path} was changed: its SHA-256 is {here}, the card says {content}; make it again")
     return tensors
 
 
@@ -75,7 +80,11 @@ def check_fit(card: Record, model: Any) -> None:
 
 
 def check_model(name: str, made: Geometry, identity: dict[str, str | None] | None, model: Any) -> None:
-    """Refuse a model of other sizes than the repair was made for, naming both, or with other weights."""
+    """Refuse a model of other sizes than the repair was made for, naming both, or with other weights.
+
+    Weights are told by their fingerprint, wherever they were loaded from. A card of 0.1 has none: it names
+    the model and its revision instead.
+    """
     here = Geometry.of(model)
     whose = (identity or {}).get("id") or "another model"
     if made != here:
@@ -84,6 +93,14 @@ def check_model(name: str, made: Geometry, identity: dict[str, str | None] | Non
             "use the operator's own model, or make one for this"
         )
     ours = model_identity(model)
+    if (weights := (identity or {}).get("weights")) is not None:
+        if weights != (found := fingerprint(model)):
+            raise UserError(
+                f"repair {name!r} was made for {whose} (weights {weights[:12]}); this model, {ours['id']}, "
+                f"has other weights ({found[:12]}): use the operator's own model, make one for this, or "
+                "load it with strict=False"
+            )
+        return
     for what in ("revision", "id"):
         theirs = (identity or {}).get(what)
         if theirs is not None and ours[what] is not None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 import typer
 
 from cachemedicpp.repair.base import Repair, load_repair
+from cachemedicpp.repair.gaussian import store
 from cachemedicpp.repair.gaussian.calibrate import calibrate
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
-from cachemedicpp.repair.gaussian.store import make, save
 from cachemedicpp.tasks.config import DataConfig
 from cachemedicpp.tasks.data import load_text, read_paragraphs
 from cachemedicpp.tasks.windows import Windows
@@ -31,14 +30,10 @@ def calibrate_command(
     say(f"cache calibrate {model_name} → {out}")
     with progress(f"loading {model_name}"):
         model, tokenizer = load_model(model_name)
-    ids = tokenizer(words, return_tensors="pt").input_ids[0]
-    whole = ids[: len(ids) // length * length].view(-1, length)
-    chosen = (
-        whole[torch.linspace(0, len(whole) - 1, min(windows, len(whole))).long()] if len(whole) else whole
+    operator = store.calibrate(
+        model, tokenizer, words, windows=windows, length=length, reach=reach, about=told
     )
-    stats = calibrate(model, chosen, reach)
-    operator = make(stats, model, {"text": told, "windows": len(chosen), "length": length})
-    save(operator, out)
+    operator.save(out)
     settings = operator.card["settings"]
     typer.echo(
         f"operator G for {model_name}: {settings['tokens']} tokens, {settings['sinks']} sinks, reach "
@@ -50,7 +45,7 @@ def prepare(model: Any, tokenizer: Any, data: DataConfig, windows: int, length: 
     """G for `model`, from `windows` texts of `length` tokens of the training text, which is not evaluated."""
     corpus = load_text(data, "train")
     ids = Windows.of(corpus, tokenizer, length).spread(windows)
-    return make(calibrate(model, ids), model, {"text": corpus.source.as_record()})
+    return store.make(calibrate(model, ids), model, {"text": corpus.source.as_record()})
 
 
 def prepare_once(
@@ -58,7 +53,7 @@ def prepare_once(
 ) -> Repair:
     """The same, kept in `folder`: a resumed run reads it back."""
     if not (folder / "card.json").exists():
-        save(prepare(model, tokenizer, data, windows, length), folder)
+        prepare(model, tokenizer, data, windows, length).save(folder)
     return load_repair(folder, model)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.pipeline import STAGES, load, prepared, render, run_stages
 from homeostat.core.errors import UserError

@@ -7,16 +7,23 @@ from pathlib import Path
 
 from cachemedicpp.eval import defences as kinds
 from cachemedicpp.eval.defences import Defence
+from cachemedicpp.eval.forgetting import WAYS
 from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
-from cachemedicpp.repair.heuristics import HEURISTICS
+from cachemedicpp.repair.gaussian.operator import GaussianRepair
+from cachemedicpp.repair.heuristics import CALIBRATED as LEVELLED
+from cachemedicpp.repair.heuristics import HEURISTICS, Levels, measure_levels
 from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.data import load_text
+from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record
 
 LEARNED = ("A", "B", "C")
+_LEVEL_WINDOWS = 32  # extremes need less text than covariances
+CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
 
@@ -35,7 +42,7 @@ def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
 
 def check_defence_names(config: MedicConfig) -> None:
     """Refuse defences that are unknown or that this run will not have."""
-    known = ["none", *HEURISTICS, *LEARNED, OPERATORS, "G", "guard"]
+    known = ["none", *HEURISTICS, *LEVELLED, *LEARNED, OPERATORS, "G", "guard"]
     if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
         raise UserError("eval.defences: name at least one defence to compare with none")
     for name in config.eval.defences or []:
@@ -51,28 +58,55 @@ def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     An operator that was not trained is an error, never an untrained stand-in.
     """
     config, wanted = setup.config, setup.config.eval.defences
-    found: list[Defence] = [kinds.Defence()]
-    found += [
-        defence
-        for defence in kinds.heuristics(setup.layers, config.eval.oracle_heuristics)
-        if wanted is None or defence.name.removesuffix(kinds.ORACLE) in wanted
-    ]
+    found: list[Defence] = [kinds.Defence(), *_heuristics(setup, run_dir)]
     for family in families(config):
         if wanted is None or family in wanted or OPERATORS in wanted:
             folder = operator_folder(run_dir, config, family)
             found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
     if wanted is None or "G" in wanted:
-        found.append(kinds.from_repair("G", calibrated(setup, run_dir)))
+        whole = calibrated(setup, run_dir)
+        found.append(kinds.from_repair("G", whole))
+        if config.eval.ood_protocol is not None and isinstance(whole, GaussianRepair):
+            without = GaussianRepair(whole.stats, whole.card, config.eval.corruption_eval.types)
+            found.append(kinds.from_repair("G_without", without))
     if wanted is None or "guard" in wanted:
         found.append(kinds.Guarded())
     return found
+
+
+def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
+    """The heuristics that are wanted. Forgetting always is: what it costs stands beside every score."""
+    config = setup.config
+    wanted = config.eval.defences
+    names = {*HEURISTICS, *LEVELLED} if wanted is None else {*WAYS, *wanted}
+    told = config.eval.oracle_heuristics
+    oracle = names if told is True else set(told or ())
+    levels = usual_levels(setup, run_dir) if names & set(LEVELLED) else None
+    every = kinds.heuristics(setup.layers, True, levels, config.corruption.axes)
+    return [
+        defence
+        for defence in every
+        if (plain := defence.name.removesuffix(kinds.ORACLE)) in names
+        and (plain == defence.name or plain in oracle)
+    ]
+
+
+def usual_levels(setup: Setup[MedicConfig], run_dir: Path) -> Levels:
+    """What is usual in each channel, measured once per run on text that is not evaluated."""
+    path = run_dir / CALIBRATED / "levels.safetensors"
+    if not path.exists():
+        wanted = setup.config.eval
+        windows = Windows.of(load_text(setup.config.data, "train"), setup.tokenizer, wanted.calibration_len)
+        ids = windows.spread(min(wanted.calibration_windows, _LEVEL_WINDOWS))
+        measure_levels(setup.model, ids).save(path)
+    return Levels.load(path)
 
 
 def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
     """Operator G for this model, fitted once per run on text that is not evaluated."""
     wanted = setup.config.eval
     return prepare_once(
-        run_dir / "calibrated",
+        run_dir / CALIBRATED,
         setup.model,
         setup.tokenizer,
         setup.config.data,

@@ -60,7 +60,7 @@ def prepared(config: MedicConfig) -> Setup[MedicConfig]:
     check_defence_names(config)
     with progress(f"loading {config.model.name} and the data"):
         setup = prepare(config)
-    check_stability(config, setup.model)
+    check_stability(setup)
     return setup
 
 
@@ -69,13 +69,15 @@ def measure(setup: Setup[MedicConfig], run: RunDir, stages: Sequence[str], worke
     from cachemedicpp.eval.stage import evaluate
     from cachemedicpp.runs.defences import run_defences, stability_curves
     from cachemedicpp.runs.workers import by_workers
-    from cachemedicpp.stability.stage import measure_stability
+    from cachemedicpp.stability.stage import measure_stability, record_disabled
 
     defences = run_defences(setup, run.path)
     spread = by_workers(setup.config, run, workers)
     if "eval" in stages:
         evaluate(setup, run, defences, spread)
-    if "stability" in stages and setup.config.stability.enabled:
+    if "stability" in stages and not setup.config.stability.enabled:
+        record_disabled(run)
+    elif "stability" in stages:
         measure_stability(setup, run, stability_curves(setup, run.path, defences), spread)
 
 

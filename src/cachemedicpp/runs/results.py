@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cachemedicpp.plots.figures import read_metrics
+from cachemedicpp.plots.drawing import read_metrics
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 from homeostat.core.results import Shown, Table

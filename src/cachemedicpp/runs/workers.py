@@ -19,7 +19,8 @@ from cachemedicpp.eval.grid import evaluate_example
 from cachemedicpp.eval.stage import Key, Setup, Spread, alone, prepare, stage_name
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import run_defences, stability_curves
-from cachemedicpp.stability.stage import measure_prompt, prompts
+from cachemedicpp.stability.prompts import prompts
+from cachemedicpp.stability.stage import measure_prompt
 from homeostat.core.engine import run_tasks
 from homeostat.core.rundir import RunDir
 
@@ -42,14 +43,15 @@ def by_workers(config: MedicConfig, run: RunDir, workers: int) -> Spread:
 
 def work(item: Mapping[str, Any]) -> Any:
     """One example or one stability prompt, in a worker process."""
-    setup, defences = _surroundings(item["config"], item["run_dir"], item["workers"])
+    where = (item["config"], item["run_dir"], item["workers"])
+    setup, defences = _surroundings(*where)
     if item["kind"] == "eval":
         task = next(task for task in setup.tasks if task.name == item["task"])
         example = task.examples[item["index"]]
         batch = setup.config.eval.fork_batch
         return evaluate_example(setup.model, setup.family, task, example, setup.cells, defences, batch)
     curves = stability_curves(setup, Path(item["run_dir"]), defences)
-    return measure_prompt(setup, curves, item["index"], prompts(setup)[item["index"]])
+    return measure_prompt(setup, curves, item["index"], _prompts(*where)[item["index"]])
 
 
 @cache
@@ -57,3 +59,8 @@ def _surroundings(config: str, run_dir: str, workers: int) -> tuple[Setup[MedicC
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
     setup = prepare(MedicConfig.model_validate_json(config))
     return setup, run_defences(setup, Path(run_dir))
+
+
+@cache
+def _prompts(config: str, run_dir: str, workers: int) -> list[tuple[int, ...]]:
+    return prompts(_surroundings(config, run_dir, workers)[0])[0]

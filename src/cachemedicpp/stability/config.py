@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from cachemedicpp.tasks.config import EvaluationConfig
 from homeostat.core.config import ConfigModel
 
+Dtype = Literal["float32", "bfloat16"]
+
 
 class StabilityConfig(ConfigModel):
     """Finite differences around the clean state: logit sensitivity and amplification."""
@@ -16,6 +18,9 @@ class StabilityConfig(ConfigModel):
     enabled: bool = True
     num_prompts: int = Field(8, ge=1)
     prompt_len: int = Field(128, ge=16)
+    path: str | None = Field(
+        None, description="text file with the prompts; null: what no task uses of the evaluation's text"
+    )
     num_directions: int = Field(8, ge=1)
     delta_norms: list[float] = Field([0.0, 0.5, 1.0, 2.0, 8.0, 32.0, 128.0], min_length=1)
     topk_logits: int | None = Field(1000, ge=1, description="null: all logits")
@@ -25,6 +30,10 @@ class StabilityConfig(ConfigModel):
     map_prompts: int | None = Field(None, ge=1, description="prompts of the map; null: num_prompts")
     map_directions: int | None = Field(None, ge=1, description="directions of the map; null: num_directions")
     map_delta_norm: float = Field(1.0, gt=0.0)
+    dtypes: list[Dtype] = Field(
+        ["float32", "bfloat16"],
+        description="number formats that sensitivity is also measured in, beside the model's own",
+    )
     batch: int = Field(16, ge=1, description="perturbed forks in one forward")
 
     @field_validator("delta_norms")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.eval.defences import Defence
@@ -13,15 +16,14 @@ from cachemedicpp.eval.stage import Setup, Spread, alone, stage_name
 from cachemedicpp.stability.config import StabilityRunConfig
 from cachemedicpp.stability.measures import (
     EPS0,
+    Clean,
+    Perturbation,
     Prompt,
-    amplification,
-    directions,
+    along_norms,
+    per_head,
     relative_norm,
-    sensitivity,
 )
-from cachemedicpp.tasks.data import load_text
-from cachemedicpp.tasks.data import spread as spread_over
-from cachemedicpp.tasks.wikitext2 import strided_windows
+from cachemedicpp.stability.prompts import prompts
 from homeostat.core.errors import UserError
 from homeostat.core.progress import progress
 from homeostat.core.records import Record
@@ -35,9 +37,10 @@ def measure_stability(
     setup: Setup[StabilityRunConfig], run: RunDir, curves: Curves, spread: Spread = alone
 ) -> Record:
     """Measure prompt by prompt, write the record and return it. A resumed run reads back its results."""
-    windows = prompts(setup)
+    windows, source = prompts(setup)
     keys = [("prompt", index) for index in range(len(windows))]
     ready = spread("stability", keys)
+    run.log("stability").rewind(0)
     results = []
     with progress("stability", total=len(windows)) as bar:
         for index, ids in enumerate(windows):
@@ -48,11 +51,19 @@ def measure_stability(
                     or measure_prompt(setup, curves, index, ids)
                 ),
             )
+            run.log("stability").append(index, **result)
             results.append(result)
             bar.advance()
-    settings = _settings(setup, curves, len(windows))
+    settings = _settings(setup, curves, len(windows), source)
+    own = settings["dtype"]
+    by_dtype = [
+        {"dtype": dtype, **point}
+        for dtype in results[0]["sensitivity"]
+        for point in _points(results, dtype, list(curves))
+    ]
     metrics: Record = {
-        "stability.logit_sensitivity": _points(results, list(curves)),
+        "stability.logit_sensitivity": _points(results, own, list(curves)),
+        "stability.logit_sensitivity_by_dtype": by_dtype,
         "stability.amplification_map": _map(results, list(curves)),
         "stability.settings": settings,
     }
@@ -60,9 +71,18 @@ def measure_stability(
     return metrics
 
 
-def check_stability(config: StabilityRunConfig, model: Any) -> None:
-    """Refuse layers, heads or prompts that the model or the masks do not allow."""
-    wanted, text = config.stability, model.config.get_text_config()
+def record_disabled(run: RunDir) -> None:
+    """The record of a run with `stability.enabled: false`: the protocol's keys, and why they are empty."""
+    note = "not measured: the configuration has stability.enabled: false"
+    settings: Record = {"enabled": False, "note": note}
+    empty: Record = {"stability.logit_sensitivity": [], "stability.amplification_map": []}
+    run.write_metrics("stability_metrics", {**empty, "stability.settings": settings}, settings)
+
+
+def check_stability(setup: Setup[StabilityRunConfig]) -> None:
+    """Refuse layers, heads or prompts that the model, the masks or the text do not allow."""
+    config = setup.config
+    wanted, text = config.stability, setup.model.config.get_text_config()
     layers, heads = int(text.num_hidden_layers), int(getattr(text, "num_key_value_heads", 0) or 0)
     heads = heads or int(text.num_attention_heads)
     if isinstance(wanted.layers, list) and max(wanted.layers) >= layers:
@@ -78,60 +98,74 @@ def check_stability(config: StabilityRunConfig, model: Any) -> None:
     limit = getattr(text, "max_position_embeddings", None)
     if limit is not None and wanted.prompt_len > limit:
         raise UserError(f"stability.prompt_len = {wanted.prompt_len}: the model has {limit} positions")
-
-
-def prompts(setup: Setup[StabilityRunConfig]) -> list[tuple[int, ...]]:
-    """Evenly spread windows of the evaluation text."""
-    config = setup.config.stability
-    ids = setup.tokenizer(load_text(setup.config.data).text, add_special_tokens=False, verbose=False)[
-        "input_ids"
-    ]
-    found = [window for _, window in strided_windows(ids, config.prompt_len, None)]
-    if not found:
-        raise UserError(
-            f"the evaluation text has {len(ids)} tokens: not one prompt of {config.prompt_len} for stability"
-        )
-    return spread_over(found, config.num_prompts)
+    if wanted.enabled:
+        prompts(setup)
 
 
 def measure_prompt(
     setup: Setup[StabilityRunConfig], curves: Curves, index: int, ids: Sequence[int]
 ) -> dict[str, Any]:
-    """Sensitivity of every curve at every norm, and (for the first prompts) the amplification map."""
-    config, model = setup.config.stability, setup.model
-    prompt = Prompt.run(model, f"stability:{index}", ids)
-    stream = Stream((setup.config.seed, "stability", index))
-    old = old_positions(setup, len(ids) - 1)
-    reference = prompt.reader(model, Defence())
-    readers = {name: prompt.reader(model, defence) for name, defence in curves.items()}
-    units = directions(prompt.clean, setup.layers, old, stream, config.num_directions)
-    shared = (reference, config.topk_logits, config.batch)
-    found = {
-        name: {
-            f"{norm:g}": values
-            for norm, values in sensitivity(
-                prompt.clean, units, config.num_directions, config.delta_norms, read, *shared
-            ).items()
+    """Sensitivity of every curve at every norm and number format; for the first prompts also the map."""
+    config = setup.config.stability
+    own, first = own_dtype(setup.model), min((*setup.layers, *map_layers(setup)))
+    result: dict[str, Any] = {"sensitivity": {}, "cosine": {}, "relative_norm": {}, "map": []}
+    for dtype in dict.fromkeys([own, *config.dtypes]):
+        model = in_dtype(setup.model, dtype)
+        prompt = Prompt.run(model, f"stability:{index}", ids)
+        stream = Stream((setup.config.seed, "stability", index))
+        old = old_positions(setup, len(ids) - 1)
+        readers = [prompt.reader(model, defence) for defence in curves.values()]
+        reference = prompt.reader(model, Defence())
+        clean = Clean.read(prompt.clean, reference, config.topk_logits, config.batch, first)
+        deltas = along_norms(config.delta_norms, config.num_directions, setup.layers, old, stream)
+        with_map = dtype == own and index < (config.map_prompts or config.num_prompts)
+        mapped: list[Perturbation] = []
+        if with_map:
+            heads = config.head_subset or list(range(prompt.clean[0].K.shape[1]))
+            count = config.map_directions or config.num_directions
+            where = (map_layers(setup), heads, old, stream.at("map"))
+            mapped = per_head(config.map_delta_norm, count, *where)
+        drifts, cosines = clean.drifts([*deltas, *mapped], readers)
+        found = dict(zip(curves, drifts, strict=True))
+        result["sensitivity"][dtype] = {
+            name: _by_norm(deltas, values[: len(deltas)]) for name, values in found.items()
         }
-        for name, read in readers.items()
-    }
-    relative = {f"{norm:g}": relative_norm(prompt.clean, setup.layers, norm) for norm in config.delta_norms}
-    result: dict[str, Any] = {"sensitivity": found, "relative_norm": relative, "map": []}
-    if index >= (config.map_prompts or config.num_prompts):
-        return result
-    heads = config.head_subset or list(range(prompt.clean[0].K.shape[1]))
-    count = config.map_directions or config.num_directions
-    for layer in map_layers(setup):
-        ratios = {
-            name: amplification(
-                prompt.clean, layer, heads, old, stream.at("map"), count, config.map_delta_norm, read, *shared
-            )
-            for name, read in readers.items()
+        result["cosine"][dtype] = _by_norm(deltas, cosines[: len(deltas)])
+        result["relative_norm"][dtype] = {
+            f"{norm:g}": relative_norm(prompt.clean, setup.layers, norm) for norm in config.delta_norms
         }
-        result["map"] += [
-            {"layer": layer, "head": h, "ratios": {name: ratios[name][h] for name in readers}} for h in heads
-        ]
+        if with_map:
+            sizes = [delta.size(prompt.clean) for delta in mapped]
+            ratios = {
+                name: [v / (size + EPS0) for v, size in zip(values[len(deltas) :], sizes, strict=True)]
+                for name, values in found.items()
+            }
+            result["map"] = [
+                {
+                    "layer": mapped[at].layers[0],
+                    "head": heads[at // count % len(heads)],
+                    "ratios": {name: values[at : at + count] for name, values in ratios.items()},
+                }
+                for at in range(0, len(mapped), count)
+            ]
     return result
+
+
+def _by_norm(deltas: Sequence[Perturbation], values: Sequence[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for delta, value in zip(deltas, values, strict=True):
+        found.setdefault(f"{delta.norm:g}", []).append(value)
+    return found
+
+
+def own_dtype(model: Any) -> str:
+    return str(model.dtype).removeprefix("torch.")
+
+
+@lru_cache(maxsize=1)
+def in_dtype(model: Any, dtype: str) -> Any:
+    """The model itself, or a copy with its weights in another number format, kept for the next prompt."""
+    return model if own_dtype(model) == dtype else copy.deepcopy(model).to(getattr(torch, dtype))
 
 
 def map_layers(setup: Setup[StabilityRunConfig]) -> list[int]:
@@ -146,16 +180,18 @@ def old_positions(setup: Setup[StabilityRunConfig], length: int) -> int:
     return length - setup.config.corruption.axes.N_recent
 
 
-def _points(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
-    """One point per delta norm: mean over prompts and directions, interval over prompts."""
+def _points(results: Sequence[Record], dtype: str, names: Sequence[str]) -> list[Record]:
+    """One point per delta norm: mean over prompts and perturbations, interval over prompts."""
     points = []
-    for norm in results[0]["relative_norm"]:
-        means = {n: [float(np.mean(r["sensitivity"][n][norm])) for r in results] for n in names}
+    for norm in results[0]["relative_norm"][dtype]:
+        means = {n: [float(np.mean(r["sensitivity"][dtype][n][norm])) for r in results] for n in names}
         intervals = {n: bootstrap(values) for n, values in means.items()}
+        cosines = [c for r in results for c in r["cosine"][dtype][norm] if c is not None]
         points.append(
             {
                 "delta_norm": float(norm),
-                "relative_norm": float(np.mean([r["relative_norm"][norm] for r in results])),
+                "relative_norm": float(np.mean([r["relative_norm"][dtype][norm] for r in results])),
+                "cosine": float(np.mean(cosines)) if cosines else None,
                 "value": {n: found.estimate for n, found in intervals.items()},
                 "ci": {n: [found.low, found.high] for n, found in intervals.items()},
             }
@@ -181,7 +217,7 @@ def _map(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
     return entries
 
 
-def _settings(setup: Setup[StabilityRunConfig], curves: Curves, found: int) -> Record:
+def _settings(setup: Setup[StabilityRunConfig], curves: Curves, found: int, source: Record) -> Record:
     config = setup.config.stability
     return {
         "num_prompts": found,
@@ -199,6 +235,7 @@ def _settings(setup: Setup[StabilityRunConfig], curves: Curves, found: int) -> R
         "head_subset": config.head_subset,
         "eps0": EPS0,
         "curves": {name: defence.name for name, defence in curves.items()},
-        "source": load_text(setup.config.data).source.as_record(),
+        "dtype": own_dtype(setup.model),
+        "source": source,
         "seed": setup.config.seed,
     }

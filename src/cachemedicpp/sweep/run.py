@@ -7,9 +7,12 @@ others still finish; the sweep then says which run failed and exits with 1.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from typing import Any
 import yaml
 from pydantic import Field, model_validator
 
+from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.runs.defences import CALIBRATED
 from cachemedicpp.runs.pipeline import STAGES, load, prepared, run_stages
 from homeostat.core.config import ConfigModel, load_config
 from homeostat.core.engine import EngineName, run_tasks
@@ -73,8 +78,8 @@ def expand(sweep: SweepConfig) -> list[Variant]:
     return found
 
 
-def plan(sweep: SweepConfig, out: Path) -> list[Record]:
-    """Every run of the sweep: where it goes and what it overrides."""
+def plan(sweep: SweepConfig, out: Path, overrides: Sequence[str] = ()) -> list[Record]:
+    """Every run of the sweep: where it goes and what it overrides; `overrides` are added to each."""
     runs = []
     for variant in expand(sweep):
         for seed in sweep.seeds:
@@ -86,7 +91,7 @@ def plan(sweep: SweepConfig, out: Path) -> list[Record]:
                     "seed": seed,
                     "folder": f"{variant.name}/seed_{seed}",
                     "out": str(out / variant.name / f"seed_{seed}"),
-                    "overrides": [f"{key}={_yaml(value)}" for key, value in settings.items()],
+                    "overrides": [*(f"{key}={_yaml(value)}" for key, value in settings.items()), *overrides],
                 }
             )
     return runs
@@ -102,17 +107,22 @@ def run_one(item: Mapping[str, Any]) -> str:
     check_out(item["out"], config)
     setup = prepared(config)
     with open_run(item["out"], command="cache sweep", config=config, config_path=item["config"]) as run:
+        shared = Path(item["calibrations"]) / calibration_key(config)
+        copy_once(shared, run.path / CALIBRATED)
         run_stages(config, run, STAGES, setup=setup)
+        copy_once(run.path / CALIBRATED, shared)
         run.finish()
     return str(item["out"])
 
 
-def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> int:
+def run_sweep(
+    path: str | Path, out: Path, engine: EngineName, workers: int, overrides: Sequence[str] = ()
+) -> int:
     """Run what is missing, compare, write `sweep.json`, tables and figures; returns how many runs failed."""
     from cachemedicpp.sweep.summary import summarise
 
     sweep = load_config(SweepConfig, path)
-    runs = plan(sweep, out)
+    runs = plan(sweep, out, overrides)
     # A bad setting or model is refused before the first run starts.
     models = [load(item["config"], item["overrides"]).model for item in runs]
     check_writable(out)
@@ -120,7 +130,8 @@ def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> 
     for model in dict.fromkeys(models):
         model.check()
     with hold(out):
-        items = [{**item, "threads": _threads(workers)} for item in runs]
+        common = {"threads": _threads(workers), "calibrations": str(out / CALIBRATED)}
+        items = [{**item, **common} for item in runs]
         outcomes = run_tasks(run_one, items, engine=engine, workers=workers, label=sweep.name, unit="runs")
         record: Record = {
             "name": sweep.name,
@@ -145,19 +156,42 @@ def run_sweep(path: str | Path, out: Path, engine: EngineName, workers: int) -> 
     return len(failed)
 
 
-def sweep_command(path: Path, out: Path | None, engine: str, workers: int) -> int:
+def calibration_key(config: MedicConfig) -> str:
+    """The same for runs that would calibrate on the same text, with the same model."""
+    wanted = config.eval
+    told = [config.model.model_dump_json(), config.data.model_dump_json(include={"use_offline", "wikitext2"})]
+    told += [str(wanted.calibration_windows), str(wanted.calibration_len)]
+    return hashlib.sha256("\n".join(told).encode("utf-8")).hexdigest()[:16]
+
+
+def copy_once(source: Path, target: Path) -> None:
+    """Copy what was calibrated, unless it is there or there is nothing: runs of a sweep need it once."""
+    if target.exists() or not (source / "card.json").exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=target.parent))
+    shutil.copytree(source, made, dirs_exist_ok=True)
+    try:
+        made.rename(target)
+    except OSError:  # another run was faster
+        shutil.rmtree(made)
+
+
+def sweep_command(
+    path: Path, out: Path | None, engine: str, workers: int, overrides: Sequence[str] = ()
+) -> int:
     """0 when every run finished, else 1."""
     if engine not in ("local", "ray"):
         raise UserError(f"--engine {engine!r} is unknown; {nearest(engine, ('local', 'ray'))}")
     out = out or Path("runs") / f"cache-{path.stem}"
-    failed = run_sweep(path, out, engine, workers)  # type: ignore[arg-type]
+    failed = run_sweep(path, out, engine, workers, overrides)  # type: ignore[arg-type]
     print(f"{failed} run(s) failed; the others are in {out}" if failed else f"all runs finished: {out}")
     return 1 if failed else 0
 
 
 def _artifacts(record: Record, out: Path) -> None:
     """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
-    from cachemedicpp.plots.figures import lambda0_run
+    from cachemedicpp.plots.around import lambda0_run
     from cachemedicpp.runs.pipeline import render
     from cachemedicpp.sweep.summary import write_tables
 

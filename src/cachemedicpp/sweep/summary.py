@@ -1,12 +1,20 @@
-"""Comparing the runs of a sweep: mean over seeds with an interval, and paired differences to a reference."""
+"""Comparing the runs of a sweep: mean over seeds with an interval, and paired differences to a reference.
+
+`…_over_examples` are the same figures with intervals over the evaluated examples instead of the seeds: what a
+sweep with one or two seeds can say.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from cachemedicpp.plots.figures import read_metrics
+import numpy as np
+
+from cachemedicpp.eval.robustness import Array, interval
+from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
+from cachemedicpp.sweep.gains import gains
 from homeostat.core import atomic
 from homeostat.core.records import Record
 from homeostat.core.stats import Interval, bootstrap, paired_bootstrap
@@ -43,6 +51,7 @@ def summarise(record: Record, out: Path) -> list[Record]:
         if run["ok"]:
             found.setdefault(run["variant"], {})[run["seed"]] = run_figures(out / run["folder"])
     reference = found.get(record["reference"], {})
+    sampled = _gains(record, out)
     variants = []
     for name, by_seed in found.items():
         figures: Record = {}
@@ -55,8 +64,31 @@ def summarise(record: Record, out: Path) -> list[Record]:
             if shared and name != record["reference"]:
                 own, other = [values[s] for s in shared], [reference[s][figure] for s in shared]
                 figures[f"{figure}_minus_reference"] = _record(paired_bootstrap(own, other), len(shared))
+        figures |= _over_examples(
+            sampled[name], sampled.get(record["reference"], {}), name == record["reference"]
+        )
         variants.append({"variant": name, "seeds": sorted(by_seed), "figures": figures})
     return variants
+
+
+def _gains(record: Record, out: Path) -> dict[str, dict[int, Array]]:
+    """Resampled gains of every finished run, by variant and seed."""
+    found: dict[str, dict[int, Array]] = {}
+    for run in record["runs"]:
+        if run["ok"]:
+            folder = out / run["folder"]
+            found.setdefault(run["variant"], {})[run["seed"]] = gains(folder, ablation_row(folder)["family"])
+    return found
+
+
+def _over_examples(own: dict[int, Array], reference: dict[int, Array], is_reference: bool) -> Record:
+    """The gain, and its difference to the reference's, averaged over seeds, with intervals over examples."""
+    figures = {"auc_gain_over_examples": _record(interval(np.mean(list(own.values()), axis=0)), len(own))}
+    shared = [seed for seed in own if seed in reference]
+    if shared and not is_reference:
+        apart = np.mean([own[seed] - reference[seed] for seed in shared], axis=0)
+        figures["auc_gain_minus_reference_over_examples"] = _record(interval(apart), len(shared))
+    return figures
 
 
 def write_tables(record: Record, out: Path, finished: Sequence[Path]) -> None:

@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from cachemedicpp.tasks.base import Example, Score, Task
 from cachemedicpp.tasks.config import TASK_NAMES
+from cachemedicpp.tasks.fewshot import FewshotTask
+from cachemedicpp.tasks.induction import InductionTask
+from cachemedicpp.tasks.multikey import MultikeyTask
 from cachemedicpp.tasks.needle import NeedleTask
 from cachemedicpp.tasks.sst2 import Sst2Task
+from cachemedicpp.tasks.tracking import TrackingTask
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import EvaluationConfig
 
-TASKS: dict[str, Any] = {"wikitext2": Wikitext2Task, "sst2": Sst2Task, "needle": NeedleTask}
+TASKS: dict[str, Any] = {
+    "wikitext2": Wikitext2Task,
+    "sst2": Sst2Task,
+    "needle": NeedleTask,
+    "induction": InductionTask,
+    "multikey": MultikeyTask,
+    "tracking": TrackingTask,
+    "fewshot": FewshotTask,
+}
 
 __all__ = ["TASKS", "Example", "Score", "Task", "build_tasks", "register"]
 

@@ -6,6 +6,7 @@ and the query is answered from it. Corruption therefore always hits a stored cac
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +31,7 @@ class Example:
     stored: tuple[int, ...]
     query: tuple[int, ...]
     target: Any
+    focus: int | None = None  # the stored position where what has to be remembered begins, if it is one place
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,13 @@ def check_stored(name: str, examples: Sequence[Example], axes: AxesConfig) -> No
             f"task {name}: its shortest prompt stores {shortest} tokens, and old_only with N_recent = "
             f"{axes.N_recent} corrupts none of them; use longer prompts or a smaller N_recent for this task"
         )
+
+
+def short(name: str, found: int, asked: int, setting: str) -> None:
+    """Say on stderr that a task has fewer examples than were asked for."""
+    if found < asked:
+        message = f"warning: task {name} has {found} examples, not the {asked} that {setting} asks for"
+        print(message, file=sys.stderr, flush=True)
 
 
 def check_length(name: str, needed: int, setting: str, model: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from string import Formatter
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -13,7 +13,15 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import nearest
 from homeostat.core.models import ModelConfig
 
-TASK_NAMES = ["wikitext2", "sst2", "needle"]  # `cachemedicpp.tasks.register` adds to them
+TASK_NAMES = [
+    "wikitext2",
+    "sst2",
+    "needle",
+    "induction",
+    "multikey",
+    "tracking",
+    "fewshot",
+]  # `cachemedicpp.tasks.register` adds to them
 
 
 class Wikitext2Config(ConfigModel):
@@ -24,7 +32,11 @@ class Wikitext2Config(ConfigModel):
     split: Literal["validation", "test"] = "test"
     num_sequences: int = Field(2000, ge=1, description="at most this many windows")
     score_len: int = Field(64, ge=1, description="tokens scored at the end of each window")
-    stride: int | None = Field(None, ge=1, description="step between windows; null: the window's length")
+    stride: int | None = Field(
+        None,
+        ge=1,
+        description="step between windows; null: end to end, or closer where num_sequences needs it",
+    )
 
 
 class Sst2Config(ConfigModel):
@@ -50,9 +62,15 @@ class LongContextConfig(ConfigModel):
     needle_token: str = Field("the_key", min_length=1)
     needle_value: str = Field("violet-7", min_length=1)
     position_frac: float = Field(0.35, ge=0.0, le=1.0)
+    depths: list[Annotated[float, Field(ge=0.0, le=1.0)]] = Field(
+        [], description="several values of position_frac, taken in turn; empty: position_frac alone"
+    )
+    lengths: list[Annotated[int, Field(ge=64)]] = Field(
+        [], description="several values of context_len, taken in turn; empty: context_len alone"
+    )
     question_template: str = "Question: What is {needle_token}? Answer:"
     chat: bool | None = Field(None, description="null: chat format exactly when the tokenizer has a template")
-    max_new_tokens: int = Field(10, ge=1)
+    max_new_tokens: int = Field(32, ge=1, description="room for an answer in a whole sentence")
 
     @field_validator("question_template")
     @classmethod
@@ -66,6 +84,45 @@ class LongContextConfig(ConfigModel):
             raise ValueError(f"must contain the field {{needle_token}} and no other (found: {found})")
         return template
 
+    def place(self, index: int) -> tuple[float, int]:
+        """Depth and length of example `index`: every depth at one length, then at the next."""
+        depths, lengths = self.depths or [self.position_frac], self.lengths or [self.context_len]
+        return depths[index % len(depths)], lengths[index // len(depths) % len(lengths)]
+
+
+class GeneratedConfig(ConfigModel):
+    """What every generated task has: how many prompts, and how long they are."""
+
+    num_examples: int = Field(64, ge=1)
+    seed: int | None = Field(None, ge=0, description="null: the run's seed")
+    context_len: int = Field(256, ge=48, description="tokens of a prompt")
+
+
+class InductionConfig(GeneratedConfig):
+    """A list of distinct words, and its beginning again: the continuation stands in the first list."""
+
+    score_len: int = Field(8, ge=1, description="tokens scored")
+
+
+class MultikeyConfig(GeneratedConfig):
+    """Several keys with a value each among filler; one is asked for, and all the values are the choices."""
+
+    keys: int = Field(6, ge=2, le=10)
+
+
+class TrackingConfig(GeneratedConfig):
+    """Things change hands `hops` times; who has what is asked for, and the things are the choices."""
+
+    chains: int = Field(3, ge=2, le=6)
+    hops: int = Field(1, ge=0, le=4)
+
+
+class FewshotConfig(GeneratedConfig):
+    """Words labelled by their kind, with labels that mean nothing elsewhere; the last has none yet."""
+
+    context_len: int = Field(128, ge=48, description="tokens of a prompt")
+    kinds: int = Field(2, ge=2, le=4)
+
 
 class DataConfig(ConfigModel):
     """Where texts come from: the hub, else a local path, else the samples that come with the program."""
@@ -76,6 +133,10 @@ class DataConfig(ConfigModel):
     wikitext2: Wikitext2Config = Wikitext2Config()
     sst2: Sst2Config = Sst2Config()
     long_context: LongContextConfig = LongContextConfig()
+    induction: InductionConfig = InductionConfig()
+    multikey: MultikeyConfig = MultikeyConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    fewshot: FewshotConfig = FewshotConfig()
 
 
 class CorruptionEvalConfig(ConfigModel):
@@ -122,8 +183,8 @@ class EvalConfig(ConfigModel):
     )
     calibration_windows: int = Field(64, ge=16, description="windows of training text that calibrate G")
     calibration_len: int = Field(192, ge=16)
-    oracle_heuristics: bool = Field(
-        True, description="also report the heuristics with the true mask, labelled"
+    oracle_heuristics: bool | list[str] = Field(
+        True, description="also report the heuristics (or those named) with the true mask, labelled"
     )
     ood_protocol: str | None = Field(
         None, description="a split of configs/corruption/ood_splits.yaml, or null"

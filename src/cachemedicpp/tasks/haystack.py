@@ -1,11 +1,11 @@
-"""The needle generator: a long context with one statement to remember, made from a seed and nothing else."""
+"""Long contexts made from a seed and nothing else: statements to remember among filler sentences."""
 
 from __future__ import annotations
 
 import random
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from homeostat.core.errors import UserError
 PREFIX = "There is one line that begins with NEEDLE in this text. Find it."
 STATEMENT = "NEEDLE: {needle_token} = {needle_value}."
 
+_LAST = ("and", "so", "it", "a", "I")  # single words that fill the last tokens of a context
 _WHO = (
     "the ferryman", "a retired surveyor", "the night porter", "our neighbour", "the beekeeper",
     "a young clerk", "the schoolteacher", "an old cartographer", "the gardener", "a passing cyclist",
@@ -44,74 +45,121 @@ _THEN = (
 
 @dataclass(frozen=True)
 class NeedlePrompt:
-    """One example: the text as the model gets it, its tokens, and the answer that is right."""
+    """One example: the text as the model gets it, its tokens, the right answer and where it stands."""
 
     text: str
     ids: tuple[int, ...]
     answer: str
+    focus: int  # the first token of the statement
+
+
+Render = Callable[[str], tuple[str, list[int]]]  # a context as the text of a prompt and its tokens
 
 
 def generate(config: LongContextConfig, tokenizer: Any, seed: int, index: int) -> NeedlePrompt:
-    """Example `index` of the set made from `seed`: as much filler as fits into `context_len` tokens.
+    """Example `index` of the set made from `seed`.
 
     The needle stands after `position_frac` of the filler. Everything counts towards `context_len`: the
-    prefix, the needle, the question, and the chat format where there is one.
+    prefix, the needle, the question, and the chat format where there is one. Where several depths and lengths
+    are configured, the examples take them in turn.
     """
-    rng = random.Random(f"{seed}:{index}")
-    filler: list[str] = []
-    render = _renderer(config, tokenizer)
-    ids = render(_context(filler, config))[1]
-    if len(ids) > config.context_len:
-        raise UserError(
-            f"data.long_context.context_len = {config.context_len}: the prompt takes {len(ids)} tokens "
-            "without any filler; choose a longer context"
-        )
-    while len(ids) <= config.context_len:
-        room = config.context_len - len(ids)
-        filler += [_sentence(rng) for _ in range(max(1, room // 40))]
-        ids = render(_context(filler, config))[1]
-    while len(ids) > config.context_len:
-        filler.pop()
-        ids = render(_context(filler, config))[1]
-    text, ids = render(_context(filler, config))
-    return NeedlePrompt(text, tuple(ids), config.needle_value)
-
-
-def extract(answer: str, value: str, token: str) -> str:
-    """The value in an answer: what follows a restatement such as `The_key =`, without outer punctuation.
-
-    Only the first line counts, and of it as many words as the wanted value has.
-    """
-    line = answer.strip().partition("\n")[0]
-    name = "[ _-]".join(re.escape(part) for part in re.split(r"[ _-]", token))
-    restated = re.search(rf"\b{name}\s*(?:is|=|:)\s*(.*)", line, flags=re.IGNORECASE)
-    words = (restated.group(1) if restated else line).split()[: len(value.split())]
-    return _stripped(" ".join(words))
-
-
-def matches(answer: str, value: str, token: str) -> bool:
-    """Exact match of the extracted value, whitespace and punctuation at its ends aside."""
-    return extract(answer, value, token) == _stripped(value)
-
-
-def _stripped(text: str) -> str:
-    return text.strip(string.whitespace + string.punctuation)
-
-
-def _sentence(rng: random.Random) -> str:
-    who, did, where, when = (rng.choice(part) for part in (_WHO, _DID, _WHERE, _WHEN))
-    sentence = f"{who} {did} {where} {when}."
-    sentence = sentence[0].upper() + sentence[1:]
-    return f"{sentence} {rng.choice(_THEN)}" if rng.random() < 0.4 else sentence
-
-
-def _context(filler: list[str], config: LongContextConfig) -> str:
+    depth, length = config.place(index)
     statement = STATEMENT.format(needle_token=config.needle_token, needle_value=config.needle_value)
-    place = int(config.position_frac * len(filler))
-    return " ".join([PREFIX, *filler[:place], statement, *filler[place:]])
+    render = _renderer(config, tokenizer)
+    rng = random.Random(f"{seed}:{index}")
+    text, ids = fill(rng, [(depth, statement)], render, length, "data.long_context.context_len", PREFIX)
+    return NeedlePrompt(text, tuple(ids), config.needle_value, token_at(tokenizer, text, ids, statement))
 
 
-def _renderer(config: LongContextConfig, tokenizer: Any) -> Callable[[str], tuple[str, list[int]]]:
+def fill(
+    rng: random.Random,
+    statements: Sequence[tuple[float, str]],
+    render: Render,
+    length: int,
+    setting: str,
+    prefix: str = "",
+) -> tuple[str, list[int]]:
+    """A prompt of `length` tokens: statements, each after its share of the filler, among filler.
+
+    Whole sentences as far as they fit, then single words: a context is as long as it says it is.
+    """
+    filler: list[str] = []
+
+    def made() -> tuple[str, list[int]]:
+        parts = [*filler]
+        for share, statement in sorted(statements, reverse=True):
+            parts.insert(int(share * len(filler)), statement)
+        return render(" ".join([prefix, *parts] if prefix else parts))
+
+    text, ids = made()
+    if len(ids) > length:
+        raise UserError(
+            f"{setting} = {length}: the prompt takes {len(ids)} tokens without any filler; "
+            "choose a longer context"
+        )
+    while len(ids) <= length:
+        filler += [sentence(rng) for _ in range(max(1, (length - len(ids)) // 40))]
+        text, ids = made()
+    while len(ids) > length:
+        filler.pop()
+        text, ids = made()
+    last = ""
+    while len(ids) < length:
+        for word in _LAST:
+            filler = [*(filler[:-1] if last else filler), f"{last} {word}".strip()]
+            longer = made()
+            if len(ids) < len(longer[1]) <= length:
+                last, (text, ids) = filler[-1], longer
+                break
+            filler = [*filler[:-1], *([last] if last else [])]
+        else:
+            break
+    return text, ids
+
+
+def token_at(tokenizer: Any, text: str, ids: Sequence[int], statement: str) -> int:
+    """The number of the token with which `statement` begins in the prompt `text`."""
+    before = len(tokenizer(text[: text.index(statement)].rstrip(), add_special_tokens=False)["input_ids"])
+    whole = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return before + len(ids) - whole  # a BOS token moves everything by one
+
+
+def extract(answer: str, value: str) -> str:
+    """The first thing in an answer that has the form of the wanted value, wherever it stands; or "".
+
+    The form of `violet-7` is letters, a dash, digits. A value of letters alone has no form that would tell it
+    from other words: it is looked for as it is.
+    """
+    words = re.findall(r"[A-Za-z]+|\d+|[^A-Za-z\d]", value)
+    form = "".join(
+        r"[A-Za-z]+" if w[0].isalpha() and w.isascii() else r"\d+" if w.isdigit() else re.escape(w)
+        for w in words
+    )
+    wanted = form if any(w.isdigit() for w in words) else re.escape(value)
+    found = re.search(rf"(?<![\w-]){wanted}(?!\w|-\w)", answer, flags=re.IGNORECASE)
+    return found.group(0) if found else ""
+
+
+def matches(answer: str, value: str) -> bool:
+    """The value stands in the answer, and nothing of its form before it. Case aside."""
+    return extract(answer, value).casefold() == value.casefold()
+
+
+def matches_strictly(answer: str, value: str) -> bool:
+    """The answer is the value and nothing else, whitespace and punctuation at its ends aside."""
+    strip = string.whitespace + string.punctuation
+    return answer.strip(strip) == value.strip(strip)
+
+
+def sentence(rng: random.Random) -> str:
+    """One sentence of filler."""
+    who, did, where, when = (rng.choice(part) for part in (_WHO, _DID, _WHERE, _WHEN))
+    made = f"{who} {did} {where} {when}."
+    made = made[0].upper() + made[1:]
+    return f"{made} {rng.choice(_THEN)}" if rng.random() < 0.4 else made
+
+
+def _renderer(config: LongContextConfig, tokenizer: Any) -> Render:
     """How a context becomes a prompt: chat format where the tokenizer has one, or as configured."""
     question = config.question_template.format(needle_token=config.needle_token)
     has_template = bool(getattr(tokenizer, "chat_template", None))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
-from cachemedicpp.tasks.haystack import STATEMENT, generate, matches
+from cachemedicpp.tasks.haystack import STATEMENT, generate, matches, matches_strictly
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ class NeedleTask:
     axes: AxesConfig
     examples: Sequence[Example]
     tokenizer: Any
-    token: str
     max_new_tokens: int
     settings: dict[str, Any]
     name: str = "needle"
@@ -29,8 +28,9 @@ class NeedleTask:
     @classmethod
     def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> NeedleTask:
         wanted = config.data.long_context
-        needed = wanted.context_len + wanted.max_new_tokens
-        check_length("needle", needed, f"data.long_context.context_len = {wanted.context_len}", model)
+        longest = max(wanted.lengths or [wanted.context_len])
+        needed = longest + wanted.max_new_tokens
+        check_length("needle", needed, f"data.long_context: a context of {longest} tokens", model)
         answer = tokenizer(f" {wanted.needle_value}", add_special_tokens=False)["input_ids"]
         if len(answer) > wanted.max_new_tokens:
             raise UserError(
@@ -40,8 +40,9 @@ class NeedleTask:
         seed = config.seed if wanted.seed is None else wanted.seed
         examples = []
         for index in range(wanted.num_examples):
-            ids = generate(wanted, tokenizer, seed, index).ids
-            examples.append(Example(f"needle:{seed}:{index}", ids[:-1], ids[-1:], wanted.needle_value))
+            made = generate(wanted, tokenizer, seed, index)
+            key, ids = f"needle:{seed}:{index}", made.ids
+            examples.append(Example(key, ids[:-1], ids[-1:], wanted.needle_value, made.focus))
         axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
         check_stored("needle", examples, axes)
         settings = {
@@ -50,19 +51,23 @@ class NeedleTask:
             "question_template": wanted.question_template,
             "needle_token": wanted.needle_token,
             "needle_value": wanted.needle_value,
-            "position_frac": wanted.position_frac,
-            "context_len": wanted.context_len,
+            "depths": wanted.depths or [wanted.position_frac],
+            "context_lens": wanted.lengths or [wanted.context_len],
+            "max_new_tokens": wanted.max_new_tokens,
             "chat": bool(getattr(tokenizer, "chat_template", None)) if wanted.chat is None else wanted.chat,
             "n": len(examples),
             "time_mode": axes.time_mode,
             "N_recent": axes.N_recent,
         }
-        return cls(axes, examples, tokenizer, wanted.needle_token, wanted.max_new_tokens, settings)
+        return cls(axes, examples, tokenizer, wanted.max_new_tokens, settings)
 
     def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
         answers = greedy(model, self.tokenizer, example.query, cache, forks, self.max_new_tokens)
         return [
-            Score(float(matches(answer, example.target, self.token)), detail={"answer": answer})
+            Score(
+                float(matches(answer, example.target)),
+                detail={"answer": answer, "strict": float(matches_strictly(answer, example.target))},
+            )
             for answer in answers
         ]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, short
+from cachemedicpp.tasks.choice import label_logprobs
 from cachemedicpp.tasks.data import load_sentences, spread
 from homeostat.core.errors import UserError
 
@@ -37,6 +38,7 @@ class Sst2Task:
             )
         data = load_sentences(config.data)
         sentences = spread(list(data.items), wanted.num_examples)
+        short("sst2", len(sentences), wanted.num_examples, "data.sst2.num_examples")
         examples = []
         for index, sentence in enumerate(sentences):
             ids = tuple(tokenizer(PROMPT.replace("{x}", sentence.text))["input_ids"])
@@ -52,6 +54,7 @@ class Sst2Task:
             "prompt": PROMPT,
             "labels": [wanted.negative_label, wanted.positive_label],
             "n": len(examples),
+            "asked": wanted.num_examples,
             "share_positive": sum(s.label for s in sentences) / len(sentences),
             "time_mode": axes.time_mode,
             "N_recent": axes.N_recent,
@@ -65,30 +68,6 @@ class Sst2Task:
             right = int(positive > negative) == example.target
             found.append(Score(float(right), detail={"margin": positive - negative}))
         return found
-
-
-def label_logprobs(
-    model: Any, query: Sequence[int], labels: Sequence[Sequence[int]], cache: Any, forks: int
-) -> Any:
-    """Log-probability of each label after `query`, summed over the label's tokens: `[forks, labels]`.
-
-    Labels of one token need one row per fork. Longer ones get a row each. Shorter labels are padded on the
-    right, where causal attention keeps padding out of every score.
-    """
-    import torch
-
-    longest = max(len(label) for label in labels)
-    if longest == 1:
-        ids = torch.tensor([list(query)] * forks, device=model.device)
-        logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-        return logits.float().log_softmax(-1)[:, [label[0] for label in labels]]
-    cache.batch_repeat_interleave(len(labels))
-    padded = [[*query, *label, *[label[-1]] * (longest - len(label))] for label in labels]
-    ids = torch.tensor(padded * forks, device=model.device)  # [F * L, Q + longest]
-    logits = model(ids[:, :-1], past_key_values=cache, use_cache=True).logits[:, len(query) - 1 :]
-    each = logits.float().log_softmax(-1).gather(-1, ids[:, len(query) :, None]).squeeze(-1)
-    real = torch.tensor([[i < len(label) for i in range(longest)] for label in labels] * forks)
-    return each.where(real.to(each.device), 0.0).sum(-1).view(forks, len(labels))
 
 
 def _label_tokens(tokenizer: Any, label: str, setting: str) -> tuple[int, ...]:

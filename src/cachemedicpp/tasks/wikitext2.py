@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows, short
 from cachemedicpp.tasks.data import load_text, spread
 from homeostat.core.errors import UserError
 
@@ -35,11 +35,15 @@ class Wikitext2Task:
         corpus = load_text(config.data)
         ids = tokenizer(corpus.text, add_special_tokens=False, verbose=False)["input_ids"]
         start = tokenizer("")["input_ids"]  # a BOS token, for tokenizers that begin every text with one
-        windows = spread(strided_windows(ids, length - len(start), wanted.stride), wanted.num_sequences)
+        step = wanted.stride or stride_for(
+            len(ids), length - len(start), wanted.num_sequences, wanted.score_len
+        )
+        windows = spread(strided_windows(ids, length - len(start), step), wanted.num_sequences)
         if not windows:
             raise UserError(
                 f"the Wikitext corpus has {len(ids)} tokens: not one window of eval.max_seq_len = {length}"
             )
+        short("wikitext2", len(windows), wanted.num_sequences, "data.wikitext2.num_sequences")
         stored = length - wanted.score_len - 1  # the last prefix token asks for the first scored one
         examples = []
         for at, window in windows:
@@ -54,8 +58,10 @@ class Wikitext2Task:
             "source": corpus.source.as_record(),
             "max_seq_len": length,
             "score_len": wanted.score_len,
-            "stride": wanted.stride or length - len(start),
+            "stride": step,
+            "stored": stored,
             "n": len(examples),
+            "asked": wanted.num_sequences,
             "time_mode": axes.time_mode,
             "N_recent": axes.N_recent,
         }
@@ -77,3 +83,14 @@ def strided_windows(ids: Sequence[int], length: int, stride: int | None) -> list
     """Every full window of `length` tokens, `stride` apart (null: end to end), with its starting place."""
     step = stride or length
     return [(at, tuple(ids[at : at + length])) for at in range(0, len(ids) - length + 1, step)]
+
+
+def stride_for(tokens: int, length: int, count: int, score_len: int) -> int:
+    """The largest step, at most `length`, at which `tokens` tokens give `count` windows.
+
+    Where that needs overlapping windows, their scored parts still do not overlap: a step is never smaller
+    than `score_len`, and the count falls short instead.
+    """
+    if count < 2 or (tokens - length) // length + 1 >= count:
+        return length
+    return max(score_len, min(length, (tokens - length) // (count - 1)))

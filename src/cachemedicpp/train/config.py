@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from cachemedicpp.corruption.config import Probability
@@ -21,6 +23,11 @@ class TrainConfig(ConfigModel):
     continuation_len: int = Field(32, ge=1)
     T: float = Field(2.0, gt=0.0, description="temperature of the distillation")
     lambda_id: float = Field(1.0, ge=0.0)
+    identity: Literal["each", "joint"] = Field(
+        "each",
+        description="L_id of keys and of values, each relative to its own size; joint: relative to both "
+        "together, where keys are most of the sum",
+    )
     lambda_contr: float = Field(0.5, ge=0.0)
     lambda_w: float = Field(0.0, ge=0.0)
     alpha_contr: float = Field(0.8, ge=0.0)

@@ -34,7 +34,7 @@ def heldout_kl(
     injection = family.mixture()
     with torch.no_grad():
         for batch in track(_batches(ids, batch_size), "held-out KL"):
-            teacher = teach(model, batch, prefix_len)
+            teacher = teach(model, batch, prefix_len, min(operator.layers))
             bare = study(model, teacher, None, injection)
             rows["unrepaired"] += _kl(teacher.logits, bare.logits)
             rows["repaired"] += _kl(teacher.logits, study(model, teacher, operator, injection).logits)

@@ -73,7 +73,7 @@ class Trainer:
         if self._taught is None or self._taught[0] != batch:
             train = self.config.train
             ids = self.windows.drawn(train.batch_size, Stream((self.config.seed, "data", batch)))
-            self._taught = batch, teach(self.model, ids, train.prefix_len)
+            self._taught = batch, teach(self.model, ids, train.prefix_len, min(self.operator.layers))
         return self._taught[1]
 
     def _losses(self, teacher: Teacher, student: Student) -> tuple[Tensor, Record]:
@@ -83,7 +83,7 @@ class Trainer:
         zero = kd.new_zeros(())
         identity, contraction, rho = zero, zero, zero[None][:0]
         if student.plan is None:
-            identity = objective.identity_loss(state, student.repaired)
+            identity = objective.identity_loss(state, student.repaired, train.identity)
         else:
             rho = objective.contraction_ratios(state, student.stored, student.repaired)
             contraction = objective.contraction_loss(rho, train.alpha_contr)

@@ -28,13 +28,21 @@ def kd_loss(z_clean: Tensor, z_rep: Tensor, T: float) -> Tensor:
     return F.kl_div(repaired, clean, reduction="none", log_target=True).sum(-1).mean()
 
 
-def identity_loss(clean: Mapping[int, KV], repaired: Mapping[int, KV]) -> Tensor:
-    """Sum over layers of `(||dK||² + ||dV||²) / (||K||² + ||V||² + 1e-8)`."""
+def identity_loss(clean: Mapping[int, KV], repaired: Mapping[int, KV], form: str = "joint") -> Tensor:
+    """Sum over layers of `(||dK||² + ||dV||²) / (||K||² + ||V||² + 1e-8)`.
+
+    Keys are most of that sum (82 to 96 % on the default model), so that values may change almost freely. The
+    form `each` takes both relative to their own size: `(||dK||² / ||K||² + ||dV||² / ||V||²) / 2`.
+    """
     terms = []
-    for layer, (K, V) in clean.items():
-        change = _square(repaired[layer].K - K) + _square(repaired[layer].V - V)
-        terms.append(change / (_square(K) + _square(V) + _TINY))
-    return torch.stack(terms).sum()
+    for layer, kv in clean.items():
+        change = [_square(new - old) for new, old in zip(repaired[layer], kv, strict=True)]
+        size = [_square(x) for x in kv]
+        if form == "joint":
+            terms.append(sum(change) / (sum(size) + _TINY))
+        else:
+            terms.append(sum(c / (s + _TINY) for c, s in zip(change, size, strict=True)) / 2)
+    return torch.stack(terms).sum()  # type: ignore[arg-type]
 
 
 def contraction_ratios(

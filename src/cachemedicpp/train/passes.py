@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.shared import entering, resumed_at
 from cachemedicpp.cache.state import KV, KVState
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.repair.attach import medic
@@ -25,6 +26,7 @@ class Teacher:
     continuation: Tensor  # [B, C]
     state: KVState  # of the prefix
     logits: Tensor  # [B, C, vocabulary]: at every continuation position
+    entered: tuple[int, Tensor]  # a layer, and what entered it at every continuation position: [B, C, hidden]
 
 
 @dataclass
@@ -37,14 +39,21 @@ class Student:
     repaired: dict[int, KV] = field(default_factory=dict)
 
 
-def teach(model: Any, ids: Tensor, prefix_len: int) -> Teacher:
-    """The causal mask makes the prefix's part of one long forward the same as a separate prefill."""
+def teach(model: Any, ids: Tensor, prefix_len: int, first: int = 0) -> Teacher:
+    """The causal mask makes the prefix's part of one long forward the same as a separate prefill.
+
+    `first` is the first layer that students will find damaged or repaired: they go on from there.
+    """
     ids = ids.to(model.device)
     keep = ids.shape[1] - prefix_len
-    with torch.no_grad():
+    seen: list[Tensor] = []
+    with torch.no_grad(), entering(model, first, seen.append):
         out = model(input_ids=ids, use_cache=True, logits_to_keep=keep)
     out.past_key_values.crop(-keep)
-    return Teacher(ids[:, :prefix_len], ids[:, prefix_len:], KVState(out.past_key_values), out.logits)
+    entered = first, seen[0][:, prefix_len:]
+    return Teacher(
+        ids[:, :prefix_len], ids[:, prefix_len:], KVState(out.past_key_values), out.logits, entered
+    )
 
 
 def study(
@@ -56,7 +65,7 @@ def study(
     if injection is not None:
         plan = injection.corrupt_cache(cache, sequence_keys(teacher.prefix))
     seen: dict[int, tuple[Tensor, KV]] = {}
-    with medic(model, repair=repair) as session:
+    with medic(model, repair=repair) as session, resumed_at(model, *teacher.entered):
         if observe:
             session.observer = lambda layer, query, stored: seen.update({layer: (query, stored)})
         logits = model(input_ids=teacher.continuation, past_key_values=cache).logits

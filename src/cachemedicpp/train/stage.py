@@ -59,9 +59,12 @@ def train_into(
     geometry = Geometry.of(model)
     operator = build_operator(config.repair, geometry, config.seed)
     family = CorruptionFamily.build(config.corruption, model, tokenizer, operator.layers, config.seed)
+    family = family.fitted(config.train.prefix_len)
     length = config.train.prefix_len + config.train.continuation_len
     corpus = load_text(config.data, "train")
-    trainer = Trainer(config, model, operator, family, Windows.of(corpus, tokenizer, length))
+    windows = Windows.of(corpus, tokenizer, length)
+    apart = family.for_training(model, windows.ids.tolist())  # the evaluation's draws stay unseen
+    trainer = Trainer(config, model, operator, apart, windows)
     with frozen(model):
         done = trainer.run(run, stop_at)
         if done < config.train.steps:

@@ -110,10 +110,10 @@ def defences(as_json: Json = False) -> None:
 
     Example: homeostat list defences
     """
-    from cachemedicpp.repair.heuristics import HEURISTICS
+    from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS
 
     about = {"none": "no defence: what the damage does by itself"}
-    about |= {name: _line(kind.__doc__ or "") for name, kind in HEURISTICS.items()}
+    about |= {name: _line(kind.__doc__ or "") for name, kind in (HEURISTICS | CALIBRATED).items()}
     about |= {
         "A, B, C": "learned operators: homeostat cache train",
         "G": "repairs blind from calibrated statistics: homeostat cache calibrate",

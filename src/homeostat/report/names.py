@@ -41,6 +41,12 @@ def label(name: str) -> str:
 
 
 @cache
+def heuristics() -> tuple[str, ...]:
+    """The single heuristics: the baselines that a figure shows only through the best of them."""
+    return tuple(name for name, (_, meaning) in _names().items() if meaning.startswith("A heuristic"))
+
+
+@cache
 def page_terms() -> dict[str, tuple[str, str]]:
     """Every name that a page may show, as (readable name, explanation)."""
     known = {
@@ -49,9 +55,7 @@ def page_terms() -> dict[str, tuple[str, str]]:
         for spelling in (term.term, term.name, *term.also)
         if spelling
     } | _names()
-    repairs = [
-        name for name, (_, meaning) in _names().items() if meaning.startswith(("A heuristic", "A trained"))
-    ]
+    repairs = [*heuristics(), *(n for n, (_, meaning) in _names().items() if meaning.startswith("A trained"))]
     told = {
         f"{name}{_ORACLE}": (label(f"{name}{_ORACLE}"), known[name][1] + _TOLD) for name in [*repairs, "G"]
     }

@@ -28,7 +28,7 @@ class FakeDonor(Donor):
     def __init__(self) -> None:
         pass
 
-    def kv(self, layer: int, length: int) -> KV:
+    def kv(self, layer: int, length: int, which: int = 0) -> KV:
         return KV(torch.full((2, length, 8), 7.0 + layer), torch.full((2, length, 8), -7.0))
 
 
@@ -138,6 +138,50 @@ def test_training_severities_are_drawn_from_the_given_epsilons() -> None:
     config = CONFIG.model_copy(update={"train_eps": (0.1, 0.4)})
     events = family(config=config).mixture().plan([str(i) for i in range(200)], 20).events
     assert {event.epsilon for event in events} == {0.1, 0.4}
+
+
+def test_training_and_evaluation_never_draw_the_same_noise_rotation_or_donor() -> None:
+    keys = [str(i) for i in range(60)]
+    evaluating = family()
+    training = evaluating.for_training(None, range(997))
+    seen: dict[str, set[str]] = {"noise": set(), "rotation": set(), "donor": set()}
+    for draw in range(3):
+        for event in training.mixture(draw=draw).plan(keys, 20).events:
+            for what, drawn in event.drawn.items():
+                seen[what].add(drawn)
+    assert len(seen["noise"]) == 180 and len(seen["rotation"]) > 10 and len(seen["donor"]) > 5
+    for name in REGISTRY:
+        for event in evaluating.at(name, 0.3).plan(keys, 20).events:
+            assert all(drawn not in seen[what] for what, drawn in event.drawn.items())
+
+
+def test_every_sequence_is_turned_by_a_rotation_of_its_own() -> None:
+    events = family().at("orthogonal_rotation", 1.0).plan(KEYS, 20).events
+    assert len({event.drawn["rotation"] for event in events}) == len(KEYS)
+
+
+def test_a_map_that_undoes_a_training_rotation_undoes_no_rotation_of_the_evaluation() -> None:
+    """The least-squares map fitted on all training pairs of one sequence, tried on the other draws."""
+    training = family().for_training(None, range(997))
+
+    def pair(which: CorruptionFamily, key: str) -> tuple[torch.Tensor, torch.Tensor]:
+        clean, bad = KVState(cache()).rows([0]).cache(), KVState(cache()).rows([0]).cache()
+        which.at("orthogonal_rotation", 1.0).corrupt_cache(bad, [key])
+        return bad.layers[0].keys[0, :, :16].reshape(-1, 8), clean.layers[0].keys[0, :, :16].reshape(-1, 8)
+
+    turned, clean = pair(training, "a")
+    undo = torch.linalg.lstsq(turned, clean).solution
+    torch.testing.assert_close(turned @ undo, clean, atol=1e-4, rtol=1e-4)
+    for other in (pair(training, "b"), pair(family(), "a")):
+        assert float((other[0] @ undo - other[1]).norm() / other[1].norm()) > 0.5
+
+
+def test_a_family_is_fitted_to_caches_shorter_than_its_overwrite_window() -> None:
+    wide = CONFIG.model_copy(update={"params": CorruptionParams(overwrite_window=(2, 300))})
+    with pytest.raises(UserError, match="overwrite_window"):
+        family(config=wide).at("contiguous_overwrite", 1.0).plan(["a"], 20)
+    plan = family(config=wide).fitted(20).at("contiguous_overwrite", 1.0).plan(["a"], 20)
+    assert plan.mask(0)[0, 0].nonzero().flatten().tolist() == list(range(2, 16))
 
 
 def test_events_say_type_severity_and_mask_and_masks_are_true_to_the_damage() -> None:

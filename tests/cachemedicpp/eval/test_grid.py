@@ -10,6 +10,7 @@ import torch
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import sequence_keys
+from cachemedicpp.corruption.contiguous_overwrite import fit_window
 from cachemedicpp.eval.defences import AtRest, Defence, Forks, heuristics
 from cachemedicpp.eval.grid import (
     CLEAN,
@@ -17,7 +18,6 @@ from cachemedicpp.eval.grid import (
     corrupt_forks,
     evaluate_example,
     family_for,
-    fit_window,
     grid_cells,
     prefill,
 )
@@ -109,6 +109,49 @@ def test_the_overwrite_window_is_fitted_to_short_prompts() -> None:
     assert fit_window((16, 48), 60) == (16, 48)
     assert fit_window((16, 48), 20) == (5, 20)
     assert fit_window((16, 48), 1) == (0, 1)
+
+
+def test_the_overwrite_window_begins_at_what_a_task_asks_for(small_setup: Callable[..., Any]) -> None:
+    assert fit_window((16, 48), 200, focus=90) == (90, 122)
+    assert fit_window((16, 48), 100, focus=90) == (90, 100)
+    assert fit_window((16, 48), 80, focus=90) == (16, 48)  # what is asked for is recent: out of reach
+    setup = small_setup()
+    needle = next(task for task in setup.tasks if task.name == "needle")
+    example = needle.examples[0]
+    plan = (
+        family_for(setup.family, needle, example)
+        .at("contiguous_overwrite", 1.0)
+        .plan(["k"], len(example.stored))
+    )
+    touched = plan.mask(1)[0, 0].nonzero().flatten()
+    statement = bytes(example.stored[int(touched[0]) : int(touched[0]) + 30]).decode("latin-1")
+    assert statement.strip().startswith("NEEDLE: the_key = violet-7.")
+
+
+def test_a_defence_that_throws_away_what_damage_can_reach_scores_the_same_in_every_cell(
+    small_setup: Callable[..., Any], tiny_llama: Any
+) -> None:
+    """Scored once and repeated; the same as scoring each damaged fork."""
+    setup = small_setup()
+    axes = setup.tasks[0].axes
+    for task in setup.tasks[:2]:
+        example = task.examples[0]
+        for defence in heuristics(setup.layers, oracle=False, axes=axes):
+            if not defence.discards:
+                continue
+            found = evaluate_example(tiny_llama, setup.family, task, example, setup.cells, [defence], 13)
+            scores = [score["value"] for score in found["scores"][defence.name]]
+            assert len(set(scores)) == 1 and len(scores) == len(setup.cells)
+            family = family_for(setup.family, task, example)
+            state, forks = corrupt_forks(
+                prefill(tiny_llama, example.stored), family, example, setup.cells[1:4]
+            )
+            cache, here = state.cache(), defence.under(task.axes)
+            with torch.no_grad():
+                here.mend(tiny_llama, cache, forks)
+                with here.attached(tiny_llama, forks):
+                    each = [score.value for score in task.score(tiny_llama, example, cache, 3)]
+            assert each == pytest.approx(scores[:3], abs=1e-4), defence.name
 
 
 def test_oracle_heuristics_are_told_exactly_the_damaged_places(

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cachemedicpp.cache.state import KV
+from cachemedicpp.cache.state import KV, KVState
+from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.repair.base import Stored, layout
 from cachemedicpp.repair.heuristics import (
+    CALIBRATED,
     HEURISTICS,
+    Clamp,
     ClippingRenorm,
+    Levels,
+    LimitsClamp,
+    LimitsMean,
+    LimitsZero,
     MaskingDropout,
+    RenormCalibrated,
     ResetClear,
+    RobustSmoothing,
     Smoothing,
     heuristic,
+    measure_levels,
 )
 from homeostat.core.errors import UserError
+
+LEVELS = (
+    Levels(  # one layer, three heads of four channels: from -1 to 2, on average 0.5; the first position ± 9
+        low=torch.stack([torch.full((1, 2, 3, 4), -9.0), torch.full((1, 2, 3, 4), -1.0)]),
+        high=torch.stack([torch.full((1, 2, 3, 4), 9.0), torch.full((1, 2, 3, 4), 2.0)]),
+        mean=torch.full((2, 1, 2, 3, 4), 0.5),
+        rms=torch.full((2, 1, 2, 3, 1), 2.0),
+    )
+)
 
 
 def stored(x: Tensor, mask: Tensor | None = None, suspect: Tensor | None = None) -> Stored:
@@ -70,7 +91,7 @@ def test_clipping_cuts_and_restores_the_vector_size() -> None:
 
 
 @given(
-    name=st.sampled_from(sorted(HEURISTICS)),
+    name=st.sampled_from([n for n in (*HEURISTICS, *CALIBRATED) if n != "forget"]),
     scale=st.sampled_from([0.0, 1e-30, 1.0, 1e15]),
     seed=st.integers(0, 50),
 )
@@ -80,10 +101,70 @@ def test_heuristics_make_no_non_finite_value_and_touch_only_the_suspects(
     generator = torch.Generator().manual_seed(seed)
     K, V = torch.randn(2, 2, 3, 10, 4, generator=generator) * scale
     suspect = torch.rand(2, 3, 10, generator=generator) < 0.4
-    repaired = heuristic(name, [0]).repair_layer(KV(K, V), stored(K, suspect=suspect))
+    repaired = heuristic(name, [0], LEVELS).repair_layer(KV(K, V), stored(K, suspect=suspect))
     for before, after in zip((K, V), repaired, strict=True):
         assert torch.isfinite(after).all()
         assert torch.equal(after[~suspect], before[~suspect])
+
+
+def test_reset_clear_spares_what_the_time_mask_protects() -> None:
+    kv = over_time(1.0, 2.0, 3.0, 4.0)
+    reset = ResetClear((0,), AxesConfig(N_recent=2))
+    assert reset.repair_layer(kv, stored(kv.K)).K.flatten().tolist() == [0, 0, 3, 4]
+    padded = stored(kv.K, mask=torch.tensor([[0, 1, 1, 1]]))  # three real positions: one is old
+    assert reset.repair_layer(kv, padded).K.flatten().tolist() == [1, 0, 3, 4]
+    window = ResetClear((0,), AxesConfig(time_mode="window", window=(1, 2)))
+    assert window.repair_layer(kv, stored(kv.K)).K.flatten().tolist() == [1, 0, 3, 4]
+
+
+def test_clamping_alone_keeps_what_is_inside_and_does_not_stretch_the_rest() -> None:
+    x = torch.tensor([[[[8.0, 6.0], [5.0, -7.0]]]])
+    assert Clamp((0,)).repair_layer(KV(x, x), stored(x)).K.flatten().tolist() == [6, 6, 5, -6]
+
+
+def test_calibrated_limits_replace_what_no_clean_channel_has_held() -> None:
+    x = torch.zeros(1, 3, 2, 4)  # positions 0 and 1: the first has wider limits
+    x[0, 0, :, 0], x[0, 0, :, 1], x[0, 0, 1, 2] = 5.0, -3.0, torch.nan
+    expected = {LimitsClamp: [2.0, -1.0, 0.0], LimitsZero: [0.0, 0.0, 0.0], LimitsMean: [0.5, 0.5, 0.5]}
+    for kind, values in expected.items():
+        mended = kind((0,), LEVELS).repair_layer(KV(x, x), stored(x)).V
+        assert mended[0, 0, 1].tolist() == [*values, 0.0], kind
+        assert mended[0, 0, 0].tolist() == [5.0, -3.0, 0.0, 0.0]
+
+
+def test_a_cut_vector_gets_the_calibrated_size_and_others_keep_theirs() -> None:
+    x = torch.tensor([8.0, 6.0, -6.0, 6.0]).expand(1, 3, 2, 4).clone()
+    x[0, 0, 1] = 5.0
+    mended = RenormCalibrated((0,), LEVELS).repair_layer(KV(x, x), stored(x)).K
+    torch.testing.assert_close(mended[0, 0, 0], torch.tensor([2.0, 2.0, -2.0, 2.0]))  # clamped RMS 6 → 2
+    assert mended[0, 0, 1].tolist() == [5.0] * 4
+
+
+def test_robust_smoothing_replaces_only_what_none_of_its_neighbours_is_like() -> None:
+    kv = over_time(1.0, 2.0, 90.0, 4.0, 5.0, 6.0)
+    smooth = RobustSmoothing((0,)).repair_layer(kv, stored(kv.K))
+    # the five around 90 are 1, 2, 90, 4, 5: median 4, distances 3, 2, 86, 0, 1 with median 2, and 86 > 6 · 2
+    assert smooth.K.flatten().tolist() == [1, 2, 4, 4, 5, 6]
+
+
+def test_measured_levels_bound_the_clean_cache_and_know_the_first_position(tiny_llama: Any) -> None:
+    ids = torch.randint(3, 200, (5, 12), generator=torch.Generator().manual_seed(1))
+    levels = measure_levels(tiny_llama, ids, batch=2)
+    with torch.no_grad():
+        cache = tiny_llama(ids, use_cache=True).past_key_values
+    for layer, kv in enumerate(KVState(cache)):
+        where = Stored(layer, *layout(12, 5, None, ids.device))
+        for kind in (LimitsClamp, LimitsZero, LimitsMean):
+            mended = kind((layer,), levels).repair_layer(kv, where)
+            assert torch.equal(mended.K, kv.K) and torch.equal(mended.V, kv.V)
+        torch.testing.assert_close(levels.mean[0, layer, 0], kv.K[:, :, 0].mean(0))
+        torch.testing.assert_close(levels.mean[1, layer, 1], kv.V[:, :, 1:].mean((0, 2)))
+        torch.testing.assert_close(levels.high[1, layer, 0], kv.K[:, :, 1:].amax((0, 2)))
+
+
+def test_calibrated_heuristics_ask_for_their_levels() -> None:
+    with pytest.raises(UserError, match="needs calibrated levels"):
+        heuristic("limits_zero", [0])
 
 
 def test_an_unknown_heuristic_is_refused_with_the_nearest_name() -> None:

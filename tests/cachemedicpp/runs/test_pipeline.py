@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,13 @@ import pytest
 import torch
 import yaml
 
-from cachemedicpp.plots.figures import (
-    FIGURES,
-    amplification_map,
-    clean_vs_overhead,
-    lambda0_run,
-    with_lambda0,
-)
-from cachemedicpp.plots.tables import ablation_summary, main_results
+from cachemedicpp.plots.around import amplification_map, lambda0_run, with_lambda0
+from cachemedicpp.plots.figures import FIGURES, clean_vs_overhead, score_vs_eps
+from cachemedicpp.plots.tables import _short, ablation_summary, main_results
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import apply_split, load_splits
 from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from cachemedicpp.tasks import TASKS
 from homeostat.core.errors import UserError
 from homeostat.core.figures import style
 from homeostat.core.records import read_jsonl, validate
@@ -117,6 +114,7 @@ def test_the_metric_keys_are_the_protocols_and_the_source_is_on_record(finished:
     stability = json.loads((finished / "metrics/stability_metrics.json").read_text())["metrics"]
     assert set(stability) == {
         "stability.logit_sensitivity",
+        "stability.logit_sensitivity_by_dtype",
         "stability.amplification_map",
         "stability.settings",
     }
@@ -177,6 +175,46 @@ def test_figures_and_tables_come_from_the_records_alone(finished: Path, tmp_path
         assert (again / name).read_bytes() == (finished / name).read_bytes(), name
 
 
+def test_what_is_switched_off_still_has_its_record_and_figures_which_say_so(
+    small_setup: Any, open_small: Any
+) -> None:
+    switched = {"eval__measure_overhead": False, "stability__enabled": False}
+    setup = small_setup(**switched, eval__defences=["none", "smoothing"], repair__family="none")
+    with open_small(setup.config) as run:
+        run_stages(setup.config, run, setup=setup)
+        for name in LOCKED:
+            assert (run.path / name).stat().st_size > 0, name
+        record = json.loads((run.path / "metrics/stability_metrics.json").read_text())
+    assert record["metrics"]["stability.logit_sensitivity"] == []
+    assert "stability.enabled: false" in record["metrics"]["stability.settings"]["note"]
+
+
+def test_throughput_and_tokens_per_second_tell_the_same_story(finished: Path) -> None:
+    overhead = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]["overhead"]
+    none = next(e for e in overhead if e["defence"] == "none")
+    assert none["relative_throughput"] == 1.0
+    for entry in overhead:
+        ratio = entry["tokens_per_s"] / none["tokens_per_s"]
+        assert entry["relative_throughput"] == pytest.approx(ratio)
+        low, high = entry["relative_throughput_ci"]
+        assert low <= entry["relative_throughput"] <= high
+
+
+def test_an_independent_script_recomputes_what_the_records_say(finished: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parents[3] / "benchmarks/recompute.py"
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    found = subprocess.run([sys.executable, script, again], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    path = again / "metrics/task_metrics.json"
+    record = json.loads(path.read_text())
+    record["metrics"]["robustness.auc"][0]["value"] *= 1.001
+    path.write_text(json.dumps(record))
+    found = subprocess.run([sys.executable, script, again], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "robustness.auc" in found.stdout
+
+
 def test_the_tables_compile_with_booktabs(finished: Path, tmp_path: Path) -> None:
     tables = [
         (finished / "paper/tables" / n).read_text()
@@ -218,12 +256,14 @@ def test_several_workers_give_the_same_values_as_one(
                 assert one["detail"]["margin"] == pytest.approx(other["detail"]["margin"], abs=1e-5)
         found = workers.work({**item, "kind": "stability", "task": "prompt", "index": 0})
         stored = json.loads((finished / "stages/stability/prompt_00000.json").read_text())["result"]
-        for name, by_norm in found["sensitivity"].items():
+        for name, by_norm in found["sensitivity"]["float32"].items():
             for norm, values in by_norm.items():
-                assert values == pytest.approx(stored["sensitivity"][name][norm], rel=1e-2, abs=1e-5)
+                expected = stored["sensitivity"]["float32"][name][norm]
+                assert values == pytest.approx(expected, rel=1e-2, abs=1e-5)
     finally:
         torch.set_num_threads(threads)
         workers._surroundings.cache_clear()
+        workers._prompts.cache_clear()
 
 
 def test_the_lambda_0_curve_is_added_where_the_sweep_has_that_run(finished: Path, tmp_path: Path) -> None:
@@ -278,6 +318,28 @@ def test_loto_training_log_holds_no_event_of_the_held_out_type(
     assert len(set(drawn)) > 2
 
 
+def test_no_draw_of_the_training_is_used_by_the_evaluation(finished: Path) -> None:
+    """Every seed of noise, rotation and donor in the two logs: none stands in both."""
+    trained = [e for r in read_jsonl(finished / "logs/train.jsonl") for e in r["corruption"]]
+    evaluated = [e for r in read_jsonl(finished / "logs/eval.jsonl") for e in r["events"]]
+    assert trained and evaluated
+    for what in ("noise", "rotation", "donor"):
+        used = {e["drawn"][what] for e in trained if what in e["drawn"]}
+        assert not used & {e["drawn"][what] for e in evaluated if what in e["drawn"]}
+    assert {what for e in evaluated for what in e["drawn"]} == {"noise", "rotation", "donor"}
+
+
+def test_what_forgetting_costs_stands_beside_every_task_and_decides_what_counts(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
+    counted = metrics["robustness.counted"]
+    assert sorted([*counted["tasks"], *counted["left_out"]]) == ["needle", "sst2", "wikitext2"]
+    for name in ("needle", "sst2", "wikitext2"):
+        cells = metrics[f"forgetting.{name}"]
+        assert len(cells) == 13 and {"value", "ci", "counts", "by"} <= set(cells[0])
+        assert any(cell["counts"] for cell in cells) == (name in counted["tasks"])
+    assert {e["defence"] for e in metrics["strict.needle"]} >= {"none", "forget"}
+
+
 def test_an_unknown_split_stage_or_defence_is_refused(
     small_config: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -293,14 +355,17 @@ def test_an_unknown_split_stage_or_defence_is_refused(
 
 
 def test_the_shipped_configurations_load() -> None:
-    for name in ("smoke", "cpu", "mve"):
+    for name in ("smoke", "cpu", "mve", "baselines"):
         config = load(name)
         check_defence_names(config)
-    assert load("cpu").data.wikitext2.num_sequences >= 40
-    assert load("cpu").data.sst2.num_examples >= 100
-    assert load("cpu").data.long_context.num_examples >= 16
-    assert len(load("cpu").eval.corruption_eval.types) == 6
-    assert len(load("cpu").eval.corruption_eval.eps) >= 4
+        trained, evaluated = config.corruption.train_eps, config.eval.corruption_eval.eps
+        assert name == "baselines" or set(trained) == {e for e in evaluated if e > 0}
+    cpu = load("cpu")
+    assert cpu.data.wikitext2.num_sequences >= 40 and load("baselines").data.wikitext2.num_sequences >= 40
+    assert cpu.eval.max_seq_len - cpu.data.wikitext2.score_len - 1 >= 448
+    assert cpu.data.long_context.max_new_tokens >= 32
+    assert len(cpu.eval.corruption_eval.types) == 6
+    assert set(TASKS) <= set(cpu.eval.tasks)
     mve = load("mve")
     sizes = (mve.data.wikitext2.num_sequences, mve.data.sst2.num_examples, mve.data.long_context.num_examples)
     assert sizes == (2000, 1000, 200)
@@ -324,3 +389,23 @@ def test_tables_and_maps_read_what_the_record_says(finished: Path) -> None:
     with style():
         figure = amplification_map(stability)
         assert len(figure.axes) >= 3
+        for entry in stability["stability.amplification_map"]:
+            entry["after_by_defence"]["cachemedic"] = 0.0
+        texts = [t.get_text() for axes in amplification_map(stability).axes for t in axes.texts]
+    assert texts.count("0") == len(stability["stability.amplification_map"])
+
+
+def test_a_perplexity_above_ten_thousand_keeps_its_digits() -> None:
+    assert (_short(9999.4), _short(17_190.0), _short(9.96e7)) == (
+        "9999.4",
+        r"$1.7 \times 10^{4}$",
+        r"$1.0 \times 10^{8}$",
+    )
+
+
+def test_one_held_out_type_has_one_panel(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
+    metrics["robustness.by_type"] = [e for e in metrics["robustness.by_type"] if e["type"] == "gaussian"]
+    with style():
+        (axes,) = score_vs_eps(metrics).axes
+    assert axes.get_title() == "Gaussian noise"

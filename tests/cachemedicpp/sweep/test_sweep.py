@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from cachemedicpp.runs.pipeline import load
 from cachemedicpp.sweep import summary as sweep_summary
-from cachemedicpp.sweep.run import SweepConfig, expand, plan, run_sweep
+from cachemedicpp.sweep.run import SweepConfig, calibration_key, copy_once, expand, plan, run_sweep
 from cachemedicpp.sweep.summary import summarise
 from homeostat.core.errors import UserError
 from homeostat.core.records import validate
@@ -111,10 +113,9 @@ def test_a_bad_setting_in_any_variant_is_refused_before_the_first_run(tmp_path: 
 
 
 def test_the_shipped_sweeps_load_and_every_setting_is_valid() -> None:
-    from cachemedicpp.runs.pipeline import load
     from homeostat.core.config import load_config
 
-    for name, runs in (("sweeps/ablations", 25), ("sweeps/ablations_cpu", 13)):
+    for name, runs in (("sweeps/ablations", 27), ("sweeps/ablations_cpu", 10), ("sweeps/loto_cpu", 6)):
         sweep = load_config(SweepConfig, name)
         assert len(expand(sweep)) == runs
         for item in plan(sweep, Path("out")):
@@ -132,11 +133,33 @@ def test_means_and_paired_differences_by_hand(monkeypatch: pytest.MonkeyPatch) -
         for v in ("base", "other")
         for s in (0, 1)
     ]
+    monkeypatch.setattr(sweep_summary, "ablation_row", lambda path: {"family": "A"})
+    by_example = np.array([0.0, -0.1, 0.1])
+    monkeypatch.setattr(
+        sweep_summary, "gains", lambda path, defence: by_example + values[f"{path.parent.name}/{path.name}"]
+    )
     base, other = summarise({"reference": "base", "runs": runs}, Path("out"))
     assert base["figures"]["auc"]["estimate"] == pytest.approx(0.4)
     difference = other["figures"]["auc_minus_reference"]
     assert [difference[k] for k in ("estimate", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
     assert "auc_minus_reference" not in base["figures"]
+    paired = other["figures"]["auc_gain_minus_reference_over_examples"]
+    assert [paired[k] for k in ("estimate", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert base["figures"]["auc_gain_over_examples"]["low"] < 0.4
+
+
+def test_runs_of_a_sweep_calibrate_once(tmp_path: Path) -> None:
+    shared, first, second = tmp_path / "shared" / "key", tmp_path / "a", tmp_path / "b"
+    copy_once(first, shared)
+    assert not shared.exists(), "nothing was calibrated yet"
+    first.mkdir()
+    (first / "card.json").write_text("{}")
+    copy_once(first, shared)
+    copy_once(shared, second)
+    copy_once(tmp_path / "nowhere", second)
+    assert (second / "card.json").read_text() == "{}"
+    a, b = load("smoke"), load("smoke", ["repair.rank=4"])
+    assert calibration_key(a) == calibration_key(b) != calibration_key(load("cpu"))
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachemedicpp.tasks.config import LongContextConfig
-from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches
+from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches, matches_strictly
 from homeostat.core.errors import UserError
 
 STATEMENT = "NEEDLE: the_key = violet-7."
@@ -24,7 +24,15 @@ def test_every_prompt_holds_the_needle_once_and_never_exceeds_its_length(
     assert prompt.text.count(STATEMENT) == 1
     assert prompt.text.startswith(PREFIX)
     assert prompt.text.endswith("Question: What is the_key? Answer:")
-    assert length - 170 < len(prompt.ids) <= length  # one more sentence would not have fitted
+    assert length - 2 <= len(prompt.ids) <= length  # a byte is a token: one more word takes two
+    assert bytes(prompt.ids[prompt.focus :]).decode("latin-1").strip().startswith("NEEDLE")
+
+
+def test_depths_and_lengths_are_taken_in_turn(byte_tokenizer: Any) -> None:
+    config = LongContextConfig(depths=[0.0, 1.0], lengths=[400, 600])
+    made = [generate(config, byte_tokenizer, 0, index) for index in range(4)]
+    assert [round(len(prompt.ids), -1) for prompt in made] == [400, 400, 600, 600]
+    assert [prompt.focus < 100 for prompt in made] == [True, False, True, False]
 
 
 def test_the_needle_stands_at_position_frac_of_the_filler(byte_tokenizer: Any) -> None:
@@ -49,22 +57,33 @@ def test_same_seed_same_text_and_other_seeds_or_numbers_differ(byte_tokenizer: A
         ("violet-7", True),
         ("  violet-7. ", True),
         ("The_key = violet-7", True),
-        ("The_key is violet-7.", True),
-        ("the key: 'violet-7', as written", True),
+        ("NEEDLE: the_key = violet-7", True),
+        ("The answer is violet-7.", True),
+        ("the key: 'Violet-7', as written", True),
         ("violet-7\nviolet-8", True),
+        ("violet-8, not violet-7", False),
         ("violet-8", False),
         ("violet", False),
         ("The_key = violet-77", False),
+        ("ultra-violet-7", False),
+        ("violet-7-b", False),
         ("", False),
-        ("It is not violet-7", False),
     ],
 )
-def test_exact_match_after_stripping_whitespace_and_punctuation(answer: str, right: bool) -> None:
-    assert matches(answer, "violet-7", "the_key") is right
+def test_the_value_counts_wherever_it_stands_unless_another_stands_before_it(
+    answer: str, right: bool
+) -> None:
+    assert matches(answer, "violet-7") is right
+
+
+def test_strictly_the_answer_is_the_value_whitespace_and_punctuation_aside() -> None:
+    assert matches_strictly(" 'violet-7'.\n", "violet-7")
+    for answer in ("The_key = violet-7", "violet-7 violet-8", "Violet-7", ""):
+        assert not matches_strictly(answer, "violet-7")
 
 
 def test_a_value_of_two_words_is_extracted_whole() -> None:
-    assert extract("the_key = deep violet, I think", "deep violet", "the_key") == "deep violet"
+    assert extract("the_key = deep violet, I think", "deep violet") == "deep violet"
 
 
 def test_a_template_without_the_needle_token_is_refused() -> None:

@@ -34,6 +34,15 @@ def test_identity_loss_sums_relative_squared_changes_over_layers() -> None:
     torch.testing.assert_close(identity_loss(clean, repaired), torch.tensor(1 / 25))
 
 
+def test_each_form_of_the_identity_loss_weighs_keys_and_values_alike() -> None:
+    clean = {0: KV(torch.full((1, 1, 1, 2), 10.0), torch.full((1, 1, 1, 2), 1.0))}
+    repaired = {0: KV(clean[0].K * 1.1, clean[0].V * 1.1)}  # a tenth of each
+    torch.testing.assert_close(identity_loss(clean, repaired, "each"), torch.tensor(0.01))
+    values_only = {0: KV(clean[0].K, clean[0].V * 1.1)}
+    torch.testing.assert_close(identity_loss(clean, values_only, "each"), torch.tensor(0.005))
+    torch.testing.assert_close(identity_loss(clean, values_only, "joint"), torch.tensor(0.02 / 202))
+
+
 def test_rho_is_distance_after_over_distance_before() -> None:
     clean, corrupted, repaired = {0: kv(0.0, 1.0)}, {0: kv(2.0, 1.0)}, {0: kv(0.5, 1.0)}
     torch.testing.assert_close(contraction_ratios(clean, corrupted, repaired), torch.tensor([0.25]))

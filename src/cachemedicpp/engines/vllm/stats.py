@@ -33,9 +33,7 @@ class GuardStats(KVConnectorStats):
 
     def aggregate(self, other: KVConnectorStats) -> GuardStats:
         for name, value in other.data.items():
-            self.data[name] = (
-                max(self.data.get(name, 0), value) if name == GAUGE else self.data.get(name, 0) + value
-            )
+            self.data[name] = value if name == GAUGE else self.data.get(name, 0) + value
         return self
 
     def reduce(self) -> dict[str, int | float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ _HELD_OUT = 8  # one window in so many is kept for measuring how quiet clean tex
 _ENOUGH = 8  # tokens wanted for each dimension of a window
 _SHORT = 8  # length of the windows that only look for sinks
 _SCALE_WINDOWS = 16  # windows that settle the typical norms
+_KEPT_BYTES = 2**30  # of caches of the text, which is read twice
 
 
 @torch.no_grad()
@@ -37,7 +39,8 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
     learned = windows[[i for i in range(len(windows)) if i % _HELD_OUT]]
     L, G, d = geometry.layers, 2 * geometry.kv_heads, geometry.head_dim
     pairs = Pairs.probe(model, L, d)
-    scale = _typical_norm(model, learned[:_SCALE_WINDOWS], batch)  # [L, G]
+    reading = _Reading(model, learned, batch)
+    scale = _typical_norm(reading)  # [L, G]
     if reach is None:
         reach = int(learned.numel() >= _ENOUGH * 3 * G * d)
     empty = Statistics(
@@ -57,14 +60,14 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         torch.cat(
             [
                 kinds.mark(_table(stored, ~_off_norm(stored, scale), empty).x)
-                for stored in _caches(model, learned, batch, "finding kinds of tokens")
+                for stored in reading.caches("finding kinds of tokens")
             ]
         )
     )
     moments = _Moments(L, G * d, reach, len(centres))
     sink_rows: list[Tensor] = []
     norms: list[Tensor] = []
-    for stored in _caches(model, learned, batch, "learning statistics"):
+    for stored in reading.caches("learning statistics"):
         is_sink = _off_norm(stored, scale)
         every = torch.ones_like(is_sink)
         x = _table(stored, every, empty).x  # [b T, L, G, d]
@@ -88,6 +91,16 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
     return _measured(model, held_out, stats, batch)
+
+
+def longest(model: Any) -> int:
+    """The most positions that every layer keeps at once: one less than the shortest sliding window."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if window is None or (kinds is not None and "sliding_attention" not in kinds):
+        return sys.maxsize
+    return int(window) - 1
 
 
 class _Moments:
@@ -137,15 +150,40 @@ class _Moments:
 
 def _caches(model: Any, windows: Tensor, batch: int, what: str) -> Iterator[Tensor]:
     """What the model stores for each batch of windows, `[b, T, L, G, d]`."""
-    for ids in track(list(torch.split(windows, batch)), what):
-        cache = model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1).past_key_values
-        yield gather(list(KVState(cache))).cpu()
+    return _Reading(model, windows, batch, kept_bytes=0).caches(what)
 
 
-def _typical_norm(model: Any, windows: Tensor, batch: int) -> Tensor:
-    rms = torch.cat(
-        [s.square().mean(-1).sqrt().flatten(0, 1) for s in _caches(model, windows, batch, "typical norms")]
-    )
+class _Reading:
+    """A text that is read more than once: what the model stores for it is kept, as far as memory goes."""
+
+    def __init__(self, model: Any, windows: Tensor, batch: int, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._model, self._batches = model, torch.split(windows, batch)
+        self._kept: list[Tensor] = []
+        self._room = kept_bytes
+
+    def caches(self, what: str, windows: int | None = None) -> Iterator[Tensor]:
+        """Of the first `windows`, or of all: `[b, T, L, G, d]` for each batch."""
+        left = sum(map(len, self._batches)) if windows is None else windows
+        for number, ids in enumerate(track(self._batches, what) if windows is None else self._batches):
+            if left <= 0:
+                return
+            yield self._cache(number, ids)[:left]
+            left -= len(ids)
+
+    def _cache(self, number: int, ids: Tensor) -> Tensor:
+        if number < len(self._kept):
+            return self._kept[number]
+        output = self._model(input_ids=ids.to(self._model.device), use_cache=True, logits_to_keep=1)
+        stored = gather(list(KVState(output.past_key_values))).cpu()
+        if number == len(self._kept) and stored.nbytes <= self._room:
+            self._kept.append(stored)
+            self._room -= stored.nbytes
+        return stored
+
+
+def _typical_norm(reading: _Reading) -> Tensor:
+    caches = reading.caches("typical norms", _SCALE_WINDOWS)
+    rms = torch.cat([stored.square().mean(-1).sqrt().flatten(0, 1) for stored in caches])
     return rms.median(0).values.clamp(min=1e-6)
 
 
@@ -193,9 +231,13 @@ def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:
             f"calibration needs at least {2 * _HELD_OUT} windows of {2 * _SHORT} tokens, not "
             f"{list(windows.shape)}: give a longer text"
         )
-    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if longest is not None and windows.shape[1] > longest:
-        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {longest} (--length)")
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if most is not None and windows.shape[1] > most:
+        raise UserError(f"windows of {windows.shape[1]} tokens: the model takes at most {most} (--length)")
+    if windows.shape[1] > (fits := longest(model)):
+        raise UserError(
+            f"windows of {windows.shape[1]} tokens: the model's sliding window keeps {fits} (--length)"
+        )
     need = 4 * 2 * geometry.kv_heads * geometry.head_dim
     if windows.numel() < need:
         raise UserError(

@@ -8,7 +8,8 @@ misfits         → named; left alone where so many heads fail that nothing can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from transformers import Cache
 
 from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
-from cachemedicpp.repair.cards import check_fit
+from cachemedicpp.repair.cards import check_fit, save_repair
 from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
@@ -39,7 +40,14 @@ class GaussianRepair(Repair):
     name = "G"
     whole_cache = True
 
-    def __init__(self, stats: Statistics, card: Record) -> None:
+    def __init__(self, stats: Statistics, card: Record, without: Collection[str] = ()) -> None:
+        """`without` names types of damage that G is to meet as if it had never heard of them.
+
+        Zeros are then no sign of loss (`dropout_zero`), grids none of rounding (`quant_noise`); no element
+        is an outlier (`bitflipish_sparse`), no head noisy (`gaussian`), none a misfit
+        (`orthogonal_rotation`).
+        """
+        self.without = frozenset(without)
         self.stats = stats
         self.card = card
         self.layers = tuple(range(stats.layers))
@@ -47,6 +55,10 @@ class GaussianRepair(Repair):
 
     def check(self, model: Any) -> None:
         check_fit(self.card, model)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the operator to a folder that `load_repair` reads."""
+        save_repair(Path(folder), self.stats.tensors(), self.card)
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         raise UserError(
@@ -63,21 +75,33 @@ class GaussianRepair(Repair):
     ) -> RepairReport:
         """Repair what `cache` stores, in place; what needs no repair keeps its bits.
 
-        Blind: `suspect` is not looked at.
+        Blind: `suspect` is not looked at. Layers inform each other, so positions that a sliding window has
+        dropped from some layers are not judged in the others.
         """
         state = readable(cache)
         self._check_shape(state)
-        real, positions = layout(state.length, state.batch, attention_mask, torch.device("cpu"))
-        report = Report(self.stats.groups // 2)
+        real, positions = (
+            x[:, state.first :]
+            for x in layout(state.length, state.batch, attention_mask, torch.device("cpu"))
+        )
+        report = Report(self.stats.groups // 2, state.first, older=state.first * state.batch)
         size = max(1, _TOKENS // state.length)
         parts = [slice(start, start + size) for start in range(0, state.batch, size)]
+        older = [state.first - state.start(layer) for layer in self.layers]
+        recent = [KV(*(x[..., skip:, :] for x in kv)) for kv, skip in zip(state, older, strict=True)]
         mended = [
             self._rows(
-                [KV(K[rows], V[rows]) for K, V in state], real[rows], positions[rows], report, rows.start
+                [KV(K[rows], V[rows]) for K, V in recent], real[rows], positions[rows], report, rows.start
             )
             for rows in parts
         ]
-        write(cache, {i: _join([part[i] for part in mended]) for i in self.layers})
+        write(
+            cache,
+            {
+                layer: _behind(state[layer], older[layer], _join([part[layer] for part in mended]))
+                for layer in self.layers
+            },
+        )
         report.relative_change = {str(i): _moved(state[i], KVState(cache)[i]) for i in self.layers}
         return report.as_record()
 
@@ -102,22 +126,31 @@ class GaussianRepair(Repair):
         """Repaired numbers for `stored` `[b, T, L, G, d]` and which of them changed."""
         stats, field, rows = self.stats, self.field, len(stored)
         known = real & stats.known(positions)
-        number, count = blocks_of(known, positions)
+        number, count = blocks_of(known, positions - positions[:, :1])
         gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
-        lost = exact.lost_elements(stored, stats.scale, gridded[number]) & real[..., None, None, None]
+        if "quant_noise" in self.without:
+            gridded = torch.zeros_like(gridded)
+        rounded = torch.ones_like(gridded) if "dropout_zero" in self.without else gridded
+        lost = exact.lost_elements(stored, stats.scale, rounded[number]) & real[..., None, None, None]
         usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
         sink = sinks.is_sink(usable, stats) & known & ~gone
         ordinary = known & ~sink
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, outliers.gross(stats))
+        flips = "bitflipish_sparse" not in self.without
+        gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
+        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, gross)
         slope = fit.fits(tokens, stats)
         misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
+        if "orthogonal_rotation" in self.without:
+            misfit = torch.zeros_like(misfit)
         helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
         found.dense |= helpless[:, None, None]
-        outliers.across_heads(field, tokens, found)
-        levels = noise.estimate(field, tokens, rows, ~helpless)
+        if flips:
+            outliers.across_heads(field, tokens, found)
+        heard = ~helpless if "gaussian" not in self.without else torch.zeros_like(helpless)
+        levels = noise.estimate(field, tokens, rows, heard)
         tokens.x = noise.denoise(field, tokens, levels)
         judged = ~(helpless[tokens.block] | gone[tokens.row, tokens.column])[:, None, None, None]
         touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & judged
@@ -139,7 +172,7 @@ class GaussianRepair(Repair):
         report.add_misfits(
             misfit.view(rows, -1, *misfit.shape[1:]), slope.view(rows, -1, *slope.shape[1:]), start
         )
-        report.add_left_alone(helpless.view(rows, -1), start)
+        report.add_blocks(number, changed, known, gone, helpless.view(rows, -1), start)
         return after, changed
 
     def _mend_sinks(
@@ -158,9 +191,8 @@ class GaussianRepair(Repair):
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         P = sinks.precision(stats.sink)
-        found = outliers.in_head(
-            tokens, lost[sink], P, torch.full_like(stats.scale, _SINK_OUTLIER), sparse=0.25
-        )
+        gross = torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER
+        found = outliers.in_head(tokens, lost[sink], P, torch.full_like(stats.scale, gross), sparse=0.25)
         level = levels.level[tokens.block]  # [N, L, G]
         rms = (tokens.x + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(
@@ -184,6 +216,13 @@ class GaussianRepair(Repair):
                 f"operator G was calibrated for {ours[0]} layers × {ours[1]} KV heads × {ours[2]}; this "
                 f"cache has {here[0]} × {here[1]} × {here[2]}: calibrate one for this model"
             )
+
+
+def _behind(whole: KV, older: int, recent: KV) -> KV:
+    """A layer whose first `older` positions stay as they are."""
+    if older == 0:
+        return recent
+    return KV(*(torch.cat((x[..., :older, :], y), -2) for x, y in zip(whole, recent, strict=True)))
 
 
 def _join(parts: list[KV]) -> KV:

@@ -15,6 +15,8 @@ class Report:
     """Counts and names over all sequences of a batch; rows are sequences."""
 
     kv_heads: int
+    first: int = 0  # the first position that was looked at
+    older: int = 0  # positions that a sliding window dropped from some layers: not judged
     lost: int = 0  # zeros, non-finite and absurd elements, imputed
     outliers: int = 0  # found by their residuals, imputed
     sinks: int = 0
@@ -22,7 +24,7 @@ class Report:
     beyond: int = 0  # positions that calibration never saw, left alone
     noisy: list[dict[str, Any]] = field(default_factory=list)
     misfits: list[dict[str, Any]] = field(default_factory=list)
-    left_alone: list[dict[str, int]] = field(default_factory=list)
+    blocks: list[dict[str, Any]] = field(default_factory=list)
     relative_change: dict[str, float] = field(default_factory=dict)
 
     def add_noise(self, level: Tensor, start: int) -> None:
@@ -44,11 +46,37 @@ class Report:
                 | {"fit": round(float(slope.mean()), 3), "blocks": where.nonzero().flatten().tolist()}
             )
 
-    def add_left_alone(self, helpless: Tensor, start: int) -> None:
-        """Blocks `[rows, blocks]` in which too many heads misfit for any to be judged."""
-        self.left_alone += [
-            {"row": start + row, "block": block} for row, block in helpless.nonzero().tolist()
-        ]
+    def add_blocks(
+        self, number: Tensor, changed: Tensor, known: Tensor, gone: Tensor, helpless: Tensor, start: int
+    ) -> None:
+        """What was decided about each block of each sequence, and the share of its elements that changed.
+
+        `number`, `known` and `gone` are `[rows, T]`, `changed` `[rows, T, L, G, d]`, `helpless` `[rows, n]`:
+        blocks in which too many heads misfit for any to be judged.
+        """
+        share = changed.float().mean((-1, -2, -3))  # [rows, T]
+        for row in range(len(number)):
+            for block in range(helpless.shape[1]):
+                here = known[row] & (number[row] == row * helpless.shape[1] + block)
+                if not bool(here.any()):
+                    continue
+                places = here.nonzero().flatten()
+                moved = float(share[row][here].mean())
+                if bool(helpless[row, block]):
+                    decision = "cannot judge"
+                elif bool((gone[row] & here).any()):
+                    decision = "forgotten"
+                else:
+                    decision = "repaired" if moved else "left alone"
+                self.blocks.append(
+                    {
+                        "row": start + row,
+                        "first": self.first + int(places[0]),
+                        "last": self.first + int(places[-1]),
+                        "decision": decision,
+                        "changed": round(moved, 6),
+                    }
+                )
 
     def as_record(self) -> RepairReport:
         return RepairReport(
@@ -60,7 +88,8 @@ class Report:
             beyond_calibration=self.beyond,
             noisy=self.noisy,
             misfits=self.misfits,
-            left_alone=self.left_alone,
+            older_than_window=self.older,
+            blocks=self.blocks,
         )
 
     def _head(self, row: int, layer: int, group: int) -> dict[str, Any]:

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cachemedicpp.repair.cards import make_card, read_tensors, save_repair
+import torch
+
+from cachemedicpp.repair.cards import make_card, read_tensors
+from cachemedicpp.repair.gaussian.calibrate import calibrate as learn
+from cachemedicpp.repair.gaussian.calibrate import longest
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.gaussian.statistics import Statistics
 from homeostat.core.records import Record
+
+
+def calibrate(
+    model: Any,
+    tokenizer: Any,
+    texts: str | Iterable[str],
+    *,
+    windows: int = 128,
+    length: int = 256,
+    reach: int | None = None,
+    about: Record | None = None,
+) -> GaussianRepair:
+    """Operator G for `model`, learned from ordinary text: `calibrate(model, tokenizer, texts).save("op")`.
+
+    At most `windows` pieces of `length` tokens are used, spread over the text; a model with a sliding window
+    gets pieces that fit into it. `about` is kept on the card, to say where the text came from.
+    """
+    words = texts if isinstance(texts, str) else "\n\n".join(texts)
+    length = min(length, longest(model))
+    lead = [
+        token for token in tokenizer("")["input_ids"] if token == getattr(tokenizer, "bos_token_id", None)
+    ]
+    ids = torch.tensor(tokenizer(words)["input_ids"][len(lead) :], dtype=torch.long)
+    size = length - len(lead)
+    whole = ids[: len(ids) // size * size].view(-1, size)
+    chosen = (
+        whole[torch.linspace(0, len(whole) - 1, min(windows, len(whole))).long()] if len(whole) else whole
+    )
+    chosen = torch.cat((torch.tensor(lead).long().expand(len(chosen), -1), chosen), 1)
+    told = {"text": about or "given", "windows": len(chosen), "length": length}
+    return make(learn(model, chosen, reach), model, told)
 
 
 def make(stats: Statistics, model: Any, settings: Record) -> GaussianRepair:
@@ -24,7 +60,7 @@ def make(stats: Statistics, model: Any, settings: Record) -> GaussianRepair:
 
 
 def save(operator: GaussianRepair, folder: Path) -> None:
-    save_repair(folder, operator.stats.tensors(), operator.card)
+    operator.save(folder)
 
 
 def load(folder: Path, card: Record) -> GaussianRepair:

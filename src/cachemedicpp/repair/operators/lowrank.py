@@ -51,7 +51,7 @@ class LowRankRepair(nn.Module, QueryRepair):
         scores = torch.cat((reading @ old.K.mT, q @ new.K.mT), dim=-1) * scaling  # [B, H_kv, G·Q, T]
         if (cap := options.get("softcap")) is not None:
             scores = torch.tanh(scores / cap) * cap
-        scores = _masked(scores.view(B, kv_heads, H // kv_heads, Q, -1), mask)
+        scores = masked(scores.view(B, kv_heads, H // kv_heads, Q, -1), mask)
         weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).flatten(2, 3)
         o_old = self._output(layer, weights[..., :stored] @ old.V, q)
         o = o_old + weights[..., stored:] @ new.V  # [B, H_kv, G·Q, d]
@@ -75,7 +75,7 @@ class LowRankRepair(nn.Module, QueryRepair):
         return o if form is None else form.output(o.float(), q.float(), self.shift(layer, "V")).to(o.dtype)
 
 
-def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+def masked(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Scores `[B, H_kv, G, Q, T]` under transformers' mask `[B, 1 or H, Q, T]` (true or 0: may be read)."""
     Q, T = scores.shape[-2:]
     low = torch.finfo(scores.dtype).min

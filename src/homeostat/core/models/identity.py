@@ -32,8 +32,9 @@ def fingerprint(model: PreTrainedModel) -> str:
     digest = hashlib.sha256()
     for name, weight in weights:
         digest.update(f"{name} {tuple(weight.shape)}\n".encode())
-        for piece in weight.detach().reshape(-1).split(_ROWS):
-            digest.update(_bytes(piece))
+        flat = weight.detach().reshape(-1)
+        for start in range(0, len(flat), _ROWS):
+            digest.update(_bytes(flat[start : start + _ROWS]))
     _known[model] = state, digest.hexdigest()
     return digest.hexdigest()
 

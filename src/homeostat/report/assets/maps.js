@@ -33,13 +33,16 @@ function drawMap(block, map, scale, readout) {
   const columns = Math.max(1, ...map.values.map((r) => r.length));
   const size = clamp(Math.floor(560 / columns), 14, 40);
   const cells = map.values.flatMap((row, r) => row.map((value, c) => ({ r, c, value })));
+  const isZero = (value) => block.log && value === 0; // a logarithmic scale has no colour for 0: it is written
   const every = (ticks, room) => ticks.map((_, i) => i).filter((i) => i % Math.ceil(room / size) === 0);
   const root = bare(vendor.plot({
     width: 40 + columns * size, height: rows * size + 40, marginLeft: 40, marginRight: 0, marginTop: 0, marginBottom: 40, className: "heatplot",
     ariaLabel: `${map.name}: ${block.value} by ${block.y.label} and ${block.x.label}. Use the arrow keys to read values.`,
     x: { type: "band", domain: [...Array(columns).keys()], padding: 0.04 }, y: { type: "band", domain: [...Array(rows).keys()], padding: 0.04 }, color: scale.colour,
     marks: [
-      vendor.cell(cells.filter((d) => d.value !== null), { x: "c", y: "r", fill: "value" }),
+      vendor.cell(cells.filter((d) => d.value !== null && !isZero(d.value)), { x: "c", y: "r", fill: "value" }),
+      vendor.cell(cells.filter((d) => isZero(d.value)), { x: "c", y: "r", fill: "none", stroke: "var(--soft)" }),
+      vendor.text(cells.filter((d) => isZero(d.value)), { x: "c", y: "r", text: () => "0" }),
       vendor.cell(cells.filter((d) => d.value === null), { x: "c", y: "r", fill: "none", stroke: "var(--soft)", strokeDasharray: "2 3" }),
       vendor.axisX(every(block.x.ticks, 26), { tickFormat: (i) => block.x.ticks[i], label: block.x.label, labelArrow: "none", labelAnchor: "center", tickSize: 0 }),
       vendor.axisY(every(block.y.ticks, 13), { tickFormat: (i) => block.y.ticks[i], label: block.y.label, labelArrow: "none", labelAnchor: "center", tickSize: 0 }),

@@ -8,9 +8,9 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, interval
+from homeostat.report.names import heuristics
 
 NONE, HEURISTIC, ORACLE = "none", "best_heuristic", ":oracle"
-_SINGLE_HEURISTICS = ("reset_clear", "smoothing", "masking_dropout", "clipping_renorm")
 # The colours of the run's own figures, so that a curve looks the same on the page and in the paper.
 LOOKS = {
     "none": 6,
@@ -30,7 +30,7 @@ LOOKS = {
 
 def is_shown(name: str) -> bool:
     """Shown from the start: all but single heuristics and those that were told the true mask."""
-    return name not in _SINGLE_HEURISTICS and ORACLE not in name
+    return name not in heuristics() and ORACLE not in name
 
 
 def is_rival(name: str) -> bool:

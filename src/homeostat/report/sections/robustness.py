@@ -59,10 +59,18 @@ def recovered(metrics: Record) -> Iterator[Block]:
 
 
 _MEGABYTES = "peak memory (MB)"
+_SPEED_CI = "relative_throughput_ci"  # shown beside the value it belongs to
 
 
 def _megabytes(name: str, value: Any) -> Any:
     return value / 1e6 if name == "peak_memory_bytes" and isinstance(value, int | float) else value
+
+
+def _with_interval(row: Record, name: str) -> Any:
+    ci = row.get(_SPEED_CI)
+    if name == "relative_throughput" and isinstance(ci, list) and len(ci) == 2:
+        return blocks.interval(row.get(name), *ci)
+    return row.get(name)
 
 
 def overhead(metrics: Record) -> Block:
@@ -79,9 +87,10 @@ def overhead(metrics: Record) -> Block:
         for name in rows[0]
         if name != "defence" and len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1
     }
-    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in constant]
+    left_out = {*constant, _SPEED_CI}
+    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in left_out]
     note = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in constant.items())
-    cells = [[row.get(name) for name in names] for row in rows]
+    cells = [[_with_interval(row, name) for name in names] for row in rows]
     table = blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
     return section("overhead", "Overhead", "What each defence costs.", [*_pareto(metrics, rows), table])
 

@@ -168,7 +168,7 @@ def _decimal(spec: FloatSpec, value: float, choose: Choose) -> float:
     decimals = choose(exact, 3)
     if decimals == 3:
         return value
-    unit = 10**decimals
+    unit = float(10**decimals)
     low = None if spec.min is None else math.ceil(spec.min * unit)
     high = None if spec.max is None else math.floor(spec.max * unit)
     return _towards(round(value * unit), low, high, choose) / unit

@@ -9,8 +9,10 @@ A rule is a function with a name, the facts it needs, and the reason why it keep
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 from skyt.repair.rules.analysis.scope import Scope
@@ -25,10 +27,20 @@ ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 
 
+StatementRule = Callable[[Any, "Place", int], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 
 
-Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program (or the body of f alone)
+
+
+def example(given: Example) -> Example:
+    """An example whose program is spelled out: the body alone stands for `def f` with the facts' names."""
+    facts, code = given
+    if "def f(" in code:
+        return given
+    names = ", ".join(part.partition(":")[0].strip() for part in facts.split(";"))
+    return facts, f"def f({names}):\n" + textwrap.indent(code, " ")
 
 
 @dataclass(frozen=True)
@@ -78,9 +90,7 @@ class Place:
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
         if self._whole is None:
-            self._whole = (
-                self.start.without(self.start.effects(self.body)) if self.start.known else self.start
-            )
+            self._whole = self.start.within(self.body)
         return self._whole
 
     def before(self, index: int) -> Scope:
@@ -115,6 +125,27 @@ def block(
     return register
 
 
+def statement(
+    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
+) -> Callable[[StatementRule], StatementRule]:
+    """A block rule that puts statements in the place of one: it sees the statement, the place of its block,
+    and its index there."""
+
+    def register(f: StatementRule) -> StatementRule:
+        @wraps(f)
+        def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+            for i, s in enumerate(body):
+                new = f(s, place, i)
+                if new is not None:
+                    return [*body[:i], *new, *body[i + 1 :]]
+            return None
+
+        RULES.append(_rule(apply, "block", needs, sound, fires, keeps, statements))
+        return f
+
+    return register
+
+
 def module(
     *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1
 ) -> Callable[[ModuleRule], ModuleRule]:
@@ -138,4 +169,4 @@ def _rule(
     phase: int = 1,
 ) -> Rule:
     name = f.__name__.replace("_", "-")
-    return Rule(name, shape, needs, sound, f, nodes, phase, fires, keeps, f.__module__)
+    return Rule(name, shape, needs, sound, f, nodes, phase, example(fires), example(keeps), f.__module__)

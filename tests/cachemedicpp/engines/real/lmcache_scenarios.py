@@ -18,6 +18,8 @@ from typing import Any
 MODEL = os.environ.get("HOMEOSTAT_TEST_MODEL", "")
 PROMPTS = ["Ships steer by the lighthouse at night. " * 40, "Bees build combs of wax in the hive. " * 40]
 
+OTHERS = [f"{word} grow slowly in the northern woods. " * 40 for word in ("Oaks", "Elms", "Firs")]
+
 
 def free_port() -> int:
     with socket.socket() as found:
@@ -149,6 +151,7 @@ def wrapped(folder: Path) -> dict[str, Any]:
             faults=True,
             dtype="float32",
             disable_hybrid_kv_cache_manager=True,
+            num_gpu_blocks_override=34,
         )
         guard = get_kv_transfer_group()
         how = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
@@ -162,18 +165,18 @@ def wrapped(folder: Path) -> dict[str, Any]:
                 damaged.append(engine.collective_rpc("fault_inject", args=(fault, [load.block], "w", []))[0])
 
         for name in ("first", "again", "spoiled"):
+            engine.generate(OTHERS, how, use_tqdm=False)  # the pool is small: they drive it out of the cache
             if name == "spoiled":
                 guard.bind_connector_metadata = spoil
-            for _ in range(30):  # LMCache holds blocks until it has stored them, and says so in later steps
-                if engine.reset_prefix_cache():
-                    break
-                engine.generate(["And"], SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
-                time.sleep(0.5)
-            else:
-                raise AssertionError("the prefix cache was not forgotten")
+            before = engine.collective_rpc("fault_counts")[0]["loaded"]
             done = engine.generate(PROMPTS[:1], how, use_tqdm=False)[0]
             counts = engine.collective_rpc("fault_counts")[0]
-            found[name] = {"answer": list(done.outputs[0].token_ids), **counts}
+            found[name] = {
+                "answer": list(done.outputs[0].token_ids),
+                "cached": done.num_cached_tokens,
+                **counts,
+                "loaded": counts["loaded"] - before,
+            }
         return {**found, "damaged": damaged}
     finally:
         server.close()

@@ -5,6 +5,7 @@ Each scenario starts one engine in its own process, so that nothing is left of i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ ENDS = [f"In the year {1500 + 20 * i}," for i in range(16)]
 
 class Session:
     def __init__(self, guard: dict[str, Any] | None, **engine: Any) -> None:
-        self.engine = llm(MODEL, guard, faults=True, dtype="float32", **engine)
+        self.engine = llm(MODEL, guard, faults=True, **{"dtype": "float32", **engine})
 
     def rpc(self, name: str, *given: Any) -> Any:
         return self.engine.collective_rpc(name, args=given)[0]
@@ -154,18 +155,24 @@ def preemption(folder: Path) -> dict[str, Any]:
 
 
 def store(folder: Path) -> dict[str, Any]:
-    """Blocks go to a folder and come back; whatever is wrong with a file, it is not served."""
-    session = Session({"mode": "store", "store": str(folder / "kv")})
+    """Blocks go to a folder and come back; whatever is wrong with a file or the disk, it is not served."""
+    kv = folder / "kv"
+    kv.mkdir()
+    small = (
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(kv)], check=False).returncode
+        == 0
+    )
+    session = Session({"mode": "store", "store": str(kv), "log": str(folder / "events")})
     prompts = [f"{PREFIX}{end}" for end in ENDS[:3]]
     found: dict[str, Any] = {}
 
     def flush() -> None:
-        time.sleep(1.0)  # the writer thread; a block that is not there yet would be a miss, and asserted
+        time.sleep(0.5)  # the writer thread; a block that is not there yet would be a miss, and asserted
 
     session.ask([PREFIX], 1)
     clean, _ = session.ask(prompts)
     flush()
-    files = sorted((folder / "kv").glob("??/*.kv"), key=lambda path: path.stat().st_mtime)
+    files = sorted(kv.glob("??/*.kv"), key=lambda path: path.stat().st_mtime)
     found["stored"] = session.counts()["stored"]
 
     def again(name: str) -> None:
@@ -188,12 +195,58 @@ def store(folder: Path) -> dict[str, Any]:
     again("flipped")
     files[0].write_bytes(files[0].read_bytes()[:5000])
     again("cut")
-    files[2].write_bytes(files[3].read_bytes())  # another block's, as another model's would be
+    files[2].write_bytes(files[3].read_bytes())
     again("another")
     _relabel(files[1])
     again("layout")
     again("mended")
+    ours = set(kv.glob("??/*.kv"))
+    subprocess.run([sys.executable, __file__, "write_other", str(folder)], check=True, capture_output=True)
+    theirs = sorted(set(kv.glob("??/*.kv")) - ours)
+    found["theirs"] = len(theirs)
+    again("beside")  # another model's blocks, in another type, lie in the same folder
+    files[1].write_bytes(theirs[1].read_bytes())  # and one under our name
+    again("foreign")
+    if small:
+        found["full"] = _full_disk(session, kv, folder / "events")
+        again("emptied")
     return found
+
+
+def _full_disk(session: Session, kv: Path, events: Path) -> dict[str, Any]:
+    """No space is left: nothing is stored, answers are as always."""
+    prompt = f"Ships. {PREFIX}"
+    clean, _ = session.ask([prompt])
+    time.sleep(0.5)
+    session.fresh()
+    for path in kv.glob("??/*.kv"):
+        path.unlink()
+    with contextlib.suppress(OSError), (kv / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    stored = session.counts()["stored"]
+    answers, cached = session.ask([prompt])
+    time.sleep(0.5)
+    left = [path.name for path in kv.glob("??/*")]
+    said = [line for line in events.read_text().splitlines() if "store-failed" in line]
+    (kv / "filler").unlink()
+    return {
+        "same": answers == clean,
+        "cached": cached,
+        "stored": session.counts()["stored"] - stored,
+        "left": left,
+        "said": said,
+    }
+
+
+def write_other(folder: Path) -> dict[str, Any]:
+    """Another model stores the same prompt in the same folder, in another type."""
+    global MODEL
+    MODEL = os.environ["HOMEOSTAT_TEST_OTHER"]
+    session = Session({"mode": "store", "store": str(folder / "kv")}, dtype="bfloat16")
+    session.ask([PREFIX], 1)
+    time.sleep(1.0)
+    return session.counts()
 
 
 def _relabel(path: Path) -> None:
@@ -247,6 +300,47 @@ def shared_store(folder: Path) -> dict[str, Any]:
         "loaded": after["loaded"] - before["loaded"],
         "refused": after["refused"] - before["refused"],
     }
+
+
+def wrapped(folder: Path) -> dict[str, Any]:
+    """The guard around vLLM's own connector that keeps prompts in files; one of them is damaged."""
+    about = {"shared_storage_path": str(folder / "kv")}
+    inner = {"kv_connector": "ExampleConnector", "kv_connector_extra_config": about}
+    session = Session({"mode": "wrap", "inner": inner}, disable_hybrid_kv_cache_manager=True)
+    found: dict[str, Any] = {}
+    for name in ("first", "again", "damaged"):
+        session.fresh()
+        if name == "damaged":
+            path = sorted((folder / "kv").rglob("*.safetensors"))[1]
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 64
+            path.write_bytes(data)
+        (answer,), (cached,) = session.ask([f"{PREFIX}{ENDS[0]}"])
+        found[name] = {"answer": answer, "cached": cached, **session.counts()}
+    return found
+
+
+def plausible(folder: Path) -> dict[str, Any]:
+    """A layer computes wrong values: once, and then always."""
+    about = {"plausible": str(folder / "G"), "log": str(folder / "events"), "every": 4}
+    session = Session(about, max_num_batched_tokens=96, max_num_seqs=8)  # in parts: the first is wrong
+    found: dict[str, Any] = {}
+    for name, times in (("clean", 0), ("once", 1), ("always", 10**6)):
+        session.fresh()
+        session.rpc("fault_writes", {"kind": "gaussian", "epsilon": 32.0}, 2, times)
+        before = session.counts()
+        (answer,), _ = session.ask([PREFIX])
+        after = session.counts()
+        counts = {key: after[key] - before[key] for key in after}
+        lines = (folder / "events").read_text().splitlines() if (folder / "events").exists() else []
+        events = [json.loads(line) for line in lines]
+        (folder / "events").unlink(missing_ok=True)
+        found[name] = {
+            "answer": answer,
+            "then": [e["then"] for e in events if e["event"] == "implausible"],
+            **counts,
+        }
+    return found
 
 
 def refused(folder: Path) -> dict[str, Any]:

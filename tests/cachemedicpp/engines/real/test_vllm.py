@@ -1,46 +1,19 @@
-"""The guard in a real vLLM. Runs by `make test-engines` only: an engine takes half a minute to start."""
+"""The guard in a real vLLM. Runs by `make test-engines` only: an engine takes a while to start."""
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cachemedicpp.engines.real.conftest import Scenario
 
-from cachemedicpp.engines.campaign.run import model_folder
-from cachemedicpp.engines.environment import engine_python, settings
-from homeostat.core.errors import UserError
-
-pytestmark = [
-    pytest.mark.skipif(not os.environ.get("HOMEOSTAT_TEST_ENGINES"), reason="runs by `make test-engines`"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.timeout(600)
 
 
-def scenario(name: str, folder: Path, script: str = "scenarios.py") -> dict[str, Any]:
-    """Run one scenario in the engine's environment."""
-    try:
-        python = engine_python()
-    except UserError as error:
-        pytest.skip(str(error))
-    done = subprocess.run(
-        [str(python), str(Path(__file__).with_name(script)), name, str(folder)],
-        env={**os.environ, **settings(), "HOMEOSTAT_TEST_MODEL": model_folder("smollm2-135m")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert lines, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(lines[-1].removeprefix("RESULT "))
-    return found
-
-
-def test_damage_in_the_paged_cache_is_found_and_every_answer_is_the_clean_one(tmp_path: Path) -> None:
-    found = scenario("paged", tmp_path)
+def test_damage_in_the_paged_cache_is_found_and_every_answer_is_the_clean_one(scenario: Scenario) -> None:
+    found = scenario("paged")
     for sharers in ("sharers4", "sharers16"):
         assert found[sharers]["numbers"] > 0, "nothing was damaged"
         assert found[sharers]["hits"] >= 6 * 32, "the damaged blocks were not hit"
@@ -50,29 +23,62 @@ def test_damage_in_the_paged_cache_is_found_and_every_answer_is_the_clean_one(tm
     assert found["abort"]["same"]
 
 
-def test_requests_that_lose_their_blocks_and_come_back_are_verified(tmp_path: Path) -> None:
-    found = scenario("preemption", tmp_path)
+def test_requests_that_lose_their_blocks_and_come_back_are_verified(scenario: Scenario) -> None:
+    found = scenario("preemption")
     assert found["preempted"] > 0, "nobody lost any blocks"
     assert found["same"] and found["counts"]["bad"] == 1
 
 
-def test_a_store_serves_what_was_computed_and_nothing_else(tmp_path: Path) -> None:
-    found = scenario("store", tmp_path)
+def test_a_store_serves_what_was_computed_and_nothing_else(scenario: Scenario) -> None:
+    own_mounts = ["unshare", "--map-root-user", "--mount"]  # a disk of its own, small enough to be full
+    if shutil.which("unshare") is None or subprocess.run([*own_mounts, "true"], check=False).returncode:
+        own_mounts = []
+    found = scenario("store", before=own_mounts)
     assert found["stored"] >= 8
-    for name in ("whole", "flipped", "cut", "another", "layout", "mended"):
+    cases = ("whole", "flipped", "cut", "another", "layout", "mended", "beside", "foreign")
+    for name in cases:
         assert found[name]["same"], name
-    assert found["whole"]["loaded"] >= 8 and found["whole"]["refused"] == 0
-    for name in ("flipped", "cut", "another", "layout"):
-        assert found[name]["refused"] == 1, name
-    assert found["mended"]["refused"] == 0 and found["mended"]["loaded"] >= 8
+        assert found[name]["refused"] == int(name not in ("whole", "mended", "beside")), name
+    for name in ("whole", "mended", "beside"):
+        assert found[name]["loaded"] >= 8, "nothing was loaded"
+    assert found["theirs"] >= 8, "the other model stored nothing"
+    if "full" not in found:
+        pytest.skip("all but the full disk, which needs `unshare` and a file system of its own")
+    full = found["full"]
+    assert full["same"] and full["cached"] == [0] and full["stored"] == 0 and full["left"] == []
+    assert len(full["said"]) == 1 and "No space left" in full["said"][0]
+    assert found["emptied"]["same"]
 
 
-def test_a_store_survives_an_engine_that_is_killed_while_it_writes(tmp_path: Path) -> None:
-    found = scenario("shared_store", tmp_path)
+def test_a_store_survives_an_engine_that_is_killed_while_it_writes(scenario: Scenario) -> None:
+    found = scenario("shared_store")
     assert found["loaded"] > 0 and found["refused"] == 0 and found["same"]
     assert found["nothing"] == [0, 0]
 
 
-def test_a_policy_that_fails_requests_is_refused_in_one_line(tmp_path: Path) -> None:
-    said = scenario("refused", tmp_path)["policy"]
+def test_what_a_wrapped_connector_loads_from_a_damaged_file_is_computed_again(scenario: Scenario) -> None:
+    found = scenario("wrapped")
+    first, again, damaged = (found[name] for name in ("first", "again", "damaged"))
+    assert first["loaded"] == 0 and again["loaded"] >= 8 and again["cached"] >= 8 * 32, "nothing was loaded"
+    assert again["unknown"] == again["bad"] == 0
+    assert damaged["bad"] == 1 and damaged["recomputed"] >= 1
+    assert first["answer"] == again["answer"] == damaged["answer"]
+
+
+def test_numbers_that_cannot_be_are_computed_once_more_and_reported_if_they_stay_so(
+    scenario: Scenario, models: list[Path], tmp_path: Path
+) -> None:
+    from cachemedicpp.runs.calibrate import calibrate_command
+
+    calibrate_command(str(models[0]), "offline", tmp_path / "G", windows=48, length=128, reach=None)
+    found = scenario("plausible")
+    clean, once, always = (found[name] for name in ("clean", "once", "always"))
+    assert clean["fingerprinted"] >= 8 and clean["implausible"] == 0
+    assert once["then"] and set(once["then"]) == {"computed-again"}
+    assert once["answer"] == clean["answer"] and once["recomputed"] > 0
+    assert "stays-so" in always["then"]
+
+
+def test_a_policy_that_fails_requests_is_refused_in_one_line(scenario: Scenario) -> None:
+    said = scenario("refused")["policy"]
     assert "kv_load_failure_policy = 'fail'" in said and "recompute" in said

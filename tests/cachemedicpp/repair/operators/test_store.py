@@ -48,14 +48,48 @@ def test_a_model_of_another_shape_is_refused_with_both_shapes(
         pass
 
 
-def test_a_model_of_the_same_shape_with_other_weights_is_refused(tmp_path: Path, default_model: Any) -> None:
-    model, _ = default_model
-    stored(tmp_path / "op", model)
+def test_an_operator_belongs_to_weights_and_not_to_where_they_were_loaded_from(
+    tmp_path: Path, tiny_llama: Any
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    stored(tmp_path / "op", tiny_llama)
+    tiny_llama.save_pretrained(tmp_path / "elsewhere")
+    same: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "elsewhere")
+    load_repair(tmp_path / "op", same)
+    with torch.no_grad():
+        same.model.layers[2].self_attn.k_proj.weight.mul_(1.5)
+    with pytest.raises(UserError, match=r"has other weights .* strict=False"):
+        load_repair(tmp_path / "op", same)
+    with medic(same, repair=load_repair(tmp_path / "op", same, strict=False)):
+        pass
+
+
+def test_a_card_of_an_earlier_version_is_told_by_its_revision(tmp_path: Path, tiny_llama: Any) -> None:
+    stored(tmp_path / "op", tiny_llama)
     card = json.loads((tmp_path / "op" / "card.json").read_text())
-    card["model"]["revision"] = "another"
+    del card["model"]["weights"], card["content"]
+    card["model"] |= {"id": "a", "revision": "one"}
     (tmp_path / "op" / "card.json").write_text(json.dumps(card))
-    with pytest.raises(UserError, match="revision another"):
-        load_repair(tmp_path / "op", model)
+    config = tiny_llama.config
+    before = config.name_or_path, getattr(config, "_commit_hash", None)
+    try:
+        config.name_or_path, config._commit_hash = "a", "another"
+        with pytest.raises(UserError, match="revision one"):
+            load_repair(tmp_path / "op", tiny_llama)
+        config._commit_hash = "one"
+        load_repair(tmp_path / "op", tiny_llama)
+    finally:
+        config.name_or_path, config._commit_hash = before
+
+
+def test_an_operator_whose_numbers_were_changed_is_refused(tmp_path: Path, tiny_llama: Any) -> None:
+    stored(tmp_path / "op", tiny_llama)
+    data = bytearray((tmp_path / "op" / "operator.safetensors").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "op" / "operator.safetensors").write_bytes(data)
+    with pytest.raises(UserError, match="was changed: its SHA-256"):
+        load_repair(tmp_path / "op", tiny_llama)
 
 
 def test_missing_and_damaged_operators_are_refused_never_replaced(tmp_path: Path, tiny_llama: Any) -> None:

@@ -12,7 +12,7 @@ import ast
 from functools import cached_property
 
 from skyt.repair.rules.analysis.aliasing import defaulting, made_here, widened
-from skyt.repair.rules.analysis.effects.effects import mutates_receiver, pure_call
+from skyt.repair.rules.analysis.effects.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.flow.exposure import exposed
 from skyt.repair.rules.analysis.flow.reach import Outside
 from skyt.repair.rules.analysis.functions import FunctionInfo
@@ -61,6 +61,7 @@ class Program:
         # Reading a `defaultdict` may change it.
         self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)
         self._elsewhere: set[tuple[int, str]] = set()  # names of containers that have other names too
+        self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         self._collect()
         self._analyse()
         if any(open_power(n) for n in nodes) and any(i.naturals for i in self.functions.values()):
@@ -76,6 +77,7 @@ class Program:
             info.owned = frozenset(owned_names(info))
         self.pure = self._purity()
         self._nonnegative()
+        self.seen.clear()  # found while not all was known
 
     def info(self, function: ast.FunctionDef) -> FunctionInfo:
         return self.functions[id(function)]

@@ -6,56 +6,48 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.trees.syntax import int_value, is_none, read_names
+from skyt.repair.rules.analysis.trees.syntax import int_value, read_names
 from skyt.repair.rules.analysis.trees.trees import same, walk
 from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
 
-MODULES = frozenset(
-    [
-        "re",
-        "math",
-        "string",
-        "collections",
-        "itertools",
-        "functools",
-        "unicodedata",
-        "operator",
-        "heapq",
-        "bisect",
-    ]
-)
-
-
+MODULES = frozenset(MODULE_MEMBERS)
 BUILTINS = frozenset(dir(builtins))
-
-
-BUILTIN_KINDS: dict[str, type] = {
-    "list": list,
-    "dict": dict,
-    "set": set,
-    "tuple": tuple,
-    "str": str,
-    "char": str,
-    "deque": collections.deque,
-}
+BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, collections.deque)}
+BUILTIN_KINDS["char"] = str
 
 
 class Scope:
     """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
     since."""
 
-    def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        info: FunctionInfo | None,
+        known: Sequence[ast.expr] | Callable[[], Sequence[ast.expr]] = (),
+    ) -> None:
         self.program = program
         self.info = info
-        self.known: list[ast.expr] = list(known)
+        self._known = known
         self.pure = program.pure if hasattr(program, "pure") else frozenset()
         self.owned = info.owned if info else frozenset()
+
+    @cached_property
+    def known(self) -> Sequence[ast.expr]:
+        return self._known() if callable(self._known) else self._known
+
+    def within(self, body: Sequence[ast.stmt]) -> Scope:
+        """What holds at every statement of a block, found out when it is asked for."""
+        if not self.known:
+            return self
+        return Scope(self.program, self.info, lambda: self.without(self.effects(body)).known)
 
     def type_of(self, node: ast.expr | None) -> Type:
         return self.program.type_of(node, self.info)
@@ -64,9 +56,7 @@ class Scope:
         stable = [c for c in conditions if plain(c) or self.effects(c).pure]
         if not stable:
             return self
-        scope = Scope(self.program, self.info, self.known)
-        scope.known += stable
-        return scope
+        return Scope(self.program, self.info, [*self.known, *stable])
 
     def without(self, changed: Effects) -> Scope:
         """The scope after something ran: conditions that read what it wrote are forgotten."""
@@ -84,7 +74,13 @@ class Scope:
         return not disturbs(changed, seen, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
-        return effects(node, self)
+        """The effects of something here. They are remembered until the tree changes: do not add to them."""
+        nodes = [node] if isinstance(node, ast.AST) else node
+        key = (id(self.info), *map(id, self.known), None, *map(id, nodes))
+        found = self.program.seen.get(key)
+        if found is None:  # what was looked at is kept with the answer, so that no other has its identity
+            found = self.program.seen[key] = effects(node, self), [*self.known, *nodes]
+        return found[0]
 
     @cached_property
     def bare(self) -> Scope:
@@ -93,7 +89,7 @@ class Scope:
 
     def changes(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something, whatever holds before it."""
-        return effects(node, self.bare)
+        return self.bare.effects(node)
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
@@ -103,6 +99,17 @@ class Scope:
         if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:
             return node.id
         return ""
+
+    @property
+    def values_shared(self) -> bool:
+        """Whether nobody in the program changes what is not its own: two names for a list do no harm."""
+        return self.program.facts.kind != "class" and not set(self.program.by_name) - self.program.pure
+
+    def fresh(self, node: ast.AST) -> str:
+        """A name that neither the program nor this piece of it has."""
+        taken = self.program.bound | read_names(self.program.tree)
+        taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
+        return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
 
     def has_attribute(self, owner: str, name: str) -> bool:
         """Whether an object of this kind surely has this attribute here."""
@@ -168,7 +175,7 @@ class Scope:
         if kind(self.type_of(container)) in {"list", "deque"} or self.type_of(container) == "str":
             if int_value(node.slice) in (0, -1):
                 return self.nonempty(container)
-            return self.known != [] and self._within(node.slice, container)
+            return bool(self.known) and self._within(node.slice, container)
         for c in self.known:
             if not (isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], ast.In)):
                 continue
@@ -210,9 +217,6 @@ class Scope:
 
     def immutable(self, node: ast.expr) -> bool:
         return self.type_of(node) in IMMUTABLE
-
-    def result_ignored(self, node: ast.expr | None) -> bool:
-        return is_none(node)
 
 
 PLAIN = frozenset(

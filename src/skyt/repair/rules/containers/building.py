@@ -6,12 +6,12 @@ import ast
 from itertools import pairwise
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, call, count_reads, load, rename, stored_names
+from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.patterns.pieces import first, made, pieces, value
+from skyt.repair.rules.registry import Place, block, statement
 
 
 def built(s: ast.For) -> tuple[list[ast.expr], ast.stmt] | None:
@@ -44,8 +44,8 @@ def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
     ast.For,
     needs="a new empty list (or string) that only this loop fills; loop variables dead after the loop",
     sound="a comprehension evaluates the same conditions and elements in the same order",
-    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  if x > 1:\n   r.append(x)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.append(len(r))\n return r"),
+    fires=("xs: list[int]", "r = []\nfor x in xs:\n if x > 1:\n  r.append(x)\nreturn r"),
+    keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.append(len(r))\nreturn r"),
 )
 def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; with strings it is a join."""
@@ -67,18 +67,16 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             or not all(private(n, place) for n in stored_names(s.target))
         ):
             continue
-        first = body[start]
-        if not isinstance(first, ast.Assign) or not _is_empty(first.value, text_like):
+        if not _is_empty(body[start].value, text_like):  # type: ignore[attr-defined]
             continue
         parts = [item, s.iter, *conditions]
         if any(count_reads(p, name) for p in parts) or needs_loop(item, place.scope):
             continue
         generators = [generator_of(s, conditions)]
-        value: ast.expr = ast.ListComp(elt=item, generators=generators)
+        whole: ast.expr = ast.ListComp(elt=item, generators=generators)
         if text_like:
-            join = ast.Attribute(value=ast.Constant(value=""), attr="join", ctx=ast.Load())
-            value = call(join, ast.GeneratorExp(elt=item, generators=generators))
-        new = ast.Assign(targets=first.targets, value=value, lineno=0)
+            whole = value("''.join(g)", g=ast.GeneratorExp(elt=item, generators=generators))
+        new = assign(name, whole)
         return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
     return None
 
@@ -93,7 +91,7 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     return any(c in functions and not functions[c].public and len(functions[c].node.body) > 1 for c in called)
 
 
-@block(
+@statement(
     ast.Return,
     ast.Assign,
     needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
@@ -105,74 +103,53 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     ),
     keeps=("xs: list[int]", "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1"),
 )
-def comprehension_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def comprehension_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`return [helper(x) for x in e]` becomes a loop, in which the helper can be put where it is called."""
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
-            continue
-        found = _collected(s.value, place.scope)
-        if found is None or not needs_loop(found[0].elt, place.scope):
-            continue
-        made, start = found
-        g = made.generators[0]
-        if len(made.generators) != 1:
-            continue
-        bound = sorted(stored_names(g.target))
-        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-        element = rename(clone(made.elt), names)
-        result = place.context.name("r")
-        if isinstance(start, ast.List):
-            method = ast.Attribute(value=load(result), attr="append", ctx=ast.Load())
-            inner: list[ast.stmt] = [ast.Expr(value=call(method, element))]
-        else:
-            inner = [assign(result, ast.BinOp(left=load(result), op=ast.Add(), right=element))]
-        for condition in reversed(g.ifs):
-            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-        loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
-        last = clone(s)
-        last.value = load(result)
-        return replaced(body, i, assign(result, start), loop, last)
+    if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
+        return None
+    found = _collected(s.value, place.scope)
+    if found is None or not needs_loop(found[0].elt, place.scope):
+        return None
+    whole, start = found
+    g = whole.generators[0]
+    if len(whole.generators) != 1:
+        return None
+    bound = sorted(stored_names(g.target))
+    names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+    element = rename(clone(whole.elt), names)
+    result = place.context.name("r")
+    inner = made("r.append(x)" if isinstance(start, ast.List) else "r = r + x", r=result, x=element)
+    for condition in reversed(g.ifs):
+        inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+    loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
+    last = clone(s)
+    last.value = load(result)
+    return [assign(result, start), loop, last]
+
+
+def _collected(whole: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.GeneratorExp, ast.expr] | None:
+    """(comprehension, what an empty one gives) of a list, a join without separator, or a sum of integers."""
+    if isinstance(whole, ast.ListComp):
+        return whole, ast.List(elts=[], ctx=ast.Load())
+    for template, t, start in (("sum(g)", "int", 0), ("''.join(g)", "str", "")):
+        p = pieces(template, whole)
+        if p is not None and isinstance(p["g"], ast.GeneratorExp):
+            made_of = scope.type_of(p["g"].elt)
+            if made_of == t or (t == "str" and is_str(made_of)):
+                return p["g"], ast.Constant(value=start)
     return None
 
 
-def _collected(value: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.GeneratorExp, ast.expr] | None:
-    """(comprehension, what an empty one gives) of a list, a join without separator, or a sum of integers."""
-    if isinstance(value, ast.ListComp):
-        return value, ast.List(elts=[], ctx=ast.Load())
-    if not (isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords):
-        return None
-    only = value.args[0]
-    if not isinstance(only, ast.GeneratorExp):
-        return None
-    t = scope.type_of(only.elt)
-    if scope.builtin(value.func) == "sum" and t == "int":
-        return only, ast.Constant(value=0)
-    function = value.func
-    empty = isinstance(function, ast.Attribute) and function.attr == "join"
-    empty = empty and same(function.value, ast.Constant(value=""))  # type: ignore[attr-defined]
-    return (only, ast.Constant(value="")) if empty and is_str(t) else None
-
-
 def appended(s: ast.stmt) -> tuple[str, ast.expr, bool] | None:
-    if not (
-        isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)
-    ):
-        return None
-    function = s.value.func
-    if function.attr != "append" or not isinstance(function.value, ast.Name) or len(s.value.args) != 1:
-        return None
-    return function.value.id, s.value.args[0], False
+    p = pieces("r.append(x)", s)
+    return (p["r"].id, p["x"], False) if p is not None and isinstance(p["r"], ast.Name) else None
 
 
 def _added(s: ast.stmt, place: Place) -> tuple[str, ast.expr, bool] | None:
-    name = simple_target(s)
-    if name is None or not isinstance(s, ast.Assign):
+    p = pieces("r = r + x", s)
+    if p is None or not all(is_str(place.scope.type_of(e)) for e in (load(p["r"].id), p["x"])):
         return None
-    value = s.value
-    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and same(value.left, load(name))):
-        return None
-    both = is_str(place.scope.type_of(load(name))) and is_str(place.scope.type_of(value.right))
-    return (name, value.right, True) if both else None
+    return p["r"].id, p["x"], True
 
 
 def _is_empty(value: ast.expr, text_like: bool) -> bool:
@@ -183,102 +160,55 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     return isinstance(value, ast.List) and not value.elts
 
 
-@block(
+@statement(
     ast.For,
     needs="a list other than the one filled",
     sound="appending every element in order is extending by them",
-    fires=("xs: list[int]", "def f(xs):\n r = [0]\n for x in xs:\n  r.append(x)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = xs\n for x in [1, 2]:\n  r.append(x)\n return r"),
+    fires=("xs: list[int]", "r = [0]\nfor x in xs:\n r.append(x)\nreturn r"),
+    keeps=("xs: list[int]", "r = xs\nfor x in [1, 2]:\n r.append(x)\nreturn r"),
 )
-def append_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def append_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
     `r.extend(x[i:])`."""
-    for i, s in enumerate(body):
-        if not (
-            isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1 and not s.orelse
-        ):
-            continue
-        found = appended(s.body[0])
-        if found is None or s.target.id in place.live_at(s):
-            continue
-        name, item, _ = found
-        if name == s.target.id or name not in place.scope.owned:
-            continue
-        if kind(place.scope.type_of(load(name))) != "list":
-            continue
-        source: ast.expr | None = None
-        if same(item, load(s.target.id)) and not count_reads(s.iter, name):
-            source = s.iter
-        else:
-            source = _tail(s, item, place)
-        if source is None or count_reads(source, name):
-            continue
-        method = ast.Attribute(value=load(name), attr="extend", ctx=ast.Load())
-        return replaced(body, i, ast.Expr(value=call(method, source)))
+    scope = place.scope
+    p = first(s, "for x in e: r.append(x)", "for x in range(a, len(e)): r.append(e[x])")
+    name = p["r"].id if p is not None and isinstance(p["r"], ast.Name) else ""
+    if p is None or name not in scope.owned or kind(scope.type_of(p["r"])) != "list":
+        return None
+    if p["x"].id in place.live_at(s) or name == p["x"].id:
+        return None
+    source = p["e"]
+    if "a" in p:
+        low = scope.interval(p["a"])[0]
+        if low is None or low < 0 or kind(scope.type_of(source)) != "list":
+            return None
+        source = value("e[a:]", **p)
+    if not count_reads(source, name):
+        return made("r.extend(e)", r=name, e=source)
     return None
-
-
-def _tail(s: ast.For, item: ast.expr, place: Place) -> ast.expr | None:
-    made = s.iter
-    if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "range"):
-        return None
-    if len(made.args) != 2 or not isinstance(s.target, ast.Name):
-        return None
-    start, stop = made.args
-    if not (
-        isinstance(stop, ast.Call)
-        and isinstance(stop.func, ast.Name)
-        and stop.func.id == "len"
-        and len(stop.args) == 1
-        and isinstance(stop.args[0], ast.Name)
-    ):
-        return None
-    whole = stop.args[0]
-    low = place.scope.interval(start)[0]
-    lookup = ast.Subscript(value=whole, slice=load(s.target.id), ctx=ast.Load())
-    if low is None or low < 0 or not same(item, lookup) or kind(place.scope.type_of(whole)) != "list":
-        return None
-    return ast.Subscript(
-        value=whole, slice=ast.Slice(lower=clone(start), upper=None, step=None), ctx=ast.Load()
-    )
 
 
 @block(
     ast.Return,
     needs="a list that the function made and hands out only here; list operands",
     sound="nobody else holds the list, so a new list with the same elements cannot be told apart",
-    fires=("xs: list[int]", "def f(xs):\n r = [1]\n r.extend(xs)\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n xs.extend([1])\n return xs"),
+    fires=("xs: list[int]", "r = [1]\nr.extend(xs)\nreturn r"),
+    keeps=("xs: list[int]", "xs.extend([1])\nreturn xs"),
 )
 def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r.extend(a); return r + b` is `return r + a + b`."""
+    scope = place.scope
     for i, (s, t) in enumerate(pairwise(body)):
-        if not (isinstance(t, ast.Return) and t.value is not None):
+        p = first(s, "r.extend(a)", "r.append(x)")
+        if p is None or not isinstance(t, ast.Return) or t.value is None or not isinstance(p["r"], ast.Name):
             continue
-        if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)):
+        more = p["a"] if "a" in p else value("[x]", x=p["x"])
+        if p["r"].id not in scope.owned or not all(kind(scope.type_of(e)) == "list" for e in (p["r"], more)):
             continue
-        function = s.value.func
-        if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
-            continue
-        name = function.value.id
-        if (
-            function.attr not in {"extend", "append"}
-            or len(s.value.args) != 1
-            or name not in place.scope.owned
-        ):
-            continue
-        first = _leftmost(t.value)
-        if not same(first, load(name)) or count_reads(t, name) != 1:
-            continue
-        argument = s.value.args[0]
-        if function.attr == "append":
-            argument = ast.List(elts=[argument], ctx=ast.Load())
-        elif kind(place.scope.type_of(argument)) != "list":
-            continue
-        if count_reads(argument, name) or kind(place.scope.type_of(load(name))) != "list":
-            continue
-        new = _replace_leftmost(clone(t.value), ast.BinOp(left=load(name), op=ast.Add(), right=argument))
-        return [*body[:i], ast.Return(value=new), *body[i + 2 :]]
+        alone = count_reads(t, p["r"].id) == 1 and not count_reads(more, p["r"].id)
+        if alone and same(_leftmost(t.value), p["r"]):
+            new = _replace_leftmost(clone(t.value), value("r + a", r=p["r"], a=more))
+            return [*body[:i], ast.Return(value=new), *body[i + 2 :]]
     return None
 
 

@@ -53,8 +53,8 @@ def elements(node: ast.expr, subject: ast.expr, scope: Scope) -> list[ast.expr] 
     ast.Compare,
     needs="a constant table; a subject of type str or int (for a string as table: a single character)",
     sound="membership depends on the elements alone, not on their order, number or container",
-    fires=("s: str", "def f(s):\n return s in {'b', 'a'}"),
-    keeps=("s: str", "def f(s):\n return s in 'ba'"),
+    fires=("s: str", "return s in {'b', 'a'}"),
+    keeps=("s: str", "return s in 'ba'"),
 )
 def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`c in d.values()`, `c in "([{"`, `c in {...}` all become `c in (…)` with sorted elements."""
@@ -84,8 +84,8 @@ def _value(node: ast.expr) -> object:
     ast.BoolOp,
     needs="comparisons of one name of type str or int with constants",
     sound="being equal to one of several constants is being a member of them",
-    fires=("s: str", "def f(s):\n return s == 'a' or s == 'b'"),
-    keeps=("s: any", "def f(s):\n return s == 'a' or s == 'b'"),
+    fires=("s: str", "return s == 'a' or s == 'b'"),
+    keeps=("s: any", "return s == 'a' or s == 'b'"),
 )
 def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     any_of = isinstance(node.op, ast.Or)
@@ -123,29 +123,15 @@ rewrite(
     ("a not in d.keys()", "a not in d"),
     needs=[of_kind("dict", "d")],
     because="searching the keys of a dict is searching the dict",
-    fires=("n: int", "def f(n):\n d = {n: 1}\n return 3 in d.keys()"),
-    keeps=("n: int", "def f(n):\n d = {n: 1}\n return 3 in d.values()"),
+    fires=("n: int", "d = {n: 1}\nreturn 3 in d.keys()"),
+    keeps=("n: int", "d = {n: 1}\nreturn 3 in d.values()"),
 )
 rewrite(
     "expand-get",
-    (
-        "return d.get(k, x)",
-        """
-        if k in d:
-            return d[k]
-        return x
-        """,
-    ),
-    (
-        "return d.get(k)",
-        """
-        if k in d:
-            return d[k]
-        return None
-        """,
-    ),
+    ("return d.get(k, x)", "if k in d: return d[k]\nreturn x"),
+    ("return d.get(k)", "if k in d: return d[k]\nreturn None"),
     needs=[of_kind("dict", "d"), plain("d"), immutable("k")],
     because="`get` gives the value exactly when the key is there, and the default otherwise",
-    fires=("n: int", "def f(n):\n d = {n + 1: 1}\n return d.get(n, 0)"),
-    keeps=("n: int; xs: list[int]", "def f(n, xs):\n d = {n: 1}\n return d.get(n, xs[n])"),
+    fires=("n: int", "d = {n + 1: 1}\nreturn d.get(n, 0)"),
+    keeps=("n: int; xs: list[int]", "d = {n: 1}\nreturn d.get(n, xs[n])"),
 )

@@ -24,19 +24,15 @@ ENDS = {"popleft": 0, "appendleft": 1}
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
     fires=(
         "xs: list[int]",
-        (
-            "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
-            "  q.append(x)\n  if x > 1:\n   q.appendleft(x + 1)\n  if len(q) > 3:\n"
-            "   r.append(q.popleft())\n return [r, list(q), q[-1]]"
-        ),
+        "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
+        "  q.append(x)\n  if x > 1:\n   q.appendleft(x + 1)\n  if len(q) > 3:\n"
+        "   r.append(q.popleft())\n return [r, list(q), q[-1]]",
     ),
     keeps=(
         "xs: list[int]",
-        (
-            "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n"
-            " p = collections.deque(xs)\n for x in xs:\n  q.append(x)\n for x in p:\n  if x == 3:\n"
-            "   p.append(x)\n return list(q) + list(p)"
-        ),
+        "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n"
+        " p = collections.deque(xs)\n for x in xs:\n  q.append(x)\n for x in p:\n  if x == 3:\n"
+        "   p.append(x)\n return list(q) + list(p)",
     ),
 )
 def deque_to_list(context: Context) -> bool:

@@ -7,13 +7,13 @@ import ast
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, count_reads, rename, stored_names
+from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.patterns.pieces import first, made, pieces
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -23,12 +23,10 @@ from skyt.repair.rules.registry import Place, block
     sound="a comprehension evaluates the same conditions, keys and values in the same rounds",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n s = set()\n for x in xs:\n  if x > 1:\n   d[x] = x * x\n"
-            " for x in xs:\n  s.add(x % 3)\n return [d, sorted(s)]"
-        ),
+        "d = {}\ns = set()\nfor x in xs:\n if x > 1:\n  d[x] = x * x\nfor x in xs:\n s.add(x % 3)\n"
+        "return [d, sorted(s)]",
     ),
-    keeps=("xs: list[int]", "def f(xs):\n d = {}\n for x in xs:\n  d[x] = len(d)\n return d"),
+    keeps=("xs: list[int]", "d = {}\nfor x in xs:\n d[x] = len(d)\nreturn d"),
 )
 def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`d = {}; for x in e: if c: d[k] = v` is `d = {k: v for x in e if c}`; `add` fills a set."""
@@ -37,15 +35,14 @@ def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if parts is None or not isinstance(s, ast.For) or stored_names(s.target) & place.live_at(s):
             continue
         conditions, last = parts
-        found = _entered(last) or _put(last)
+        found = _filled(last)
         start = start_of(body, j, found[0]) if found is not None else None
         if found is None or start is None:
             continue
-        name, items = found
-        first = body[start]
+        name, items, empty = found
         if not all(private(n, place) for n in (name, *stored_names(s.target))):
             continue
-        if not isinstance(first, ast.Assign) or not _is_empty(first.value, len(items) == 2, place.scope):
+        if first(body[start].value, empty, "dict()" if empty == "{}" else empty) is None:  # type: ignore[attr-defined]
             continue
         if count_reads([*items, s.iter, *conditions], name) or any(needs_loop(x, place.scope) for x in items):
             continue
@@ -53,43 +50,22 @@ def loop_to_dict(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if any(conflict(first_seen, e, place.scope) for e in second_seen):
             continue
         generators = [generator_of(s, conditions)]
-        value: ast.expr = ast.SetComp(elt=items[0], generators=generators)
+        whole: ast.expr = ast.SetComp(elt=items[0], generators=generators)
         if len(items) == 2:
-            value = ast.DictComp(key=items[0], value=items[1], generators=generators)
-        new = ast.Assign(targets=first.targets, value=value, lineno=0)
-        return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
+            whole = ast.DictComp(key=items[0], value=items[1], generators=generators)
+        return [*body[:start], *body[start + 1 : j], assign(name, whole), *body[j + 1 :]]
     return None
 
 
-def _entered(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """(d, [k, v]) of `d[k] = v`."""
-    if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Subscript)):
+def _filled(s: ast.stmt) -> tuple[str, list[ast.expr], str] | None:
+    """(d, [k, v], how d starts) of `d[k] = v`, and (s, [x], …) of `s.add(x)`."""
+    p = first(s, "d[k] = v", "d.add(x)")
+    if p is None or not isinstance(p["d"], ast.Name) or isinstance(p.get("k"), ast.Slice):
         return None
-    owner, key = s.targets[0].value, s.targets[0].slice
-    if not isinstance(owner, ast.Name) or isinstance(key, ast.Slice):
-        return None
-    return owner.id, [key, s.value]
+    return (p["d"].id, [p["k"], p["v"]], "{}") if "k" in p else (p["d"].id, [p["x"]], "set()")
 
 
-def _put(s: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """(s, [x]) of `s.add(x)`."""
-    if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and len(s.value.args) == 1):
-        return None
-    function = s.value.func
-    if not (isinstance(function, ast.Attribute) and function.attr == "add") or s.value.keywords:
-        return None
-    return (function.value.id, s.value.args) if isinstance(function.value, ast.Name) else None
-
-
-def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
-    if mapping and isinstance(value, ast.Dict):
-        return not value.keys
-    name = "dict" if mapping else "set"
-    made = isinstance(value, ast.Call) and scope.builtin(value.func) == name
-    return made and not value.args and not value.keywords  # type: ignore[attr-defined]
-
-
-@block(
+@statement(
     ast.For,
     needs="a comprehension as what the loop goes through; for a list: the body changes nothing that the "
     "comprehension reads, and what it has done cannot be seen where the comprehension raises",
@@ -97,76 +73,64 @@ def _is_empty(value: ast.expr, mapping: bool, scope: Scope) -> bool:
     "then",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n t = 0\n for y in [x * x for x in xs if x > 1]:\n  t = t * 2 + y\n"
-            " for y in (x + t for x in xs):\n  t = t + y\n return t"
-        ),
+        "t = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\n"
+        "for y in (x + t for x in xs):\n t = t + y\nreturn t",
     ),
-    keeps=("xs: list[int]", "def f(xs):\n for y in [x + len(xs) for x in xs]:\n  xs.append(y)\n return xs"),
+    keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
 )
-def loop_over_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def loop_over_comprehension(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
     scope = place.scope
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
-            continue
-        made = s.iter
-        g = made.generators[0]
-        if len(made.generators) != 1:
-            continue
-        if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
-            continue
-        if stored_names(s.target) & place.live_at(s):
-            continue
-        bound = sorted(stored_names(g.target))
-        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-        element = ast.Assign(targets=[clone(s.target)], value=rename(clone(made.elt), names), lineno=0)
-        inner: list[ast.stmt] = [element, *(clone(x) for x in s.body)]
-        for condition in reversed(g.ifs):
-            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-        new = clone(s)
-        new.target, new.iter, new.body = rename(clone(g.target), names), g.iter, inner
-        return replaced(body, i, new)
-    return None
+    if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
+        return None
+    made = s.iter
+    g = made.generators[0]
+    if len(made.generators) != 1:
+        return None
+    if isinstance(made, ast.ListComp) and not _lazily(made, s, scope):
+        return None
+    if stored_names(s.target) & place.live_at(s):
+        return None
+    bound = sorted(stored_names(g.target))
+    names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
+    element = ast.Assign(targets=[clone(s.target)], value=rename(clone(made.elt), names), lineno=0)
+    inner: list[ast.stmt] = [element, *(clone(x) for x in s.body)]
+    for condition in reversed(g.ifs):
+        inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
+    new = clone(s)
+    new.target, new.iter, new.body = rename(clone(g.target), names), g.iter, inner
+    return [new]
 
 
 def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     """Whether elements can be made one by one, between the rounds of the body."""
-    seen, done = scope.effects(made), scope.effects(s.body)
-    done.writes |= stored_names(s.target)
+    seen, done = scope.effects(made), Effects(writes=stored_names(s.target))
+    done.include(scope.effects(s.body))
     if not seen.pure or disturbs(done, seen, scope):
         return False
     return not seen.raises or not conflict(seen, done, scope)
 
 
-@block(
+@statement(
     ast.Expr,
     needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
     sound="extending by a list of known elements is appending them in turn",
-    fires=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, x + 1])\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n r = []\n for x in xs:\n  r.extend([x, len(r)])\n return r"),
+    fires=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, x + 1])\nreturn r"),
+    keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, len(r)])\nreturn r"),
 )
-def extend_by_elements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def extend_by_elements(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
-    for i, s in enumerate(body):
-        made = s.value if isinstance(s, ast.Expr) else None
-        if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and len(made.args) == 1):
-            continue
-        owner, given, scope = made.func.value, made.args[0], place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if made.func.attr != "extend" or kind(scope.type_of(owner)) != "list":
-            continue
-        if not isinstance(named, ast.Name):
-            continue
-        if not isinstance(given, ast.List | ast.Tuple) or not given.elts or made.keywords:
-            continue
-        own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
-        written = Effects(heap_writes={owner.id if isinstance(owner, ast.Name) else UNKNOWN})
-        later = [scope.effects(e) for e in given.elts[1:]]
-        if isinstance(owner, ast.Attribute) and not scope.effects(given.elts[0]).pure:
-            continue
-        if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
-            continue
-        add = ast.Attribute(value=owner, attr="append", ctx=ast.Load())
-        return replaced(body, i, *(ast.Expr(value=call(clone(add), e)) for e in given.elts))
-    return None
+    p, scope = pieces("r.extend(given)", s), place.before(i)
+    if p is None or not isinstance(p["given"], ast.List | ast.Tuple) or not p["given"].elts:
+        return None
+    owner, (head, *rest) = p["r"], p["given"].elts
+    local = isinstance(owner, ast.Name)
+    named = local or (isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name))
+    if not named or kind(scope.type_of(owner)) != "list" or not (local or scope.effects(head).pure):
+        return None
+    own = local and owner.id in scope.owned and private(owner.id, place)
+    written = Effects(heap_writes={owner.id if local else UNKNOWN})
+    later = [scope.effects(e) for e in rest]
+    if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
+        return None
+    return [x for e in (head, *rest) for x in made("r.append(x)", r=owner, x=e)]

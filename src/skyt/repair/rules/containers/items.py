@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects
-from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, load, read_names
+from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.control.iteration import consumes
+from skyt.repair.rules.control.loops import Lookup
+from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.registry import expression
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -30,24 +30,12 @@ def _source(node: ast.expr, scope: Scope) -> tuple[ast.expr, str] | None:
     return (node, view) if kind(scope.type_of(node)) == "dict" else None
 
 
-def _view(owner: ast.expr, name: str) -> ast.expr:
-    return call(ast.Attribute(value=clone(owner), attr=name, ctx=ast.Load()))
-
-
 def _pair(target: ast.expr) -> tuple[str, str] | None:
     if isinstance(target, ast.Tuple) and len(target.elts) == 2:
         k, v = target.elts
         if isinstance(k, ast.Name) and isinstance(v, ast.Name) and k.id != v.id:
             return k.id, v.id
     return None
-
-
-def _seen(owner: ast.expr) -> Effects:
-    """What going through the dict depends on."""
-    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name):
-        return Effects(reads={owner.value.id}, heap_reads={"." + owner.attr, UNKNOWN})
-    name = owner.id if isinstance(owner, ast.Name) else UNKNOWN
-    return Effects(reads={name}, heap_reads={name})
 
 
 def _lookups(where: Any, lookup: ast.expr) -> int:
@@ -57,14 +45,6 @@ def _lookups(where: Any, lookup: ast.expr) -> int:
     if any(isinstance(n, ast.Subscript) and same(n, lookup) for outer in late for n in walk(outer)):
         return 0
     return len(found) if all(isinstance(n.ctx, ast.Load) for n in found) else 0
-
-
-class _Entries(ast.NodeTransformer):
-    def __init__(self, lookup: ast.expr, name: str) -> None:
-        self.lookup, self.name = lookup, name
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
 def _binds(where: Any, names: set[str]) -> bool:
@@ -87,17 +67,12 @@ def _both(key: str, value: str) -> ast.Tuple:
     sound="an item is a key with the entry under it",
     fires=(
         "s: str",
-        (
-            "def f(s):\n d = {x: ord(x) for x in s}\n"
-            " return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]"
-        ),
+        "d = {x: ord(x) for x in s}\n"
+        "return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60)]",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n d = {x: ord(x) for x in s}\n g = (d[x] for x in d)\n for c in s:\n  d[c] = 1\n"
-            " return list(g)"
-        ),
+        "d = {x: ord(x) for x in s}\ng = (d[x] for x in d)\nfor c in s:\n d[c] = 1\nreturn list(g)",
     ),
 )
 def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
@@ -115,17 +90,13 @@ def items_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean
         bound = [n for x in made.generators for n in walk(x.target) if isinstance(n, ast.Name)]
         if key is None or len({n.id for n in bound}) != len(bound):
             continue
-        lookup = ast.Subscript(value=owner, slice=load(key), ctx=ast.Load())
+        lookup = value("d[k]", d=owner, k=key)
         inside = [*g.ifs, *made.generators[j + 1 :], *results(made)]
         if not _lookups(inside, lookup) or _binds(inside, {key, *(pair or ()), *read_names(owner)}):
             continue
-        taken = scope.program.bound | read_names(scope.program.tree)
-        taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
-        value = pair[1] if pair else next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
-        new = clone(made)
-        change = _Entries(lookup, value)
-        new = change.visit(new)
-        new.generators[j].target, new.generators[j].iter = _both(key, value), _view(owner, "items")
+        name = pair[1] if pair else scope.fresh(made)
+        new = Lookup(lookup, name).visit(clone(made))
+        new.generators[j].target, new.generators[j].iter = _both(key, name), value("d.items()", d=owner)
         if isinstance(node, ast.Call):
             return ast.Call(func=node.func, args=[new], keywords=node.keywords)
         return new  # type: ignore[no-any-return]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.patterns.conditions import of_kind, text
+from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import expression
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset"})
 
@@ -18,8 +17,8 @@ CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "f
     ast.Call,
     needs="a consumer that uses up its argument at once",
     sound="the same elements come in the same order, whether in a list first or one by one",
-    fires=("s: str", "def f(s):\n return ''.join([c for c in s if c != 'a'])"),
-    keeps=("xs: list[int]", "def f(xs):\n return any([1 // x for x in xs])"),
+    fires=("s: str", "return ''.join([c for c in s if c != 'a'])"),
+    keeps=("xs: list[int]", "return any([1 // x for x in xs])"),
 )
 def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`"".join([…])` is `"".join(…)`; `list(x for …)` is a list comprehension."""
@@ -28,18 +27,19 @@ def generator_argument(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr 
     only = node.args[0]
     if isinstance(node.func, ast.Name) and node.func.id == "list" and isinstance(only, ast.GeneratorExp):
         return ast.ListComp(elt=only.elt, generators=only.generators)
+    lazily = (
+        ast.GeneratorExp(elt=only.elt, generators=only.generators) if isinstance(only, ast.ListComp) else None
+    )
     joins = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
     joins = joins and is_str(scope.type_of(node.func.value))  # type: ignore[attr-defined]
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS
-    if isinstance(only, ast.ListComp) and (joins or (named and _in_step(node, only, scope))):
-        return ast.Call(
-            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-        )
-    any_or_all = isinstance(node.func, ast.Name) and node.func.id in {"any", "all"}
-    if isinstance(only, ast.ListComp) and any_or_all and scope.effects(only).total:
-        return ast.Call(
-            func=node.func, args=[ast.GeneratorExp(elt=only.elt, generators=only.generators)], keywords=[]
-        )
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if not isinstance(only, ast.ListComp):
+        return None
+    lazily = ast.GeneratorExp(elt=only.elt, generators=only.generators)
+    if joins or (name in CONSUMERS and _in_step(node, only, scope)):
+        return ast.Call(func=node.func, args=[lazily], keywords=[])
+    if name in {"any", "all"} and scope.effects(only).total:
+        return ast.Call(func=node.func, args=[lazily], keywords=[])
     return None
 
 
@@ -52,73 +52,25 @@ def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope
     return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
 
 
-@expression(
-    ast.Call,
-    needs="a str or list as source; a consumer that uses it up at once",
-    sound="iterating over a generator that passes elements on is iterating over its source",
-    fires=("s: str", "def f(s):\n return ''.join(c for c in s)"),
-    keeps=("s: str", "def f(s):\n return ''.join(c.upper() for c in s)"),
-)
-def bare_source(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`"".join(c for c in s)` is `"".join(s)`, which for a str is s."""
-    if len(node.args) != 1 or node.keywords:
-        return None
-    only = node.args[0]
-    joins = (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr == "join"
-        and isinstance(node.func.value, ast.Constant)
-    )
-    named = isinstance(node.func, ast.Name) and node.func.id in CONSUMERS | {"any", "all"}
-    if joins and is_str(scope.type_of(only)) and ast.unparse(node.func) == "''.join":
-        return only
-    if not isinstance(only, ast.GeneratorExp) or not (joins or named):
-        return None
-    g = only.generators[0]
-    if (
-        len(only.generators) == 1
-        and not g.ifs
-        and same(only.elt, g.target)
-        and isinstance(g.target, ast.Name)
-    ):
-        return ast.Call(func=node.func, args=[g.iter], keywords=[])
-    return None
-
-
-@block(
-    ast.Return,
-    needs="a list; a program none of whose functions changes an object that is not its own",
-    sound="results are observed by value, and nobody in the program could change what two names share",
-    fires=("xs: list[int]", "def f(xs):\n return list(xs)"),
+rewrite(
+    "return-without-copy",
+    ("return list(x)", "return x"),
+    needs=[of_kind("list", "x"), plain("x"), values_shared()],
+    because="results are observed by value, and nobody in the program could change what two names share",
+    fires=("xs: list[int]", "return list(xs)"),
     keeps=(
         "xs: list[int]",
-        "def g(xs):\n return list(xs)\ndef f(xs):\n ys = g(xs)\n ys.append(1)\n return ys",
+        "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
     ),
 )
-def return_without_copy(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`return list(x)` is `return x` where nothing is ever changed in place."""
-    last = body[-1]
-    if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Call)):
-        return None
-    made = last.value
-    if not (isinstance(made.func, ast.Name) and made.func.id == "list" and len(made.args) == 1):
-        return None
-    program, source = place.scope.program, made.args[0]
-    if not isinstance(source, ast.Name) or kind(place.scope.type_of(source)) != "list":
-        return None
-    if program.facts.kind == "class" or set(program.by_name) - program.pure:
-        return None
-    return [*body[:-1], ast.Return(value=source)]
-
-
 rewrite(
     "copy-of-list",
     ("x[:]", "list(x)"),
     ("x.copy()", "list(x)"),
     needs=[of_kind("list", "x")],
     because="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-    fires=("xs: list[int]", "def f(xs):\n ys = xs[:]\n ys.append(1)\n return ys"),
-    keeps=("xs: list[int]", "def f(xs):\n ys = xs[1:]\n ys.append(1)\n return ys"),
+    fires=("xs: list[int]", "ys = xs[:]\nys.append(1)\nreturn ys"),
+    keeps=("xs: list[int]", "ys = xs[1:]\nys.append(1)\nreturn ys"),
 )
 rewrite(
     "whole-text",
@@ -126,8 +78,8 @@ rewrite(
     ("''.join(x)", "x"),
     needs=[text("x")],
     because="a str from its start to its end, or its characters put together, is the str",
-    fires=("s: str", "def f(s):\n return s[:]"),
-    keeps=("xs: list[str]", "def f(xs):\n return ''.join(xs)"),
+    fires=("s: str", "return s[:]"),
+    keeps=("xs: list[str]", "return ''.join(xs)"),
 )
 rewrite(
     "plain-slice",
@@ -140,22 +92,14 @@ rewrite(
     ("x[:b:1]", "x[:b]"),
     needs=[of_kind("str list", "x")],
     because="a slice starts at 0 and ends at the length unless it says otherwise",
-    fires=("s: str; n: int", "def f(s, n):\n return s[n:len(s)]"),
-    keeps=("xs: list[int]", "def f(xs):\n g = [xs, xs]\n return g.pop()[:len(g.pop())]"),
+    fires=("s: str; n: int", "return s[n:len(s)]"),
+    keeps=("xs: list[int]", "g = [xs, xs]\nreturn g.pop()[:len(g.pop())]"),
 )
 rewrite(
     "concatenate-left",
     ("a + (b + c)", "a + b + c"),
     needs=[text("a", "b", "c")],
     because="concatenation is associative",
-    fires=("s: str", "def f(s):\n return s + ('a' + s)"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
-)
-rewrite(
-    "concatenate-lists-left",
-    ("a + (b + c)", "a + b + c"),
-    needs=[of_kind("list", "a", "b", "c")],
-    because="concatenation is associative",
-    fires=("xs: list[int]", "def f(xs):\n return xs + ([1] + xs)"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x + (y + 0.1)"),
+    fires=("s: str", "return s + ('a' + s)"),
+    keeps=("x: float; y: float", "return x + (y + 0.1)"),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import compare, count_reads, int_value, leaves, load
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.analysis.values.types import kind, ordered
+from skyt.repair.rules.analysis.trees.syntax import count_reads
+from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.registry import Place, block
 
 
@@ -18,105 +18,38 @@ from skyt.repair.rules.registry import Place, block
     "popped once either way",
     fires=(
         "s: str",
-        (
-            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
-            "   return False\n  k.pop()\n return True"
-        ),
+        "k = []\nfor c in s:\n k.append(c)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n"
+        " k.pop()\nreturn True",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n k = []\n for c in s:\n  k.append(c)\n for c in s:\n  if not k or k[-1] != c:\n"
-            "   return len(k)\n  k.pop()\n return True"
-        ),
+        "k = []\nfor c in s:\n k.append(c)\nfor c in s:\n if not k or k[-1] != c:\n  return len(k)\n"
+        " k.pop()\nreturn True",
     ),
 )
 def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
+    scope = place.scope
     for i, (s, t) in enumerate(pairwise(body)):
-        name = _popped(t)
-        if name is None or not isinstance(s, ast.If) or s.orelse or not leaves(s.body):
+        p, q = pieces("if c: leave", s), pieces("k.pop()", t)
+        if p is None or q is None or not isinstance(q["k"], ast.Name) or q["k"].id not in scope.owned:
             continue
-        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
+        name, test = q["k"].id, p["c"]
+        if kind(scope.type_of(q["k"])) != "list" or count_reads(p["leave"], name):
             continue
-        if count_reads(s.body, name) or not _exits(s.body):
+        if not isinstance(p["leave"][-1], ast.Return | ast.Raise):
             continue
-        last = s.test.values[-1] if isinstance(s.test, ast.BoolOp) else s.test
-        if isinstance(s.test, ast.BoolOp) and not isinstance(s.test.op, ast.Or):
+        either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+        last = clone(test.values[-1] if either else test)
+        if not (isinstance(last, ast.Compare) and len(last.ops) == 1) or count_reads(last, name) != 1:
             continue
-        peek = ast.Subscript(
-            value=load(name), slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), ctx=ast.Load()
-        )
-        if not (isinstance(last, ast.Compare) and len(last.ops) == 1):
+        peek, pop = value("k[-1]", k=name), value("k.pop()", k=name)
+        if same(last.left, peek) and scope.effects(last.comparators[0]).pure:
+            last.left = pop
+        elif same(last.comparators[0], peek) and scope.effects(last.left).pure:
+            last.comparators = [pop]
+        else:
             continue
-        sides = [last.left, last.comparators[0]]
-        if sum(same(side, peek) for side in sides) != 1 or count_reads(last, name) != 1:
-            continue
-        other = sides[0] if same(sides[1], peek) else sides[1]
-        seen = place.scope.effects(other)
-        if not seen.pure:
-            continue
-        pop = ast.Call(func=ast.Attribute(value=load(name), attr="pop", ctx=ast.Load()), args=[], keywords=[])
-        left, right = (pop if same(side, peek) else side for side in sides)
-        test: ast.expr = compare(left, type(last.ops[0]), right)
-        if isinstance(s.test, ast.BoolOp):
-            test = ast.BoolOp(op=ast.Or(), values=[*s.test.values[:-1], test])
-        return [*body[:i], ast.If(test=test, body=s.body, orelse=[]), *body[i + 2 :]]
+        whole = ast.BoolOp(op=ast.Or(), values=[*test.values[:-1], last]) if either else last
+        return [*body[:i], ast.If(test=whole, body=p["leave"], orelse=[]), *body[i + 2 :]]
     return None
-
-
-def _popped(s: ast.stmt) -> str | None:
-    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and not s.value.args:
-        function = s.value.func
-        if (
-            isinstance(function, ast.Attribute)
-            and function.attr == "pop"
-            and isinstance(function.value, ast.Name)
-        ):
-            return function.value.id
-    return None
-
-
-def _exits(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise)
-
-
-Case = tuple[ast.expr, list[ast.stmt]]
-
-
-def _cases(s: ast.If, body: list[ast.stmt], index: int) -> tuple[Case, Case, list[ast.stmt], int] | None:
-    """Three branches as `if/elif/else`, or as guards that leave, with how many statements of the block they
-    take."""
-    if len(s.orelse) == 1 and isinstance(s.orelse[0], ast.If) and s.orelse[0].orelse:
-        second = s.orelse[0]
-        return (s.test, s.body), (second.test, second.body), second.orelse, 1
-    if not s.orelse and leaves(s.body) and index + 1 < len(body):
-        t = body[index + 1]
-        if isinstance(t, ast.If) and t.orelse and index + 2 == len(body):
-            return (s.test, s.body), (t.test, t.body), t.orelse, 2
-        if (
-            isinstance(t, ast.If)
-            and leaves(t.body)
-            and not t.orelse
-            and index + 2 < len(body)
-            and leaves(body)
-        ):
-            return (s.test, s.body), (t.test, t.body), body[index + 2 :], len(body) - index
-    if s.orelse and len(s.orelse) >= 2 and isinstance(s.orelse[0], ast.If):
-        second = s.orelse[0]
-        if not second.orelse and leaves(second.body):
-            return (s.test, s.body), (second.test, second.body), s.orelse[1:], 1
-    return None
-
-
-def _pair(test: ast.expr, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
-        return None
-    a, b = test.left, test.comparators[0]
-    if not ordered(scope.type_of(a), scope.type_of(b)) or int_value(b) is not None:
-        return None
-    if not (scope.effects(a).pure and scope.effects(b).pure):
-        return None
-    from skyt.repair.rules.expressions.comparisons import rank
-
-    return (a, b) if rank(a, scope) <= rank(b, scope) else (b, a)

@@ -84,8 +84,8 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
     ast.Assign,
     needs="a constant table, assigned once, never changed and never handed on",
     sound="a table that is only looked up is the same wherever it is written down",
-    fires=("s: str", "def f(s):\n t = {'a': 1}\n return s in t"),
-    keeps=("s: str", "def f(s):\n t = {'a': 1}\n t[s] = 2\n return len(t)"),
+    fires=("s: str", "t = {'a': 1}\nreturn s in t"),
+    keeps=("s: str", "t = {'a': 1}\nt[s] = 2\nreturn len(t)"),
 )
 def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     info = place.scope.info
@@ -142,8 +142,8 @@ def inline_module_constant(context: Context) -> bool:
     ast.Call,
     needs="constant keys, all different",
     sound="a lookup in a table does not depend on the order of its entries",
-    fires=("s: str", "def f(s):\n return {'b': 1, 'a': 2}.get(s)"),
-    keeps=("s: str", "def f(s):\n return list({'b': 1, 'a': 2})"),
+    fires=("s: str", "return {'b': 1, 'a': 2}.get(s)"),
+    keeps=("s: str", "return list({'b': 1, 'a': 2})"),
 )
 def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Subscript):

@@ -17,41 +17,33 @@ from skyt.repair.rules.analysis.trees.syntax import (
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.expressions.comparisons import rank
 from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.patterns.pieces import first, pieces, value
+from skyt.repair.rules.registry import Place, block, expression, statement
 
 
 @expression(
     ast.Call,
     needs="for `len`: elements made without effects that cannot raise; for `sum`: conditions of type bool",
     sound="the length of a list is the number of its elements; True counts as 1 and False as 0",
-    fires=("xs: list[int]", "def f(xs):\n return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
-    keeps=("xs: list[int]", "def f(xs):\n return len([1 // x for x in xs]) + sum(x for x in xs)"),
+    fires=("xs: list[int]", "return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
+    keeps=("xs: list[int]", "return len([1 // x for x in xs]) + sum(x for x in xs)"),
 )
 def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`len([x for x in e if c])` and `sum(c for x in e)` are `sum(1 for x in e if c)`."""
-    name = scope.builtin(node.func)
-    if name not in {"len", "sum"} or len(node.args) != 1 or node.keywords:
+    p = first(node, "len(e)", "sum(e)")
+    only = p["e"] if p is not None else None
+    if pieces("len(e)", node) and isinstance(only, ast.ListComp) and scope.effects(only.elt).total:
+        return call("sum", ast.GeneratorExp(elt=ast.Constant(value=1), generators=only.generators))
+    if not isinstance(only, ast.GeneratorExp) or isinstance(only.elt, ast.Constant):
         return None
-    only = node.args[0]
-    if not scope.builtin(load("sum")):
+    if not pieces("sum(e)", node) or scope.type_of(only.elt) != "bool":
         return None
-    if name == "len" and isinstance(only, ast.ListComp):
-        if not scope.effects(only.elt).total:
-            return None
-        one = ast.GeneratorExp(elt=ast.Constant(value=1), generators=only.generators)
-        return call("sum", one)
-    if name == "sum" and isinstance(only, ast.GeneratorExp) and scope.type_of(only.elt) == "bool":
-        if isinstance(only.elt, ast.Constant):
-            return None
-        last = only.generators[-1]
-        kept = ast.comprehension(target=last.target, iter=last.iter, ifs=[*last.ifs, only.elt], is_async=0)
-        return call(
-            "sum", ast.GeneratorExp(elt=ast.Constant(value=1), generators=[*only.generators[:-1], kept])
-        )
-    return None
+    kept = clone(only)
+    kept.generators[-1].ifs.append(only.elt)
+    kept.elt = ast.Constant(value=1)
+    return call("sum", kept)
 
 
 @block(
@@ -59,8 +51,8 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     needs="a local that starts at 0 and to which only this loop adds; integers; loop variables dead after "
     "the loop",
     sound="`sum` adds the same integers in the same order, starting from 0",
-    fires=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > 1:\n   t = t + x\n return t"),
-    keeps=("xs: list[int]", "def f(xs):\n t = 0\n for x in xs:\n  if x > t:\n   t = t + x\n return t"),
+    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x > 1:\n  t = t + x\nreturn t"),
+    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x > t:\n  t = t + x\nreturn t"),
 )
 def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`; loops may be nested."""
@@ -74,7 +66,7 @@ def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         name, bound = simple_target(last), {n for g in generators for n in stored_names(g.target)}
         if bound & place.live_at(s):
             continue
-        if name is None or not isinstance(last, ast.Assign) or not scope_has_sum(place.scope):
+        if name is None or not isinstance(last, ast.Assign):
             continue
         item = _added(last.value, name, place.scope)
         start = start_of(body, j, name)
@@ -82,14 +74,12 @@ def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         if not all(private(n, place) for n in (name, *bound)) or name in bound:
             continue
-        first = body[start]
-        if not isinstance(first, ast.Assign) or int_value(first.value) != 0:
+        if int_value(body[start].value) != 0:  # type: ignore[attr-defined]
             continue
         if count_reads([item, *generators], name) or needs_loop(item, place.scope):
             continue
         total = call("sum", ast.GeneratorExp(elt=item, generators=generators))
-        new = ast.Assign(targets=first.targets, value=total, lineno=0)
-        return [*body[:start], *body[start + 1 : j], new, *body[j + 1 :]]
+        return [*body[:start], *body[start + 1 : j], assign(name, total), *body[j + 1 :]]
     return None
 
 
@@ -114,85 +104,51 @@ def _nested(s: ast.For) -> tuple[list[ast.comprehension], ast.stmt] | None:
     return generators, last
 
 
-def scope_has_sum(scope: Scope) -> bool:
-    return scope.builtin(load("sum")) == "sum"
-
-
-def _added(value: ast.expr, name: str, scope: Scope) -> ast.expr | None:
+def _added(total: ast.expr, name: str, scope: Scope) -> ast.expr | None:
     """What is added to the total, if all of it are integers."""
-    if not (
-        isinstance(value, ast.BinOp) and is_int(scope.type_of(value)) and is_int(scope.type_of(load(name)))
-    ):
+    if not is_int(scope.type_of(total)) or not is_int(scope.type_of(load(name))):
         return None
-    if isinstance(value.op, ast.Add):
-        for one, other in ((value.left, value.right), (value.right, value.left)):
-            if same(one, load(name)) and is_int(scope.type_of(other)):
-                return other
-        if isinstance(value.left, ast.BinOp):  # (a + t) + b, as linear forms are written
-            inner = _added(value.left, name, scope)
-            if inner is not None and is_int(scope.type_of(value.right)):
-                return ast.BinOp(left=inner, op=ast.Add(), right=value.right)
-    return None
+    if p := first(total, "t + x", "x + t", t=name):
+        return p["x"] if is_int(scope.type_of(p["x"])) else None
+    p = pieces("a + b + c", total)  # (a + t) + b, as linear forms are written
+    inner = _added(value("a + b", a=p["a"], b=p["b"]), name, scope) if p is not None else None
+    if p is None or inner is None or not is_int(scope.type_of(p["c"])):
+        return None
+    return value("x + c", x=inner, c=p["c"])  # type: ignore[no-any-return]
 
 
-@block(
+@statement(
     ast.If,
     needs="integers; both sides pure",
     sound="the larger of two integers is what is left after replacing the smaller by the larger",
-    fires=(
-        "n: int; m: int",
-        "def f(n, m):\n if n < m:\n  n = m\n if n > 7:\n  k = 7\n else:\n  k = n\n return [n, k]",
-    ),
-    keeps=("n: float; m: float", "def f(n, m):\n if n < m:\n  n = m\n return n"),
+    fires=("n: int; m: int", "if n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]"),
+    keeps=("n: float; m: float", "if n < m:\n n = m\nreturn n"),
 )
-def keep_extreme(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def keep_extreme(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if b < a: b = a` is `b = max(b, a)`; with an `else` that keeps the other one too."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and len(s.body) == 1 and len(s.orelse) <= 1):
-            continue
-        name = simple_target(s.body[0])
-        if name is None or not private(name, place):
-            continue
-        then = s.body[0].value  # type: ignore[attr-defined]
-        other: ast.expr = load(name)
-        if s.orelse:
-            if simple_target(s.orelse[0]) != name:
-                continue
-            other = s.orelse[0].value  # type: ignore[attr-defined]
-        scope = place.before(i)
-        if not (is_int(scope.type_of(then)) and is_int(scope.type_of(other))):
-            continue
-        kind = _extreme(s.test, then, other)
-        if kind is None or scope.builtin(load(kind)) != kind:
-            continue
-        seen = [scope.effects(then), scope.effects(other)]
-        if not all(e.pure for e in seen) or all(e.raises for e in seen):
-            continue
-        value = call(kind, *sorted((clone(then), clone(other)), key=lambda a: rank(a, scope)))
-        return replaced(body, i, assign(name, value))
+    p = first(s, "if c: t = x", "if c: t = x\nelse: t = y")
+    q = first(p["c"], "a < b", "a <= b", "b > a", "b >= a") if p is not None else None
+    if p is None or q is None or not private(p["t"].id, place):
+        return None
+    x, y, scope = p["x"], p.get("y", load(p["t"].id)), place.before(i)
+    kept = {(True, False): "max", (False, True): "min"}.get(
+        (same(q["a"], y) and same(q["b"], x), same(q["a"], x) and same(q["b"], y))
+    )
+    if kept is None or not (is_int(scope.type_of(x)) and is_int(scope.type_of(y))):
+        return None
+    seen = [scope.effects(x), scope.effects(y)]
+    if all(e.pure for e in seen) and not all(e.raises for e in seen):
+        sides = sorted((clone(x), clone(y)), key=lambda a: rank(a, scope))
+        return [assign(p["t"].id, call(kept, *sides))]
     return None
-
-
-def _extreme(test: ast.expr, then: ast.expr, other: ast.expr) -> str | None:
-    """`max` or `min` if choosing `then` under the test, else `other`, is choosing that one."""
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
-        return None
-    left, op, right = test.left, test.ops[0], test.comparators[0]
-    if isinstance(op, ast.Gt | ast.GtE):
-        left, right = right, left
-    elif not isinstance(op, ast.Lt | ast.LtE):
-        return None
-    if same(left, other) and same(right, then):
-        return "max"
-    return "min" if same(left, then) and same(right, other) else None
 
 
 @expression(
     ast.Call,
     needs="integers, at most one of which may raise",
     sound="the largest of some integers does not depend on their order",
-    fires=("n: int; m: int", "def f(n, m):\n return max(m, n)"),
-    keeps=("n: float; m: float", "def f(n, m):\n return max(m, n)"),
+    fires=("n: int; m: int", "return max(m, n)"),
+    keeps=("n: float; m: float", "return max(m, n)"),
 )
 def order_extremes(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`max(b, a)` is `max(a, b)`."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.trees.syntax import is_none, leaves, negate, returns
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving, no_break
+from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
 
@@ -24,8 +23,8 @@ def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]
 @block(
     needs=ALWAYS,
     sound="control never reaches a statement behind one that always leaves",
-    fires=("n: int", "def f(n):\n return n\n n = 1"),
-    keeps=("n: int", "def f(n):\n n = 1\n return n"),
+    fires=("n: int", "return n\nn = 1"),
+    keeps=("n: int", "n = 1\nreturn n"),
 )
 def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
@@ -38,11 +37,8 @@ def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
     needs=ALWAYS,
     sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
     "happens anyway",
-    fires=("xs: list[int]", "def f(xs):\n for x in xs:\n  if x:\n   xs = xs\n  continue\n return 1"),
-    keeps=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for x in xs:\n  if x:\n   continue\n  t = x + 1\n return t",
-    ),
+    fires=("xs: list[int]", "for x in xs:\n if x:\n  xs = xs\n continue\nreturn 1"),
+    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x:\n  continue\n t = x + 1\nreturn t"),
 )
 def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     last = body[-1]
@@ -57,14 +53,8 @@ def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs=ALWAYS,
     sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   continue\n  t = t + x\n return t",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for x in xs:\n  if x < 1:\n   break\n  t = t + x\n return t",
-    ),
+    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\nreturn t"),
+    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  break\n t = t + x\nreturn t"),
 )
 def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body[:-1]):
@@ -82,237 +72,71 @@ def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     return None
 
 
-def operands(node: ast.expr, op: type[ast.boolop]) -> list[ast.expr]:
-    return node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, op) else [node]
-
-
-def _strip_exit(s: ast.If, follower: ast.stmt) -> bool:
-    changed = False
-    for name in ("body", "orelse"):
-        inner: list[ast.stmt] = getattr(s, name)
-        if not inner:
-            continue
-        if same(inner[-1], follower):
-            setattr(s, name, inner[:-1] or ([ast.Pass()] if name == "body" else []))
-            changed = True
-        elif isinstance(inner[-1], ast.If):
-            changed = _strip_exit(inner[-1], follower) or changed
-    return changed
-
-
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="code at the end of both branches runs after either, so it can stand behind them",
-    fires=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 3\n return t + n"),
-    keeps=("n: int", "def f(n):\n if n < 1:\n  t = 1\n  n = 3\n else:\n  t = 2\n  n = 4\n return t + n"),
-)
-def share_suffix(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if isinstance(s, ast.If) and s.orelse and same(s.body[-1], s.orelse[-1]) and not leaves(s.body):
-            then, other = s.body[:-1] or [ast.Pass()], s.orelse[:-1]
-            return replaced(body, i, branch(s.test, then, other), s.body[-1])
-    return None
-
-
 rewrite(
     "decide-true",
     ("if c: body", "body"),
-    (
-        """
-        if c:
-            body
-        else:
-            other
-        """,
-        "body",
-    ),
+    ("if c: body\nelse: other", "body"),
     needs=[always_true("c")],
     because="a condition that is a constant chooses its branch for good",
-    fires=("n: int", "def f(n):\n if True:\n  return n\n return 0"),
-    keeps=("n: int", "def f(n):\n if n:\n  return n\n return 0"),
+    fires=("n: int", "if True:\n return n\nreturn 0"),
+    keeps=("n: int", "if n:\n return n\nreturn 0"),
 )
 rewrite(
     "decide-false",
-    (
-        """
-        if c:
-            body
-        else:
-            other
-        """,
-        "other",
-    ),
+    ("if c: body\nelse: other", "other"),
     ("if c: body", "pass"),
     ("while c: body", "pass"),
     needs=[always_false("c")],
     because="a condition that is a constant chooses its branch for good",
-    fires=("n: int", "def f(n):\n if False:\n  return 0\n return n"),
-    keeps=("n: int", "def f(n):\n if n:\n  return 0\n return n"),
+    fires=("n: int", "if False:\n return 0\nreturn n"),
+    keeps=("n: int", "if n:\n return 0\nreturn n"),
 )
 rewrite(
     "drop-empty-branch",
-    (
-        """
-        if c:
-            pass
-        else:
-            other
-        """,
-        "if not c: other",
-    ),
-    (
-        """
-        if c:
-            body
-        else:
-            pass
-        """,
-        "if c: body",
-    ),
-    (
-        """
-        if c:
-            body
-        else:
-            body
-        """,
-        "body",
-    ),
+    ("if c: pass\nelse: other", "if not c: other"),
+    ("if c: body\nelse: pass", "if c: body"),
+    ("if c: body\nelse: body", "body"),
     ("if c: pass", "pass"),
     because="a branch without statements only evaluates its test",
-    fires=("n: int", "def f(n):\n if n > 3:\n  pass\n else:\n  n = n + 1\n return n"),
-    keeps=("xs: list[int]", "def f(xs):\n if xs.pop() > 3:\n  pass\n return xs"),
+    fires=("n: int", "if n > 3:\n pass\nelse:\n n = n + 1\nreturn n"),
+    keeps=("xs: list[int]", "if xs.pop() > 3:\n pass\nreturn xs"),
 )
 rewrite(
     "flatten-else",
-    (
-        """
-        if c:
-            body
-        else:
-            other
-        """,
-        """
-        if c:
-            body
-        other
-        """,
-    ),
+    ("if c: body\nelse: other", "if c: body\nother"),
     needs=[leaving("body")],
     because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "def f(n):\n if n > 3:\n  return 1\n else:\n  return 2"),
-    keeps=("n: int", "def f(n):\n if n > 3:\n  n = 1\n else:\n  n = 2\n return n"),
+    fires=("n: int", "if n > 3:\n return 1\nelse:\n return 2"),
+    keeps=("n: int", "if n > 3:\n n = 1\nelse:\n n = 2\nreturn n"),
 )
 rewrite(
     "flatten-then",
-    (
-        """
-        if c:
-            body
-        else:
-            other
-        """,
-        """
-        if not c:
-            other
-        body
-        """,
-    ),
+    ("if c: body\nelse: other", "if not c: other\nbody"),
     needs=[leaving("other")],
     because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "def f(n):\n if n > 3:\n  n = n + 1\n else:\n  return 2\n return n"),
-    keeps=("n: int", "def f(n):\n if n > 3:\n  n = 1\n else:\n  n = 2\n return n"),
+    fires=("n: int", "if n > 3:\n n = n + 1\nelse:\n return 2\nreturn n"),
+    keeps=("n: int", "if n > 3:\n n = 1\nelse:\n n = 2\nreturn n"),
 )
 rewrite(
     "merge-nested",
-    (
-        """
-        if c:
-            if d:
-                body
-        """,
-        "if c and d: body",
-    ),
+    ("if c:\n if d: body", "if c and d: body"),
     because="two nested conditions without `else` hold together exactly when their conjunction does",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  if m > 4:\n   return 1\n return 0"),
-    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  if m > 4:\n   return 1\n  return 2\n return 0"),
+    fires=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\nreturn 0"),
+    keeps=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\n return 2\nreturn 0"),
 )
 rewrite(
     "merge-guards",
-    (
-        """
-        if c:
-            body
-        if d:
-            body
-        """,
-        "if c or d: body",
-    ),
+    ("if c: body\nif d: body", "if c or d: body"),
     needs=[leaving("body")],
     because="two guards in a row that leave in the same way are one guard with `or`",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return 1\n if m > 4:\n  return 1\n return n"),
-    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n if m > 4:\n  m = 1\n return m"),
+    fires=("n: int; m: int", "if n > 3:\n return 1\nif m > 4:\n return 1\nreturn n"),
+    keeps=("n: int; m: int", "if n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m"),
 )
 rewrite(
     "merge-alternatives",
-    (
-        """
-        if c:
-            if d:
-                body
-        else:
-            body
-        """,
-        "if not c or d: body",
-    ),
-    (
-        """
-        if c:
-            body
-        else:
-            if d:
-                body
-        """,
-        "if c or d: body",
-    ),
+    ("if c:\n if d: body\nelse: body", "if not c or d: body"),
+    ("if c: body\nelse:\n if d: body", "if c or d: body"),
     because="a branch that is taken under either of two conditions is taken under their `or`",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 1\n return m"),
-    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  m = 1\n elif m > 4:\n  m = 2\n return m"),
-)
-rewrite(
-    "loop-else",
-    (
-        """
-        for target in s:
-            body
-        else:
-            other
-        """,
-        """
-        for target in s:
-            body
-        other
-        """,
-    ),
-    (
-        """
-        while c:
-            body
-        else:
-            other
-        """,
-        """
-        while c:
-            body
-        other
-        """,
-    ),
-    needs=[no_break("body")],
-    because="without `break`, a loop's `else` always runs after it",
-    fires=("n: int", "def f(n):\n for i in range(3):\n  n = n + i\n else:\n  n = n * 2\n return n"),
-    keeps=(
-        "n: int",
-        "def f(n):\n for i in range(3):\n  if i == n:\n   break\n  n = n + i\n else:\n  n = n * 2\n return n",
-    ),
+    fires=("n: int; m: int", "if n > 3:\n m = 1\nelif m > 4:\n m = 1\nreturn m"),
+    keeps=("n: int; m: int", "if n > 3:\n m = 1\nelif m > 4:\n m = 2\nreturn m"),
 )

@@ -8,70 +8,42 @@ from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
-    compare,
-    count_reads,
     int_value,
-    load,
     number,
     stored_names,
-    substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import clone, same
+from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.patterns.pieces import first, made, pieces
+from skyt.repair.rules.registry import Place, block, statement
 
 FEW = 4
 
 
-def _guard(s: ast.stmt) -> ast.expr | None:
-    """The value that `if …: return value` returns."""
-    if isinstance(s, ast.If) and not s.orelse and len(s.body) == 1 and isinstance(s.body[0], ast.Return):
-        return s.body[0].value
-    return None
-
-
 def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
-    """(parameter, the few values it can have when the test holds)."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Name):
-        t = scope.type_of(test.operand)
-        if is_str(t) or kind(t) == "list":
-            return test.operand.id, ["" if is_str(t) else []]
-    short = _short_list(test, scope)
-    if short is not None:
-        return short
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)):
+    """(parameter, the few values it can have when the test holds). Of `len(x) < 2`: no element, or one of
+    which nothing is known."""
+    p = first(test, "len(x) < k", "not x", "x == k", "x in k", "x < k")
+    if p is None or not isinstance(p["x"], ast.Name):
         return None
-    name, op, right = test.left.id, test.ops[0], test.comparators[0]
-    if not is_int(scope.type_of(test.left)):
+    name, t, limit = p["x"].id, scope.type_of(p["x"]), int_value(p["k"]) if "k" in p else None
+    if pieces("len(x) < k", test):
+        if limit is None or not 1 <= limit <= 2 or kind(t) != "list":
+            return None
+        return name, [[Opaque() for _ in range(k)] for k in range(limit)]
+    if pieces("not x", test):
+        return (name, ["" if is_str(t) else []]) if is_str(t) or kind(t) == "list" else None
+    if not is_int(t):
         return None
-    limit = int_value(right)
-    if isinstance(op, ast.Eq) and limit is not None:
-        return name, [limit]
-    if isinstance(op, ast.In) and isinstance(right, ast.Tuple):
-        values = [int_value(e) for e in right.elts]
+    if pieces("x in k", test):
+        values = [int_value(e) for e in p["k"].elts] if isinstance(p["k"], ast.Tuple) else [None]
         return (name, values) if None not in values and len(values) <= FEW else None
-    if isinstance(op, ast.Lt) and limit is not None:
-        low = scope.interval(test.left)[0]
-        if low is not None and limit - FEW <= low < limit:
-            return name, list(range(low, limit))
-    return None
-
-
-def _short_list(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
-    """`len(x) < 2`: no element, or one of which nothing is known."""
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Lt)):
+    low = limit if pieces("x == k", test) else scope.interval(p["x"])[0]
+    if limit is None or low is None or not (low == limit or limit - FEW <= low < limit):
         return None
-    limit, length = int_value(test.comparators[0]), test.left
-    if limit is None or not 1 <= limit <= 2:
-        return None
-    if not (isinstance(length, ast.Call) and scope.builtin(length.func) == "len" and len(length.args) == 1):
-        return None
-    whole = length.args[0]
-    if not isinstance(whole, ast.Name) or kind(scope.type_of(whole)) != "list":
-        return None
-    return whole.id, [[Opaque() for _ in range(k)] for k in range(limit)]
+    return name, [limit] if pieces("x == k", test) else list(range(low, limit))
 
 
 def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> bool:
@@ -86,25 +58,17 @@ def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> boo
     ast.If,
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
     sound="the rest of the function, evaluated for each of these values, returns the same",
-    fires=(
-        "n: int >= 0",
-        "def f(n):\n if n == 1:\n  return 1\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
-    ),
-    keeps=(
-        "n: int >= 0",
-        "def f(n):\n if n == 1:\n  return 5\n r = 1\n for i in range(n):\n  r = r * 2 - 1\n return r",
-    ),
+    fires=("n: int >= 0", "if n == 1:\n return 1\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
+    keeps=("n: int >= 0", "if n == 1:\n return 5\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
 )
 def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1."""
     for i, s in enumerate(body[:-1]):
-        value = _guard(s)
-        if value is None or not isinstance(s, ast.If):
+        p = pieces("if c: return e", s)
+        found = _values(p["c"], place.before(i)) if p is not None else None
+        if p is None or found is None or not _parameter(found[0], body, i, place):
             continue
-        found = _values(s.test, place.before(i))
-        if found is None or not _parameter(found[0], body, i, place):
-            continue
-        if all(_agree(value, body[i + 1 :], found[0], v, place.scope) for v in found[1]):
+        if all(_agree(p["e"], body[i + 1 :], found[0], v, place.scope) for v in found[1]):
             return replaced(body, i)
     return None
 
@@ -118,40 +82,33 @@ def _same_result(a: list[ast.stmt], b: list[ast.stmt], variables: dict[str, Any]
     if type(one) is not type(other):
         return False
     if type(one) in (list, dict):
-        return ((first.new and second.new) or values_shared(scope)) and repr(one) == repr(other)
+        return ((first.new and second.new) or scope.values_shared) and repr(one) == repr(other)
     return type(one) in (int, bool, str, type(None)) and bool(one == other)
-
-
-def values_shared(scope: Scope) -> bool:
-    """Whether nobody in the program changes what is not its own: two names for one list do no harm then."""
-    program = scope.program
-    return program.facts.kind != "class" and not set(program.by_name) - program.pure
 
 
 def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scope: Scope) -> bool:
     return _same_result([ast.Return(value=value)], rest, {name: argument}, scope)
 
 
-@block(
+@statement(
     ast.Return,
     needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
     "own objects",
     sound="an empty str or list has the value of the literal",
-    fires=("xs: list[int]", "def f(xs):\n if xs:\n  return [xs[0]]\n return xs"),
-    keeps=("xs: list[int]", "def f(xs):\n if len(xs) > 1:\n  return [xs[0]]\n return xs"),
+    fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
+    keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
 )
-def return_empty(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def return_empty(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if not s: return s` is `if not s: return ""`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
-            continue
-        scope, t = place.before(i), place.scope.type_of(s.value)
-        if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
-            continue
-        if is_str(t):
-            return replaced(body, i, ast.Return(value=ast.Constant(value="")))
-        if values_shared(scope):
-            return replaced(body, i, ast.Return(value=ast.List(elts=[], ctx=ast.Load())))
+    if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
+        return None
+    scope, t = place.before(i), place.scope.type_of(s.value)
+    if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
+        return None
+    if is_str(t):
+        return [ast.Return(value=ast.Constant(value=""))]
+    if scope.values_shared:
+        return [ast.Return(value=ast.List(elts=[], ctx=ast.Load()))]
     return None
 
 
@@ -162,34 +119,18 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
     )
 
 
-@block(
+@statement(
     ast.If,
     needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
     "on it",
     sound="a case for each value, in which the parameter is that value",
-    fires=("n: int >= 0", "def f(n):\n if n < 2:\n  return n\n return n * 3"),
-    keeps=("n: int", "def f(n):\n if n < 2:\n  return n\n return n * 3"),
+    fires=("n: int >= 0", "if n < 2:\n return n\nreturn n * 3"),
+    keeps=("n: int", "if n < 2:\n return n\nreturn n * 3"),
 )
-def split_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def split_guard(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
-    for i, s in enumerate(body):
-        value = _guard(s)
-        if value is None or not isinstance(s, ast.If):
-            continue
-        scope = place.before(i)
-        found = _values(s.test, scope)
-        if found is None or not count_reads(value, found[0]) or not is_int(scope.type_of(load(found[0]))):
-            continue
-        name, values = found
-        if not isinstance(value, ast.Name):
-            continue
-        cases: list[ast.stmt] = []
-        for v in values:
-            result = substitute(clone(value), {name: number(v)})
-            cases.append(
-                ast.If(
-                    test=compare(load(name), ast.Eq, number(v)), body=[ast.Return(value=result)], orelse=[]
-                )
-            )
-        return replaced(body, i, *cases)
-    return None
+    p, scope = pieces("if c: return n", s), place.before(i)
+    found = _values(p["c"], scope) if p is not None and isinstance(p["n"], ast.Name) else None
+    if p is None or found is None or found[0] != p["n"].id or not is_int(scope.type_of(p["n"])):
+        return None
+    return [x for v in found[1] for x in made("if n == k: return k", n=p["n"], k=number(v))]

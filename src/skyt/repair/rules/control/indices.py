@@ -13,7 +13,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
     load,
     mentions,
     own_breaks,
-    read_names,
     stored_names,
     substitute,
 )
@@ -21,12 +20,12 @@ from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.containers.building import start_of
 from skyt.repair.rules.containers.items import Comprehension, results, used_up
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.counting import step_of
 from skyt.repair.rules.control.loops import Lookup, elements_of
 from skyt.repair.rules.expressions.arithmetic import difference
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.patterns.pieces import first, value
+from skyt.repair.rules.registry import Place, block, expression, statement
 
 USED_UP = (
     "a comprehension that is used up at once; a plain name of a str, or of a list that it does not change"
@@ -38,16 +37,10 @@ USED_UP = (
     needs="an int that is 0 before the loop, grows by 1 at the end of each round, is not assigned elsewhere "
     "in it, and is dead after it; no `continue`",
     sound="such a variable is the number of the round",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n  i = i + 1\n return r",
-    ),
+    fires=("xs: list[int]", "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r"),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n i = 0\n r = []\n for x in xs:\n  if x > i:\n   r.append(i)\n   continue\n"
-            "  i = i + 1\n return r"
-        ),
+        "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\nreturn r",
     ),
 )
 def counter_by_hand(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -91,11 +84,8 @@ def _only_counts(name: str, s: ast.For, at: int, place: Place) -> bool:
     ast.Call,
     needs=USED_UP + "; an index used only to read the element",
     sound="the elements come in the order of their indices",
-    fires=(
-        "xs: list[int]; k: int >= 0",
-        "def f(xs, k):\n return sum(xs[i] * xs[i] for i in range(k, len(xs)))",
-    ),
-    keeps=("xs: list[int]; k: int", "def f(xs, k):\n return [xs[i] for i in range(k, len(xs))]"),
+    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
+    keeps=("xs: list[int]; k: int", "return [xs[i] for i in range(k, len(xs))]"),
 )
 def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`."""
@@ -114,9 +104,7 @@ def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boole
         uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(inside))
         if not uses or uses != count_reads(inside, g.target.id):
             continue
-        taken = scope.program.bound | read_names(scope.program.tree)
-        taken |= {n.id for n in walk(made) if isinstance(n, ast.Name)}
-        name = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+        name = scope.fresh(made)
         new = Lookup(lookup, name).visit(clone(made))
         new.generators[j].target, new.generators[j].iter = ast.Name(id=name, ctx=ast.Store()), whole
         return _instead(node, new)
@@ -141,61 +129,47 @@ def _instead(node: Comprehension | ast.Call, new: Comprehension) -> ast.expr:
     return ast.Call(func=node.func, args=[new], keywords=[]) if isinstance(node, ast.Call) else new
 
 
-@block(
+@statement(
     ast.For,
     needs="a loop over `range(n - 1)` whose body is one loop over `range(i + 1, n)`, or over the elements "
     "from i + 1 on; an n that the body does not change; an i dead after the loop",
     sound="a round in which the inner loop has nothing to go through does nothing",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i + 1, len(xs)):\n"
-            "   r.append(xs[i] - xs[j])\n return r"
-        ),
+        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i + 1, len(xs)):\n"
+        "  r.append(xs[i] - xs[j])\nreturn r",
     ),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n r = []\n for i in range(len(xs) - 1):\n  for j in range(i, len(xs)):\n"
-            "   r.append(xs[i] - xs[j])\n return r"
-        ),
+        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i, len(xs)):\n"
+        "  r.append(xs[i] - xs[j])\nreturn r",
     ),
 )
-def pairs_to_the_end(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def pairs_to_the_end(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(n - 1): for j in range(i + 1, n): …` may as well go up to n."""
-    for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and len(s.body) == 1):
-            continue
-        inner, scope = s.body[0], place.before(k)
-        if not isinstance(inner, ast.For) or inner.orelse or s.orelse or s.target.id in place.live_at(s):
-            continue
-        outer, own = _range(s.iter, scope), _span(inner.iter, scope)
-        if outer is None or own is None or len(own) != 2:
-            continue
-        after = ast.BinOp(left=load(s.target.id), op=ast.Add(), right=ast.Constant(value=1))
-        gap = difference(own[1], outer[-1], scope)
-        if not same(own[0], after) or gap is None or int_value(gap) != 1 or not private(s.target.id, place):
-            continue
-        seen, done = scope.effects(own[1]), scope.effects(s)
-        done.writes |= {s.target.id}
-        if not seen.total or not scope.effects(outer[-1]).total or disturbs(done, seen, scope):
-            continue
+    p = first(
+        s, "for i in range(n):\n for target in e: inner", "for i in range(a, n):\n for target in e: inner"
+    )
+    if p is None or p["i"].id in place.live_at(s) or not private(p["i"].id, place):
+        return None
+    scope = place.before(k)
+    end = _end(p["e"], p["i"].id, scope)
+    gap = difference(end, p["n"], scope) if end is not None else None
+    if end is None or gap is None or int_value(gap) != 1:
+        return None
+    seen, done = scope.effects(end), Effects(writes={p["i"].id})
+    done.include(scope.effects(s))
+    if seen.total and scope.effects(p["n"]).total and not disturbs(done, seen, scope):
         new = clone(s)
-        new.iter = call("range", *outer[:-1], clone(own[1]))
-        return replaced(body, k, new)
+        new.iter.args[-1] = clone(end)  # type: ignore[attr-defined]
+        return [new]
     return None
 
 
-def _range(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
-    plain = isinstance(node, ast.Call) and scope.builtin(node.func) == "range" and not node.keywords
-    return node.args if plain and len(node.args) in (1, 2) else None  # type: ignore[attr-defined]
-
-
-def _span(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
-    """[start, stop] of a range, or of the slice of a str or list from some index on."""
-    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)):
-        return _range(node, scope)
-    part, t = node.slice, scope.type_of(node.value)
-    if part.lower is None or part.upper is not None or part.step is not None:
-        return None
-    return [part.lower, call("len", clone(node.value))] if is_str(t) or kind(t) == "list" else None
+def _end(node: ast.expr, name: str, scope: Scope) -> ast.expr | None:
+    """n of `range(name + 1, n)`, and `len(x)` of `x[name + 1:]` for a str or list x."""
+    p = first(node, "range(i + 1, n)", "x[i + 1:]", i=name)
+    if p is None or "n" in p:
+        return p["n"] if p is not None else None
+    t = scope.type_of(p["x"])
+    return value("len(x)", x=p["x"]) if is_str(t) or kind(t) == "list" else None

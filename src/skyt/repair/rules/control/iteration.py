@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names, substitute
+from skyt.repair.rules.analysis.trees.syntax import assign, call, load, read_names, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.conditions import integer, of_kind, small
+from skyt.repair.rules.patterns.pieces import first, pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block, expression
+from skyt.repair.rules.registry import Place, expression, statement
 
 SCOPED = (ast.Lambda, ast.NamedExpr, ast.Yield, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
@@ -25,39 +25,26 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
     needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
     "function of the program that is given to map or filter",
     sound="the same function is applied to the same elements in the same order",
-    fires=(
-        "s: str",
-        ("def f(s):\n return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
-    ),
-    keeps=("s: str", "def f(s):\n m = map(ord, s)\n return [next(m, 0), sum(m)]"),
+    fires=("s: str", "return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
+    keeps=("s: str", "m = map(ord, s)\nreturn [next(m, 0), sum(m)]"),
 )
 def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
-    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+    p = first(node.args[0], "map(f, e)", "filter(f, e)") if len(node.args) == 1 else None
+    applied = _applied(p["f"], scope) if p is not None else None
+    if p is None or applied is None or node.keywords or not consumes(node, scope):
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and len(made.args) == 2 and not made.keywords):
-        return None
-    name = scope.builtin(made.func)
-    if name not in {"map", "filter"}:
-        return None
-    function, source = made.args
-    applied = _applied(function, scope)
-    if applied is None:
-        return None
-    variable, value = applied
-    generator = ast.comprehension(
-        target=ast.Name(id=variable, ctx=ast.Store()), iter=source, ifs=[], is_async=0
-    )
-    if name == "filter":
-        generator.ifs, value = [value], load(variable)
-    return ast.Call(func=node.func, args=[ast.GeneratorExp(elt=value, generators=[generator])], keywords=[])
+    variable, result = applied
+    target = ast.Name(id=variable, ctx=ast.Store())
+    generator = ast.comprehension(target=target, iter=p["e"], ifs=[], is_async=0)
+    if pieces("filter(f, e)", node.args[0]):
+        generator.ifs, result = [result], load(variable)
+    return call(node.func, ast.GeneratorExp(elt=result, generators=[generator]))
 
 
 def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
     """(variable, the function applied to it)."""
-    taken = scope.program.bound | read_names(scope.program.tree)
-    variable = next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
+    variable = scope.fresh(function)
     if isinstance(function, ast.Lambda):
         a = function.args
         plain = len(a.args) == 1 and not a.defaults
@@ -86,47 +73,40 @@ def consumes(node: ast.Call, scope: Scope) -> bool:
     ast.Call,
     needs="a str or list; a consumer that uses it up at once",
     sound="`reversed` gives the elements of the slice with step -1, in the same order",
-    fires=("xs: list[int]", "def f(xs):\n return list(reversed(xs))"),
-    keeps=("xs: list[int]", "def f(xs):\n return list(reversed(range(len(xs))))"),
+    fires=("xs: list[int]", "return list(reversed(xs))"),
+    keeps=("xs: list[int]", "return list(reversed(range(len(xs))))"),
 )
 def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`list(reversed(x))` is `list(x[::-1])`."""
-    if len(node.args) != 1 or node.keywords or not consumes(node, scope):
+    p = pieces("reversed(x)", node.args[0]) if len(node.args) == 1 else None
+    if p is None or node.keywords or not consumes(node, scope):
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and scope.builtin(made.func) == "reversed" and len(made.args) == 1):
-        return None
-    t = scope.type_of(made.args[0])
-    if not (is_str(t) or kind(t) == "list"):
-        return None
-    return ast.Call(func=node.func, args=[backwards(made.args[0])], keywords=[])
+    t = scope.type_of(p["x"])
+    return call(node.func, backwards(p["x"])) if is_str(t) or kind(t) == "list" else None
 
 
-@block(
+@statement(
     ast.Expr,
     needs="a list that the function owns",
     sound="nobody else holds the list, so a new list in its place cannot be told apart",
-    fires=("xs: list[int]", "def f(xs):\n r = list(xs)\n r.sort()\n r.reverse()\n return r"),
-    keeps=("xs: list[int]", "def f(xs):\n xs.sort()\n return xs"),
+    fires=("xs: list[int]", "r = list(xs)\nr.sort()\nr.reverse()\nreturn r"),
+    keeps=("xs: list[int]", "xs.sort()\nreturn xs"),
 )
-def change_in_place(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def change_in_place(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`x.sort()` is `x = sorted(x)`, `x.reverse()` is `x = x[::-1]`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)):
-            continue
-        made = s.value
-        if not (isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Name)) or made.args:
-            continue
-        name = made.func.value.id
-        if name not in place.scope.owned or kind(place.scope.type_of(load(name))) != "list":
-            continue
-        if not private(name, place) or _gone_through(name, s, place):
-            continue
-        if made.func.attr == "reverse" and not made.keywords:
-            return replaced(body, i, assign(name, backwards(load(name))))
-        if made.func.attr == "sort" and place.scope.builtin(load("sorted")) and not read_names(made.keywords):
-            value = ast.Call(func=load("sorted"), args=[load(name)], keywords=made.keywords)
-            return replaced(body, i, assign(name, value))
+    made = s.value if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
+    if made is None or not isinstance(made.func, ast.Attribute) or made.args:
+        return None
+    x = made.func.value
+    if not isinstance(x, ast.Name) or x.id not in place.scope.owned or not private(x.id, place):
+        return None
+    if kind(place.scope.type_of(x)) != "list" or _gone_through(x.id, s, place):
+        return None
+    if made.func.attr == "reverse" and not made.keywords:
+        return [assign(x.id, backwards(load(x.id)))]
+    if made.func.attr == "sort" and not read_names(made.keywords):
+        value = ast.Call(func=load("sorted"), args=[load(x.id)], keywords=made.keywords)
+        return [assign(x.id, value)]
     return None
 
 
@@ -141,22 +121,17 @@ def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
     ast.Call,
     needs="a consumer that goes through all elements at once",
     sound="going through a list of the elements is going through the elements",
-    fires=("xs: list[int]", "def f(xs):\n return sorted(list(x % 3 for x in xs))"),
-    keeps=("xs: list[int]", "def f(xs):\n return any(list(3 // x for x in xs))"),
+    fires=("xs: list[int]", "return sorted(list(x % 3 for x in xs))"),
+    keeps=("xs: list[int]", "return any(list(3 // x for x in xs))"),
 )
 def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sorted(list(e))` is `sorted(e)`."""
-    if len(node.args) != 1 or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
+    p = pieces("list(e)", node.args[0]) if len(node.args) == 1 else None
+    if p is None or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
         return None
-    made = node.args[0]
-    if not (isinstance(made, ast.Call) and len(made.args) == 1 and not made.keywords):
+    if isinstance(p["e"], ast.GeneratorExp) and not _in_step(node, p["e"], scope):
         return None
-    if scope.builtin(made.func) != "list":
-        return None
-    inner = made.args[0]
-    if isinstance(inner, ast.GeneratorExp) and not _in_step(node, inner, scope):
-        return None
-    return ast.Call(func=node.func, args=made.args, keywords=node.keywords)
+    return ast.Call(func=node.func, args=[p["e"]], keywords=node.keywords)
 
 
 rewrite(
@@ -164,8 +139,8 @@ rewrite(
     ("divmod(a, b)", "(a // b, a % b)"),
     needs=[integer("a", "b"), small("a", "b")],
     because="`divmod` of two integers is their quotient and their remainder",
-    fires=("n: int; m: int", "def f(n, m):\n q, r = divmod(n, m)\n return q + r"),
-    keeps=("x: float; y: float", "def f(x, y):\n q, r = divmod(x, y)\n return q + r"),
+    fires=("n: int; m: int", "q, r = divmod(n, m)\nreturn q + r"),
+    keeps=("x: float; y: float", "q, r = divmod(x, y)\nreturn q + r"),
 )
 rewrite(
     "set-operator",
@@ -175,6 +150,6 @@ rewrite(
     ("a.symmetric_difference(b)", "a ^ b"),
     needs=[of_kind("set", "a", "b")],
     because="the method of a set, given a set, is its operator",
-    fires=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(set(t)))"),
-    keeps=("s: str; t: str", "def f(s, t):\n return sorted(set(s).intersection(t))"),
+    fires=("s: str; t: str", "return sorted(set(s).intersection(set(t)))"),
+    keeps=("s: str; t: str", "return sorted(set(s).intersection(t))"),
 )

@@ -9,11 +9,11 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     LOOPS,
     blocks,
-    call,
     count_reads,
     int_value,
     is_true,
     load,
+    number,
     own_breaks,
     stored_names,
     substitute,
@@ -22,7 +22,8 @@ from skyt.repair.rules.analysis.trees.trees import NESTED, clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.patterns.pieces import first, made, pieces, value
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -30,8 +31,8 @@ from skyt.repair.rules.registry import Place, block
     ast.While,
     needs="nothing",
     sound="leaving a loop right before `return E` is returning E from inside it",
-    fires=("xs: list[int]", "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   t = 2\n   break\n return t"),
-    keeps=("xs: list[int]", "def f(xs):\n t = 1\n for x in xs:\n  if x < 1:\n   break\n t = 3\n return t"),
+    fires=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t"),
+    keeps=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  break\nt = 3\nreturn t"),
 )
 def break_to_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -62,147 +63,76 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
                 _replace_breaks(inner, new)
 
 
-@block(
+@statement(
     ast.While,
     needs="nothing",
     sound="`while True` that starts by leaving under a condition is `while` the condition does not hold",
-    fires=("n: int >= 0 <= 50", "def f(n):\n while True:\n  if n < 3:\n   break\n  n = n - 1\n return n"),
-    keeps=("n: int >= 0 <= 50", "def f(n):\n while True:\n  n = n - 1\n  if n < 3:\n   break\n return n"),
+    fires=("n: int >= 0 <= 50", "while True:\n if n < 3:\n  break\n n = n - 1\nreturn n"),
+    keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
 )
-def while_true(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def while_true(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     from skyt.repair.rules.expressions.orientation import negation
 
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.While) and is_true(s.test) and not s.orelse and len(s.body) > 1):
-            continue
-        first = s.body[0]
-        if not (isinstance(first, ast.If) and not first.orelse):
-            continue
-        if len(first.body) == 1 and isinstance(first.body[0], ast.Break):
-            test = negation(first.test, place)
-            if test is not None:
-                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]))
-        jumps = own_breaks(s.body) or own_breaks(first.body, (ast.Continue,))
-        if isinstance(first.body[-1], ast.Return) and not jumps:
-            test = negation(first.test, place)
-            if test is not None:
-                return replaced(body, i, ast.While(test=test, body=s.body[1:], orelse=[]), *first.body)
+    p = pieces("while t:\n if c: leave\n rest", s)
+    test = negation(p["c"], place) if p is not None and is_true(p["t"]) else None
+    if p is None or test is None or not isinstance(s, ast.While):
+        return None
+    leave, jumps = p["leave"], own_breaks(s.body) or own_breaks(p["leave"], (ast.Continue,))
+    after = [] if len(leave) == 1 and isinstance(leave[0], ast.Break) else leave
+    if not after or (isinstance(leave[-1], ast.Return) and not jumps):
+        return [*made("while c: rest", c=test, rest=p["rest"]), *after]
     return None
 
 
-@block(
+@statement(
     ast.For,
     needs="a str, or a list the body does not change; an index used only to read the element, from a start "
     "that is not negative",
     sound="the elements come in the order of their indices",
-    fires=(
-        "s: str",
-        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + 1\n return t",
-    ),
-    keeps=(
-        "s: str",
-        "def f(s):\n t = 0\n for i in range(len(s)):\n  if s[i] == 'a':\n   t = t + i\n return t",
-    ),
+    fires=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t"),
+    keeps=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + i\nreturn t"),
 )
-def index_to_element(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def index_to_element(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(len(s)): … s[i] …` becomes `for c in s: … c …`; from k on it is `for c in s[k:]`."""
-    for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
-            continue
-        index, scope = s.target.id, place.before(k)
-        found = elements_of(s.iter, scope)
-        if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
-            continue
-        source, whole = found
-        read = Effects() if is_str(scope.type_of(source)) else Effects(heap_reads={source.id})
-        if disturbs(scope.effects(s.body), read, scope):
-            continue
-        lookup = ast.Subscript(value=source, slice=load(index), ctx=ast.Load())
-        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
-        if (
-            not uses
-            or uses != count_reads(s.body, index)
-            or index in {n for x in s.body for n in stored_names(x)}
-        ):
-            continue
-        new = clone(s)
-        element = place.context.name("c")
-        new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
-        new.body = [Lookup(lookup, element).visit(x) for x in new.body]
-        return replaced(body, k, new)
-    return None
+    if not (isinstance(s, ast.For) and isinstance(s.target, ast.Name) and isinstance(s.iter, ast.Call)):
+        return None
+    index, scope = s.target.id, place.before(k)
+    found = elements_of(s.iter, scope)
+    if found is None or index in place.live_at(s) or found[0].id in stored_names(s):
+        return None
+    source, whole = found
+    read = set() if is_str(scope.type_of(source)) else {source.id}
+    lookup = value("s[i]", s=source, i=index)
+    uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(s.body))
+    if not uses or uses != count_reads(s.body, index) or index in stored_names(s.body):
+        return None
+    if disturbs(scope.effects(s.body), Effects(heap_reads=read), scope):
+        return None
+    new, element = clone(s), place.context.name("c")
+    new.target, new.iter = ast.Name(id=element, ctx=ast.Store()), whole
+    new.body = [Lookup(lookup, element).visit(x) for x in new.body]
+    return [new]
 
 
 def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
     """(s, the elements of the str or list s at the indices of a range): `s[k:]` for `range(k, len(s))`, and
     `s[::-1]` for `range(len(s) - 1, -1, -1)`."""
-    if scope.builtin(node.func) != "range" or not 1 <= len(node.args) <= 3 or node.keywords:
+    back = pieces("range(len(s) - 1, -1, -1)", node)
+    p = back or first(node, "range(len(s))", "range(a, len(s))")
+    t = scope.type_of(p["s"]) if p is not None else None
+    if p is None or not isinstance(p["s"], ast.Name) or not (is_str(t) or kind(t) == "list"):
         return None
-    first, stop = node.args[0], node.args[-1]
-    whole: ast.expr
-    if len(node.args) == 3:
-        if [int_value(a) for a in node.args[1:]] != [-1, -1] or not isinstance(first, ast.BinOp):
-            return None
-        last = isinstance(first.op, ast.Sub) and int_value(first.right) == 1
-        source = _measured(first.left, scope) if last else None
-        whole = backwards(clone(source)) if source is not None else stop
-    else:
-        source = _measured(stop, scope)
-        whole = clone(source) if source is not None else stop
-        if len(node.args) == 2 and int_value(first) != 0:
-            low = scope.interval(first)[0]
-            if low is None or low < 0 or not scope.effects(first).total:
-                return None
-            part = ast.Slice(lower=clone(first), upper=None, step=None)
-            whole = ast.Subscript(value=whole, slice=part, ctx=ast.Load())
-    return None if source is None else (source, whole)
-
-
-def _measured(node: ast.expr, scope: Scope) -> ast.Name | None:
-    """s of `len(s)`, if s is a plain name of a str or list."""
-    if not (isinstance(node, ast.Call) and scope.builtin(node.func) == "len" and len(node.args) == 1):
+    if back or int_value(p.get("a", number(0))) == 0:
+        return p["s"], backwards(clone(p["s"])) if back else clone(p["s"])
+    low = scope.interval(p["a"])[0]
+    if low is None or low < 0 or not scope.effects(p["a"]).total:
         return None
-    t = scope.type_of(node.args[0])
-    return node.args[0] if isinstance(node.args[0], ast.Name) and (is_str(t) or kind(t) == "list") else None
+    return p["s"], value("s[a:]", **p)
 
 
 def backwards(node: ast.expr) -> ast.expr:
     step = ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))
     return ast.Subscript(value=node, slice=ast.Slice(lower=None, upper=None, step=step), ctx=ast.Load())
-
-
-@block(
-    ast.For,
-    needs="a str, or a list under a plain name that the body does not change",
-    sound="`reversed` gives the elements of the slice with step -1, in the same order",
-    fires=("xs: list[int]", "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n return t"),
-    keeps=(
-        "xs: list[int]",
-        (
-            "def f(xs):\n t = 1\n for x in reversed(xs):\n  t = t * 2 + x\n  if xs[0] > 3:\n"
-            "   xs[0] = x - 1\n return t"
-        ),
-    ),
-)
-def loop_over_reversed(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`for c in reversed(s)` is `for c in s[::-1]`."""
-    scope = place.scope
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and len(s.iter.args) == 1):
-            continue
-        if scope.builtin(s.iter.func) != "reversed" or s.iter.keywords:
-            continue
-        source = s.iter.args[0]
-        t = scope.type_of(source)
-        if not is_str(t):
-            if kind(t) != "list" or not isinstance(source, ast.Name):
-                continue
-            if disturbs(scope.effects(s.body), Effects(heap_reads={source.id}), scope):
-                continue
-        new = clone(s)
-        new.iter = backwards(source)
-        return replaced(body, i, new)
-    return None
 
 
 class Lookup(ast.NodeTransformer):
@@ -213,48 +143,30 @@ class Lookup(ast.NodeTransformer):
         return load(self.name) if same(node, self.lookup) else self.generic_visit(node)
 
 
-@block(
+@statement(
     ast.For,
     needs="a str or list under a plain name that the body does not change; a variable for the element that "
     "is neither assigned nor read after the loop",
     sound="the element that comes with an index is the one at that index",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if x > i:\n   t = t * 2 + x\n return t",
-    ),
+    fires=("xs: list[int]", "t = 0\nfor i, x in enumerate(xs):\n if x > i:\n  t = t * 2 + x\nreturn t"),
     keeps=(
         "xs: list[int]",
-        "def f(xs):\n t = 0\n for i, x in enumerate(xs):\n  if xs.pop() > i:\n   t = t * 2 + x\n return t",
+        "t = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
     ),
 )
-def enumerate_to_index(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def enumerate_to_index(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i, x in enumerate(s): … x …` is `for i in range(len(s)): … s[i] …`."""
     scope = place.scope
-    for k, s in enumerate(body):
-        if not (isinstance(s, ast.For) and isinstance(s.target, ast.Tuple) and len(s.target.elts) == 2):
-            continue
-        index, element = s.target.elts
-        made = s.iter
-        if not (
-            isinstance(made, ast.Call) and scope.builtin(made.func) == "enumerate" and len(made.args) == 1
-        ):
-            continue
-        source = made.args[0]
-        if made.keywords or not all(isinstance(n, ast.Name) for n in (index, element, source)):
-            continue
-        i, x, whole = index.id, element.id, source.id  # type: ignore[attr-defined]
-        t = scope.type_of(source)
-        if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
-            continue
-        if not private(x, place) or {i, x, whole} & {n for inner in s.body for n in stored_names(inner)}:
-            continue
-        if not is_str(t) and disturbs(scope.effects(s.body), Effects(heap_reads={whole}), scope):
-            continue
-        if scope.builtin(load("range")) != "range" or scope.builtin(load("len")) != "len":
-            continue
-        lookup = ast.Subscript(value=load(whole), slice=load(i), ctx=ast.Load())
-        new = clone(s)
-        new.target, new.iter = clone(index), call("range", call("len", source))
-        new.body = [substitute(inner, {x: lookup}) for inner in new.body]
-        return replaced(body, k, new)
-    return None
+    p = pieces("for i, x in enumerate(s): body", s)
+    if p is None or not isinstance(p["s"], ast.Name):
+        return None
+    i, x, whole, t = p["i"].id, p["x"].id, p["s"].id, scope.type_of(p["s"])
+    if not (is_str(t) or kind(t) == "list") or len({i, x, whole}) != 3 or x in place.live_at(s):
+        return None
+    if not private(x, place) or {i, x, whole} & stored_names(p["body"]):
+        return None
+    if not is_str(t) and disturbs(scope.effects(p["body"]), Effects(heap_reads={whole}), scope):
+        return None
+    lookup = value("s[i]", s=whole, i=i)
+    inner = [substitute(clone(n), {x: lookup}) for n in p["body"]]
+    return made("for i in range(len(s)): body", i=i, s=whole, body=inner)

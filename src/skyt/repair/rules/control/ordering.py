@@ -15,8 +15,8 @@ from skyt.repair.rules.registry import Place, block
     needs="neighbouring assignments of pure values, or changes to containers, neither of which reads or "
     "writes what the other writes, and of which not both may raise",
     sound="two computations that do not touch each other's data can be done in either order",
-    fires=("xs: list[int]", "def f(xs):\n a = len(xs)\n b = 0\n return [a, b, a, b]"),
-    keeps=("xs: list[int]", "def f(xs):\n a = len(xs)\n b = a\n return [a, b, a, b]"),
+    fires=("xs: list[int]", "a = len(xs)\nb = 0\nreturn [a, b, a, b]"),
+    keeps=("xs: list[int]", "a = len(xs)\nb = a\nreturn [a, b, a, b]"),
 )
 def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """By the shape of the value, then by where the variable is first read."""
@@ -37,8 +37,8 @@ def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
     needs="an assignment, and a condition behind it, neither of which reads or writes what the other writes, "
     "and of which not both may raise or leave",
     sound="two computations that do not touch each other's data can be done in either order",
-    fires=("n: int; m: int", "def f(n, m):\n k = m + 1\n if n > 2:\n  n = n - 2\n return [k, n]"),
-    keeps=("n: int; m: int", "def f(n, m):\n k = n + 1\n if n > 2:\n  n = n - 2\n return [k, n]"),
+    fires=("n: int; m: int", "k = m + 1\nif n > 2:\n n = n - 2\nreturn [k, n]"),
+    keeps=("n: int; m: int", "k = n + 1\nif n > 2:\n n = n - 2\nreturn [k, n]"),
 )
 def conditions_first(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`k = k + 1; if c: x = y` is `if c: x = y; k = k + 1`."""

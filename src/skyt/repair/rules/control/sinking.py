@@ -19,14 +19,8 @@ LARGEST = 120
     needs="one assignment of a pure value; conditions behind it that do not read it, have no effects and "
     "cannot raise; one use on each way through them, in the first statement there",
     sound="the value is made once either way, and nothing that could be noticed happens in between",
-    fires=(
-        "n: int; m: int",
-        "def f(n, m):\n t = m // n\n if n < m:\n  return [t]\n if m == 3:\n  return -t\n return t + 1",
-    ),
-    keeps=(
-        "n: int; m: int",
-        "def f(n, m):\n t = m // n\n if n < m:\n  return 0\n if m == 3:\n  return -t\n return t + 1",
-    ),
+    fires=("n: int; m: int", "t = m // n\nif n < m:\n return [t]\nif m == 3:\n return -t\nreturn t + 1"),
+    keeps=("n: int; m: int", "t = m // n\nif n < m:\n return 0\nif m == 3:\n return -t\nreturn t + 1"),
 )
 def sink_to_uses(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = e; if c: return f(t)` `return g(t)` is `if c: return f(e)` `return g(e)`."""

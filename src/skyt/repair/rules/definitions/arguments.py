@@ -17,10 +17,8 @@ from skyt.repair.rules.registry import module
     "call passes needs no default",
     fires=(
         "n: int",
-        (
-            "def g(a, b=2, c=3):\n return a * b - c if a < 9 else g(a - 9, b, c)\ndef f(n=0):\n"
-            " return g(n) + g(n, b=5)"
-        ),
+        "def g(a, b=2, c=3):\n return a * b - c if a < 9 else g(a - 9, b, c)\ndef f(n=0):\n"
+        " return g(n) + g(n, b=5)",
     ),
     keeps=(
         "n: int",

@@ -7,22 +7,14 @@ import ast
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver
 from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, rename, stored_names
+from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place, block, module
 
-FREE_MODULES = MODULES | {
-    "typing",
-    "__future__",
-    "sys",
-    "os",
-    "dataclasses",
-    "abc",
-    "unittest",
-    "doctest",
-    "time",
-}
+FREE_MODULES = frozenset(
+    [*MODULES, *("typing", "__future__", "sys", "os", "dataclasses", "abc", "unittest", "doctest", "time")]
+)
 
 
 @module(
@@ -32,7 +24,7 @@ FREE_MODULES = MODULES | {
     "in the "
     "contract's observation (result, exception, arguments)",
     fires=("n: int", "def f(n: int) -> int:\n x: int = n\n return x"),
-    keeps=("n: int", "def f(n):\n return n"),
+    keeps=("n: int", "return n"),
 )
 def drop_annotations(context: Context) -> bool:
     changed = False
@@ -86,39 +78,10 @@ def drop_demo_code(context: Context) -> bool:
 
 @module(
     phase=0,
-    needs="the entry point's name; exactly one public definition of its kind in the program, and no other"
-    " use of the name",
-    sound="the contract's caller can only call that name; the definition itself is not changed",
-    fires=("n: int", "def compute(n):\n return n + 1"),
-    keeps=("n: int", "def one(n):\n return n\ndef two(n):\n return n + 1"),
-)
-def name_entry_point(context: Context) -> bool:
-    tree, facts = context.tree, context.facts
-    kind = ast.ClassDef if facts.kind == "class" else ast.FunctionDef
-    found = [s for s in tree.body if isinstance(s, kind)]
-    if not facts.name or any(getattr(s, "name", None) == facts.name for s in tree.body):
-        return False
-    if any(isinstance(n, ast.Name) and n.id == facts.name for n in walk(tree)):
-        return False
-    public = [s for s in found if not s.name.startswith("_")]
-    used = {n.id for s in found for n in walk(s) if isinstance(n, ast.Name) and n.id != s.name}
-    roots = [s for s in public if s.name not in used]
-    if len(roots) != 1 or (
-        isinstance(roots[0], ast.FunctionDef) and len(roots[0].args.args) != len(facts.parameters)
-    ):
-        return False
-    old = roots[0].name
-    rename(tree, {old: facts.name})
-    context.record("name-entry-point", old, facts.name)
-    return True
-
-
-@module(
-    phase=0,
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
-    fires=("n: int >= 0", "def f(n):\n from math import isqrt\n return isqrt(n)"),
-    keeps=("n: int >= 0", "def f(n):\n import json\n return json.dumps(n)"),
+    fires=("n: int >= 0", "from math import isqrt\nreturn isqrt(n)"),
+    keeps=("n: int >= 0", "import json\nreturn json.dumps(n)"),
 )
 def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
@@ -254,8 +217,8 @@ def _changes(node: ast.expr) -> bool:
     ast.Pass,
     needs="nothing",
     sound="`pass`, constants and other pure, total expressions as statements do nothing",
-    fires=("n: int", "def f(n):\n n + 1\n return n"),
-    keeps=("n: int", "def f(n):\n 1 // n\n return n"),
+    fires=("n: int", "n + 1\nreturn n"),
+    keeps=("n: int", "1 // n\nreturn n"),
 )
 def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept = [

@@ -13,8 +13,8 @@ from skyt.repair.rules.registry import module
 @module(
     needs="a nested function that uses no variable of the function around it",
     sound="such a function does not depend on where it is defined",
-    fires=("n: int", "def f(n):\n def g(k):\n  return k + 1\n return g(n) * g(2)"),
-    keeps=("n: int", "def f(n):\n def g(k):\n  return k + n\n return g(n) * g(2)"),
+    fires=("n: int", "def g(k):\n return k + 1\nreturn g(n) * g(2)"),
+    keeps=("n: int", "def g(k):\n return k + n\nreturn g(n) * g(2)"),
 )
 def hoist_function(context: Context) -> bool:
     """A nested function without free variables moves to the top of the module."""
@@ -47,11 +47,8 @@ def hoist_function(context: Context) -> bool:
     needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
     "around it",
     sound="what it reads when it is called is what is passed when it is called",
-    fires=(
-        "n: int",
-        "def f(n):\n def g(k):\n  if k > 3:\n   return g(k - 3) + n\n  return k * n\n return g(n) + g(5)",
-    ),
-    keeps=("n: int", "def f(n):\n t = n\n def g(k):\n  return k * t\n t = 5\n return g(n)"),
+    fires=("n: int", "def g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)"),
+    keeps=("n: int", "t = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)"),
 )
 def lift_function(context: Context) -> bool:
     """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
@@ -120,17 +117,13 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
     sound="methods are looked up by name, and none is called while the class is made",
     fires=(
         "n: int",
-        (
-            "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
-            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]"
-        ),
+        "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]",
     ),
     keeps=(
         "n: int",
-        (
-            "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
-            " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()"
-        ),
+        "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
     ),
 )
 def order_methods(context: Context) -> bool:

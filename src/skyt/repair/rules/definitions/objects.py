@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.language.words import makes_text
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
@@ -17,17 +18,13 @@ SHOWN = frozenset({"__str__", "__repr__"})
     sound="a method that is never called does nothing",
     fires=(
         "n: int",
-        (
-            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
-            " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x"
-        ),
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        " def unused(self):\n  return 0\ndef f(n):\n return Box(n).x",
     ),
     keeps=(
         "n: int",
-        (
-            "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
-            "def f(n):\n return str(Box(n))"
-        ),
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def __repr__(self):\n  return 'Box'\n"
+        "def f(n):\n return str(Box(n))",
     ),
 )
 def drop_unused_methods(context: Context) -> bool:
@@ -39,7 +36,7 @@ def drop_unused_methods(context: Context) -> bool:
             if not isinstance(m, ast.FunctionDef) or m.name in context.facts.public or len(owner.body) == 1:
                 continue
             outside = walk([x for x in [*tree.body, *owner.body] if x is not owner and x is not m])
-            if m.name in SHOWN and not any(_makes_text(n) for n in outside):
+            if m.name in SHOWN and not any(makes_text(n) for n in outside):
                 used = False
             elif m.name.startswith("__"):
                 used = m.name == "__init__" or _used_as_value(owner, outside)
@@ -65,11 +62,3 @@ def _used_as_value(owner: ast.ClassDef, outside: list[ast.AST]) -> bool:
         for n in outside
     )
     return mentions != accesses
-
-
-def _makes_text(n: ast.AST) -> bool:
-    if isinstance(n, ast.Name):
-        return n.id in {"str", "repr", "format", "print", "ascii", "map"}
-    if isinstance(n, ast.Attribute):
-        return n.attr in {"format", "join", "__str__", "__repr__"}
-    return isinstance(n, ast.JoinedStr) or (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))

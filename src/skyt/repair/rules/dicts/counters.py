@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import disturbs
-from skyt.repair.rules.analysis.entries import counted, counting_loop
 from skyt.repair.rules.analysis.holders import Holder
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, call, compare, int_value, load, number, read_names
+from skyt.repair.rules.analysis.trees.syntax import int_value, load, number, read_names
 from skyt.repair.rules.analysis.trees.trees import children, clone, same, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int, kind
-from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int
 from skyt.repair.rules.dicts.defaults import VIEWS
-from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.dicts.entries import counted, counting_loop
+from skyt.repair.rules.dicts.grouping import plain_dict, unseen
 from skyt.repair.rules.names.inline import fits, head_of
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.patterns.pieces import first, made, pieces, value
+from skyt.repair.rules.registry import Place, block, statement
 
 
 @block(
@@ -26,54 +25,31 @@ from skyt.repair.rules.registry import Place, block
     sound="`get` gives the value under the key, or the default that would have been stored there first",
     fires=(
         "s: str",
-        (
-            "def f(s):\n d = {}\n e = {}\n g = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + 1\n"
-            "  else:\n   d[c] = 1\n  if c not in e:\n   e[c] = 5\n  e[c] += 2\n  if c in g:\n"
-            "   g[c] = g[c] + len(s)\n  else:\n   g[c] = len(s)\n return [d, e, g]"
-        ),
+        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
+        "  g[c] = len(s)\nreturn [d, e, g]",
     ),
-    keeps=(
-        "s: str",
-        (
-            "def f(s):\n d = {}\n for c in s:\n  if c in d:\n   d[c] = d[c] + d[c]\n  else:\n"
-            "   d[c] = 1\n return d"
-        ),
-    ),
+    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
 )
 def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if k in d: d[k] = d[k] + 1` `else: d[k] = 1` is `d[k] = d.get(k, 0) + 1`."""
     for i, s in enumerate(body):
-        s = _as_condition(s)
-        if not (isinstance(s, ast.If) and isinstance(s.test, ast.Compare) and len(s.test.ops) == 1):
-            continue
-        key, owner, absent = s.test.left, s.test.comparators[0], isinstance(s.test.ops[0], ast.NotIn)
-        if not isinstance(s.test.ops[0], ast.In | ast.NotIn) or kind(place.scope.type_of(owner)) != "dict":
-            continue
+        alone = first(s, "d.setdefault(k, v)", "if k not in d: d[k] = v")
+        p = alone or first(s, "if k in d: found\nelse: d[k] = v", "if k not in d: d[k] = v\nelse: found")
         scope = place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if (
-            not isinstance(named, ast.Name)
-            or not scope.effects(key).total
-            or scope.type_of(key) not in IMMUTABLE
-        ):
+        if p is None or not plain_dict(p["d"], scope) or not scope.effects(p["k"]).total:
             continue
-        entry = ast.Subscript(value=owner, slice=key, ctx=ast.Load())
-        found, missing = (s.orelse, s.body) if absent else (s.body, s.orelse)
-        start, last = _entry_value(missing, entry), i
-        if start is not None and not found and i + 1 < len(body):
-            added, last = _increment([body[i + 1]], entry, scope), i + 1
-        else:
-            added = _increment(found, entry, scope)
-            start = _before(start, added, scope) if start is not None and added is not None else None
-        if start is None or added is None or not isinstance(int_value(start), int):
+        given = {"d": p["d"], "k": p["k"]}
+        grown = body[i + 1 : i + 2] if alone else p["found"]
+        added = _increment(grown[0], given, scope) if len(grown) == 1 else None
+        if added is None or scope.type_of(p["k"]) not in IMMUTABLE:
             continue
-        method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
-        total = ast.BinOp(left=call(method, clone(key), start), op=ast.Add(), right=added)
-        if not _unseen(owner, entry, added, total, scope, place):
+        start = p["v"] if alone else _before(p["v"], added, scope)
+        if start is None or int_value(start) is None:
             continue
-        target = ast.Subscript(value=clone(owner), slice=clone(key), ctx=ast.Store())
-        new = ast.Assign(targets=[target], value=total, lineno=0)
-        return [*body[:i], new, *body[last + 1 :]]
+        new = made("d[k] = d.get(k, v) + e", **given, v=start, e=added)
+        if int_value(added) is not None or unseen(added, p["d"], p["k"], place, i, new[0].value):  # type: ignore[attr-defined]
+            return [*body[:i], *new, *body[i + 2 if alone else i + 1 :]]
     return None
 
 
@@ -85,107 +61,44 @@ def _before(first: ast.expr, added: ast.expr, scope: Scope) -> ast.expr | None:
     return number(0) if same(first, added) and scope.type_of(added) == "int" else None
 
 
-def _unseen(
-    owner: ast.expr, entry: ast.expr, added: ast.expr, total: ast.expr, scope: Scope, place: Place
-) -> bool:
-    """Whether what is added cannot tell that the entry is not there yet, nor leave it behind by raising."""
-    if int_value(added) is not None:
-        return True
-    stored = clone(entry)
-    stored.ctx = ast.Store()  # type: ignore[attr-defined]
-    seen = scope.effects(added)
-    if not seen.pure or disturbs(scope.effects(stored), seen, scope):
-        return False
-    own = isinstance(owner, ast.Name) and owner.id in scope.owned and private(owner.id, place)
-    return own or scope.effects(total).total
-
-
-def _as_condition(s: ast.stmt) -> ast.stmt:
-    """`d.setdefault(k, v)` as `if k not in d: d[k] = v`."""
-    made = s.value if isinstance(s, ast.Expr) else None
-    if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute)):
-        return s
-    function, args = made.func, made.args
-    if function.attr != "setdefault" or len(args) != 2 or made.keywords:
-        return s
-    entry = ast.Subscript(value=function.value, slice=args[0], ctx=ast.Store())
-    first = ast.Assign(targets=[entry], value=args[1], lineno=0)
-    return ast.If(test=compare(args[0], ast.NotIn, function.value), body=[first], orelse=[])
-
-
-def _entry_value(body: list[ast.stmt], entry: ast.expr) -> ast.expr | None:
-    """What the only statement of a block assigns to an entry."""
-    if len(body) == 1 and isinstance(body[0], ast.Assign) and len(body[0].targets) == 1:
-        return body[0].value if same(body[0].targets[0], entry) else None
-    return None
-
-
-def _increment(body: list[ast.stmt], entry: ast.expr, scope: Scope) -> ast.expr | None:
+def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.expr | None:
     """What is added to an entry: `e` of `d[k] = d[k] + e`, or of `d[k] = e + d[k]` with integers."""
-    value = _entry_value(body, entry)
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        if same(value.left, entry):
-            return value.right
-        if same(value.right, entry) and is_int(scope.type_of(value.left)) and is_int(scope.type_of(entry)):
-            return value.left
-    return None
+    if p := pieces("d[k] = d[k] + e", s, **given):
+        return p["e"]  # type: ignore[no-any-return]
+    p = pieces("d[k] = e + d[k]", s, **given)
+    whole = p is not None and is_int(scope.type_of(p["e"])) and is_int(scope.type_of(value("d[k]", **given)))
+    return p["e"] if p is not None and whole else None
 
 
-@block(
+@statement(
     ast.If,
     needs="a dict of integers; a key without effects; an integer variable",
     sound="where there is no entry, 0 is added, which changes no integer",
     fires=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x]\n"
-            "  d[x] = d.get(x, 0) + 1\n return t"
-        ),
+        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x]\n d[x] = d.get(x, 0) + 1\nreturn t",
     ),
     keeps=(
         "xs: list[int]",
-        (
-            "def f(xs):\n d = {}\n t = 0\n for x in xs:\n  if 4 - x in d:\n   t = t + d[4 - x] / 2\n"
-            "  d[x] = d.get(x, 0) + 1\n return t"
-        ),
+        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x] / 2\n"
+        " d[x] = d.get(x, 0) + 1\nreturn t",
     ),
 )
-def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def add_by_get(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.If) and not s.orelse and isinstance(s.test, ast.Compare)):
-            continue
-        if len(s.test.ops) != 1 or not isinstance(s.test.ops[0], ast.In) or len(s.body) != 1:
-            continue
-        key, owner, then, scope = s.test.left, s.test.comparators[0], s.body[0], place.before(i)
-        named = owner.value if isinstance(owner, ast.Attribute) else owner
-        if not isinstance(named, ast.Name) or kind(scope.type_of(owner)) != "dict":
-            continue
-        target = then.targets[0] if isinstance(then, ast.Assign) and len(then.targets) == 1 else None
-        if not isinstance(target, ast.Name) or not isinstance(then, ast.Assign):
-            continue
-        entry, name = ast.Subscript(value=owner, slice=key, ctx=ast.Load()), load(target.id)
-        value = then.value
-        if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)):
-            continue
-        sides = [
-            (same(a, entry), same(b, name)) for a, b in ((value.left, value.right), (value.right, value.left))
-        ]
-        if (True, True) not in sides or not scope.effects(key).total or target.id in read_names(key):
-            continue
-        if (
-            scope.type_of(name) != "int"
-            or scope.type_of(entry) != "int"
-            or scope.type_of(key) not in IMMUTABLE
-        ):
-            continue
-        method = ast.Attribute(value=clone(owner), attr="get", ctx=ast.Load())
-        total = ast.BinOp(left=name, op=ast.Add(), right=call(method, clone(key), number(0)))
-        return replaced(body, i, assign(target.id, total))
+    p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
+    scope = place.before(i)
+    if p is None or not plain_dict(p["d"], scope) or p["t"].id in read_names(p["k"]):
+        return None
+    numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
+    if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:
+        return None
+    if all(scope.type_of(load(n.id) if n is p["t"] else n) == "int" for n in numbers):
+        return made("t = t + d.get(k, 0)", **p)
     return None
 
 
-@block(
+@statement(
     ast.Return,
     ast.Assign,
     ast.For,
@@ -195,36 +108,25 @@ def add_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     sound="a counter adds one for each element in turn, starting from nothing",
     fires=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n"
-            " d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
-            " e = dict(collections.Counter(c.lower() for c in s))\n"
-            " return [d, e, len(collections.Counter(s))]"
-        ),
+        "import collections\ndef f(s):\n"
+        " d = {k: n for k, n in collections.Counter(s).items() if n > 1}\n"
+        " e = dict(collections.Counter(c.lower() for c in s))\n"
+        " return [d, e, len(collections.Counter(s))]",
     ),
     keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
 )
-def counter_to_loop(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def counter_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`return dict(Counter(e))` is a loop over e that counts in a dict."""
     scope = place.scope
-    for i, s in enumerate(body):
-        head = head_of(s)
-        made = [n for h in head or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
-        if len(made) != 1 or scope.builtin(load("dict")) != "dict":
-            continue
-        source, counts = counted(made[0], scope), place.context.name("d")
-        last = _Replaced(made[0], counts).visit(clone(s))
-        if (
-            source is None
-            or not fits(last, counts, made[0], place.before(i))
-            or not _used_as_dict(last, counts)
-        ):
-            continue
-        loop = counting_loop(counts, source, place.context.name("c"))
-        return replaced(
-            body, i, assign(counts, ast.Dict(keys=[], values=[])), loop, _without_copy(last, counts)
-        )
-    return None
+    calls = [n for h in head_of(s) or () for n in walk(h) if isinstance(n, ast.Call) and counted(n, scope)]
+    if len(calls) != 1:
+        return None
+    source, counts = counted(calls[0], scope), place.context.name("d")
+    last = _Replaced(calls[0], counts).visit(clone(s))
+    if source is None or not fits(last, counts, calls[0], place.before(i)) or not _used_as_dict(last, counts):
+        return None
+    loop = counting_loop(counts, source, place.context.name("c"))
+    return [*made("d = {}", d=counts), *loop, _without_copy(last, counts)]
 
 
 class _Replaced(ast.NodeTransformer):
@@ -244,17 +146,16 @@ def _used_as_dict(s: ast.stmt, name: str) -> bool:
     use: ast.expr = uses[0]
     outer = parents.get(id(use))
     if isinstance(outer, ast.Attribute) and outer.attr in VIEWS:
-        made = parents.get(id(outer))
-        if not isinstance(made, ast.Call) or made.func is not outer or made.args:
+        view = parents.get(id(outer))
+        if not isinstance(view, ast.Call) or view.func is not outer or view.args:
             return False
-        use = made
+        use = view
     holder = Holder(s, None, [], [], parents)
     return holder.is_read(use) or _is_copy(outer, name)
 
 
 def _is_copy(node: ast.AST | None, name: str) -> bool:
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
-    return named and same(node.args, [load(name)]) and not node.keywords  # type: ignore[union-attr]
+    return pieces("dict(d)", node, d=name) is not None
 
 
 def _without_copy(s: ast.stmt, name: str) -> ast.stmt:

@@ -5,30 +5,29 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
-from skyt.repair.rules.analysis.entries import (
+from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import int_value
+from skyt.repair.rules.analysis.trees.trees import same, text, walk
+from skyt.repair.rules.dicts.entries import (
+    INSERT,
     STARTS,
     counted,
     counting_loop,
-    empty_counter,
     get_entry,
     stable_key,
     start_of_default,
 )
-from skyt.repair.rules.analysis.holders import Holder, holders
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import compare, int_value
-from skyt.repair.rules.analysis.trees.trees import clone, same, text, walk
-from skyt.repair.rules.analysis.values.infer import dotted
 from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.registry import module
 
 VIEWS = frozenset({"items", "keys", "values"})
 
 
-def _makes(value: ast.expr, scope: Scope) -> bool:
-    if isinstance(value, ast.Call) and dotted(value.func) == "collections.Counter":
-        return len(value.args) <= 1 and not value.keywords
-    return start_of_default(value, scope) is not None
+def _makes(node: ast.expr, scope: Scope) -> bool:
+    counter = first(node, "collections.Counter()", "collections.Counter(e)")
+    return counter is not None or start_of_default(node, scope) is not None
 
 
 @module(
@@ -39,21 +38,17 @@ def _makes(value: ast.expr, scope: Scope) -> bool:
     "missing entry is what `get` gives",
     fires=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
-            " g = collections.defaultdict(list)\n e = collections.Counter()\n"
-            " n = collections.Counter(s)\n seen = collections.defaultdict(lambda: 0)\n for c in s:\n"
-            "  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
-            "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
-            " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values())]"
-        ),
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n t = 0\n"
+        " g = collections.defaultdict(list)\n e = collections.Counter()\n"
+        " n = collections.Counter(s)\n seen = collections.defaultdict(lambda: 0)\n for c in s:\n"
+        "  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n  t += seen[c]\n"
+        "  seen[c] = t\n best = [k for k in sorted(d) if d[k] > 2]\n"
+        " return [dict(d), {k: len(v) for k, v in g.items()}, dict(e), t, best, max(n.values())]",
     ),
     keeps=(
         "s: str",
-        (
-            "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-            " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]"
-        ),
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+        " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
     ),
 )
 def default_to_get(context: Context) -> bool:
@@ -80,11 +75,9 @@ def _start(value: ast.expr, scope: Scope, holder: Holder) -> tuple[ast.expr, boo
     if start is not None:
         return start, False
     source = counted(value, scope)
-    if empty_counter(value, scope) or (
-        source is not None and holder.is_local and not _mentions(source, holder)
-    ):
-        return STARTS["int"], True
-    return None
+    empty = pieces("collections.Counter()", value) is not None
+    mine = source is not None and holder.is_local and not _mentions(source, holder)
+    return (STARTS["int"], True) if empty or mine else None
 
 
 def _mentions(node: ast.AST, holder: Holder) -> bool:
@@ -127,14 +120,7 @@ class _Plain(ast.NodeTransformer):
         return not made.args and not made.keywords and self.holder.is_read(made)
 
     def _copied(self, parent: ast.AST | None, use: ast.expr) -> bool:
-        return (
-            isinstance(parent, ast.Call)
-            and isinstance(parent.func, ast.Name)
-            and parent.func.id == "dict"
-            and "dict" not in self.context.program.bound
-            and parent.args == [use]
-            and not parent.keywords
-        )
+        return pieces("dict(d)", parent, d=use) is not None
 
     def _entry(self, entry: ast.Subscript) -> bool:
         scope, outer = self.holder.scope(entry, self.context), self.holder.parent(entry)
@@ -198,31 +184,28 @@ class _Plain(ast.NodeTransformer):
 
     def _keys(self, node: ast.expr, entry: ast.Subscript) -> bool:
         """The container, its keys, or a sorted list of them."""
+        if p := pieces("d.keys()", node):
+            return same(p["d"], entry.value)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             return node.func.id in {"sorted", "list"} and self._keys(node.args[0], entry)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-            return node.func.attr == "keys" and self._keys(node.func.value, entry)
         return same(node, entry.value)
 
-    def _first(self, entry: ast.Subscript) -> ast.If:
+    def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
         """The entry as the container would have made it."""
-        target = ast.Subscript(value=clone(entry.value), slice=clone(entry.slice), ctx=ast.Store())
-        made = ast.Assign(targets=[target], value=clone(self.start), lineno=0)
-        test = compare(clone(entry.slice), ast.NotIn, clone(entry.value))
-        return ast.If(test=test, body=[made], orelse=[])
+        return made(INSERT, d=entry.value, k=entry.slice, v=self.start)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
         if node not in self.holder.made:
             entry = node.value.left if isinstance(node.value, ast.BinOp) else None
             mine = isinstance(entry, ast.Subscript) and entry.value in self.holder.uses and self._grows(entry)
             self.generic_visit(node)
-            return [self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
+            return [*self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
         first = ast.Assign(targets=node.targets, value=ast.Dict(keys=[], values=[]), lineno=0)
         source = counted(node.value, self.holder.scope(node, self.context))
         target = node.targets[0]
         parts: list[ast.stmt] = [first]
         if source is not None and isinstance(target, ast.Name):
-            parts.append(counting_loop(target.id, source, self.context.name("c")))
+            parts.extend(counting_loop(target.id, source, self.context.name("c")))
         self.made += parts
         return parts
 
@@ -233,7 +216,7 @@ class _Plain(ast.NodeTransformer):
         if not mine or not isinstance(entry, ast.Subscript):
             return node
         if not self.counter:
-            return [self._first(entry), node]
+            return [*self._first(entry), node]
         value = ast.BinOp(left=get_entry(entry, self.start), op=node.op, right=node.value)
         return ast.Assign(targets=[entry], value=value, lineno=0)
 
@@ -244,7 +227,7 @@ class _Plain(ast.NodeTransformer):
         )
         mine = isinstance(entry, ast.Subscript) and entry.value in self.holder.uses and self._grows(entry)
         self.generic_visit(node)
-        return [self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
+        return [*self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         missing = node in self.reads

@@ -84,6 +84,8 @@ class Context:
         """Forget what depends on where things stand."""
         self._liveness.clear()
         self._census.clear()
+        if self._program is not None:
+            self._program.seen.clear()
 
     def changed(self) -> None:
         """Forget all that is known of the tree."""

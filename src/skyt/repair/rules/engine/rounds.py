@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from skyt.repair.rules.analysis.flow.bound import unbound_name
 from skyt.repair.rules.analysis.flow.reach import Reach
-from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.language.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import bare, text, walk

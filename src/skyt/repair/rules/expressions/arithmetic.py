@@ -6,11 +6,11 @@ import ast
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value, load, number
+from skyt.repair.rules.analysis.trees.syntax import int_value, number
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import commute, rank
-from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
+from skyt.repair.rules.patterns.conditions import at_least, at_most
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -108,8 +108,8 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
     needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
-    fires=("n: int", "def f(n):\n return 1 + n + 2"),
-    keeps=("n: float", "def f(n):\n return 1 + n + 2"),
+    fires=("n: int", "return 1 + n + 2"),
+    keeps=("n: float", "return 1 + n + 2"),
 )
 def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
@@ -138,8 +138,8 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
     ast.BinOp,
     needs="operands of type int, a positive constant divisor",
     sound="x + y // k equals (k·x + y) // k for integers, exactly",
-    fires=("a: int; b: int", "def f(a, b):\n return a + (b - a) // 2"),
-    keeps=("a: float; b: float", "def f(a, b):\n return a + (b - a) // 2"),
+    fires=("a: int; b: int", "return a + (b - a) // 2"),
+    keeps=("a: float; b: float", "return a + (b - a) // 2"),
 )
 def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
@@ -163,39 +163,10 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
 
 @expression(
     ast.BinOp,
-    needs="constant operands of type int and of moderate size",
-    sound="the operation is computed as Python would; nothing is folded that raises",
-    fires=("n: int", "def f(n):\n return n * (2 * 3)"),
-    keeps=("n: int", "def f(n):\n return n * (2 // 0)"),
-)
-def fold_integers(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    a, b = int_value(node.left), int_value(node.right)
-    if a is not None and b is not None and max(abs(a), abs(b)) < 10**9:
-        if isinstance(node.op, ast.Mult):
-            return number(a * b)
-        if isinstance(node.op, ast.FloorDiv) and b:
-            return number(a // b)
-        if isinstance(node.op, ast.Mod) and b:
-            return number(a % b)
-        if isinstance(node.op, ast.Pow) and 0 <= b <= 64:
-            return number(a**b)
-        return None
-    if isinstance(node.op, ast.Mult) and 1 in (a, b):
-        other = node.left if b == 1 else node.right
-        return other if is_int(scope.type_of(other)) else None
-    if isinstance(node.op, ast.FloorDiv) and b == 1 and is_int(scope.type_of(node.left)):
-        return node.left
-    if isinstance(node.op, ast.Pow) and b == 1 and is_int(scope.type_of(node.left)):
-        return node.left
-    return None
-
-
-@expression(
-    ast.BinOp,
     needs="operands of type int that can be evaluated in either order",
     sound="integer multiplication is commutative",
-    fires=("n: int", "def f(n):\n return 3 * n"),
-    keeps=("n: any", "def f(n):\n return 3 * n"),
+    fires=("n: int", "return 3 * n"),
+    keeps=("n: any", "return 3 * n"),
 )
 def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Mult):
@@ -208,74 +179,28 @@ def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | No
     return None
 
 
-EXACT_ROOT = 2**50
-
-
-@expression(
-    ast.Call,
-    needs="an int between 0 and 2**50 (from the contract or the path)",
-    sound="below 2**52 the double nearest to a square root never rounds past an integer, so its floor is "
-    "isqrt",
-    fires=("n: int >= 0 <= 1000000", "def f(n):\n return int(n ** 0.5)"),
-    keeps=("n: int >= 0", "def f(n):\n return int(n ** 0.5)"),
-)
-def integer_root(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`int(n ** 0.5)`, `int(math.sqrt(n))`, `math.floor(math.sqrt(n))` are `math.isqrt(n)`."""
-    name = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
-    if name not in {"int", "math.floor"} or len(node.args) != 1:
-        return None
-    inner = node.args[0]
-    n: ast.expr | None = None
-    if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Pow):
-        if isinstance(inner.right, ast.Constant) and inner.right.value == 0.5:
-            n = inner.left
-    elif isinstance(inner, ast.Call) and ast.unparse(inner.func) == "math.sqrt" and len(inner.args) == 1:
-        n = inner.args[0]
-    if n is None or not is_int(scope.type_of(n)):
-        return None
-    low, high = scope.interval(n)
-    if low is None or high is None or low < 0 or high > EXACT_ROOT:
-        return None
-    return call(ast.Attribute(value=load("math"), attr="isqrt", ctx=ast.Load()), n)
-
-
-def folded(node: ast.expr, scope: Scope) -> ast.expr:
-    """An expression after constant folding and the linear form, bottom up (used to look ahead, not to
-    rewrite)."""
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, ast.expr):
-            setattr(node, name, folded(value, scope))
-    for _ in range(6):
-        new = fold_integers(node, scope, False) if isinstance(node, ast.BinOp) else None
-        if new is None and isinstance(node, ast.BinOp | ast.UnaryOp):
-            new = linear_form(node, scope, False)
-        if new is None:
-            return node
-        node = new
-    return node
-
-
 rewrite(
-    "unit-factor",
-    *((text, "x") for text in ("x * 1", "1 * x", "x // 1", "x ** 1")),
-    needs=[integer("x")],
-    because="1 is the unit of multiplication, division and powers of integers",
-    fires=("n: int", "def f(n):\n return n // 1"),
-    keeps=("x: float", "def f(x):\n return x // 1"),
+    "integer-root",
+    *((f"int({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
+    *((f"math.floor({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
+    needs=[at_least(0, "n"), at_most(2**50, "n")],
+    because="below 2**52 the double nearest to a square root never rounds past an integer",
+    fires=("n: int >= 0 <= 1000000", "return int(n ** 0.5)"),
+    keeps=("n: int >= 0", "return int(n ** 0.5)"),
 )
 rewrite(
     "absolute",
     ("abs(x)", "x"),
     needs=[at_least(0, "x")],
     because="a number that is not negative is its own absolute value",
-    fires=("n: int >= 0", "def f(n):\n return abs(n)"),
-    keeps=("n: int", "def f(n):\n return abs(n)"),
+    fires=("n: int >= 0", "return abs(n)"),
+    keeps=("n: int", "return abs(n)"),
 )
 rewrite(
     "absolute-of-negative",
     ("abs(x)", "-x"),
     needs=[at_most(0, "x")],
     because="the absolute value of a number that is not positive is its negative",
-    fires=("n: int <= 0", "def f(n):\n return abs(n)"),
-    keeps=("n: int", "def f(n):\n return abs(n)"),
+    fires=("n: int <= 0", "return abs(n)"),
+    keeps=("n: int", "return abs(n)"),
 )

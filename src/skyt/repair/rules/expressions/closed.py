@@ -10,6 +10,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, number, substitute
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.evaluate import BINARY, COMPARE
+from skyt.repair.rules.patterns.pieces import first, pieces, value
 from skyt.repair.rules.registry import expression
 
 LARGEST = 10**9
@@ -52,40 +53,31 @@ def _apply(function: Callable[[int, int], int] | None, a: int | None, b: int | N
     needs="a sum over a range from a constant on, whose first terms are 0 or left out; conditions that "
     "cannot raise there",
     sound="leaving out a term that is 0 does not change a sum",
-    fires=("n: int", "def f(n):\n return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
-    keeps=("n: int", "def f(n):\n return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
+    fires=("n: int", "return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
+    keeps=("n: int", "return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
 )
 def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`sum(x for x in range(n) if x % 3 == 0)` starts at 3."""
-    if scope.builtin(node.func) != "sum" or len(node.args) != 1 or node.keywords:
+    p = pieces("sum(g)", node)
+    if p is None or not isinstance(p["g"], ast.GeneratorExp) or len(p["g"].generators) != 1:
         return None
-    made = node.args[0]
-    if not isinstance(made, ast.GeneratorExp) or len(made.generators) != 1:
+    made, g = p["g"], p["g"].generators[0]
+    q = first(g.iter, "range(n)", "range(a, n)")
+    begin = int_value(q.get("a", number(0))) if q is not None else None
+    if q is None or begin is None or not isinstance(g.target, ast.Name):
         return None
-    g = made.generators[0]
-    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)):
-        return None
-    args = g.iter.args
-    if scope.builtin(g.iter.func) != "range" or len(args) not in (1, 2) or g.iter.keywords:
-        return None
-    first = int_value(args[0]) if len(args) == 2 else 0
-    if first is None:
-        return None
-    for start in range(first, first + LONGEST):
-        if not _idle(made, g, start, scope):
-            break
-    else:
-        return None
-    if start == first:
+    tried = range(begin, begin + LONGEST)
+    start = next((k for k in tried if not _idle(made, g, k, scope)), begin)
+    if start == begin:
         return None
     new = clone(made)
-    new.generators[0].iter = call("range", number(start), args[-1])
+    new.generators[0].iter = value("range(a, n)", a=number(start), n=q["n"])
     return call("sum", new)
 
 
-def _idle(made: ast.GeneratorExp, g: ast.comprehension, value: int, scope: Scope) -> bool:
+def _idle(made: ast.GeneratorExp, g: ast.comprehension, term: int, scope: Scope) -> bool:
     """Whether the term for this value of the variable is 0, or is left out."""
-    at = {g.target.id: number(value)}  # type: ignore[attr-defined]
+    at = {g.target.id: number(term)}  # type: ignore[attr-defined]
     conditions = [closed_value(substitute(clone(c), at)) for c in g.ifs]
     sure = all(v is not None or scope.effects(c).total for v, c in zip(conditions, g.ifs, strict=True))
     left_out = any(v is not None and not v for v in conditions)

@@ -19,10 +19,9 @@ from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
 from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered
+from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
-
-ORDERED = "operands of type int or str"
 
 
 def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
@@ -58,8 +57,8 @@ def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
     ast.UnaryOp,
     needs="for `<` and its kin: operands of type int or str",
     sound="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
-    fires=("n: int", "def f(n):\n return not n < 3"),
-    keeps=("x: float", "def f(x):\n return not x < 3"),
+    fires=("n: int", "return not n < 3"),
+    keeps=("x: float", "return not x < 3"),
 )
 def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
     if not isinstance(node.op, ast.Not):
@@ -95,42 +94,27 @@ def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
     ast.Compare,
     needs="operands of type int",
     sound="between integers there is nothing",
-    fires=("n: int", "def f(n):\n return n <= 3"),
-    keeps=("n: float", "def f(n):\n return n <= 3"),
+    fires=("n: int", "return n <= 3"),
+    keeps=("n: float", "return n <= 3"),
 )
 def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+    p = first(node, "a <= b", "a < b")
+    if p is None or not (is_int(scope.type_of(p["a"])) and is_int(scope.type_of(p["b"]))):
         return None
-    left, op, right = node.left, node.ops[0], node.comparators[0]
-    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
-        return None
-    if isinstance(op, ast.LtE):
-        if (value := int_value(right)) is not None:
-            return compare(left, ast.Lt, number(value + 1))
-        if (value := int_value(left)) is not None:
-            return compare(number(value - 1), ast.Lt, right)
-        if (base := _plus_one(left)) is not None:
-            return compare(base, ast.Lt, right)
-        if (base := _minus_one(right)) is not None:
-            return compare(left, ast.Lt, base)
-    elif int_value(left) is None and int_value(right) is None:
-        if (base := _plus_one(right)) is not None:
-            return compare(left, ast.LtE, base)
-        if (base := _minus_one(left)) is not None:
-            return compare(base, ast.LtE, right)
-    return None
-
-
-def _plus_one(node: ast.expr) -> ast.expr | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and int_value(node.right) == 1:
-        return node.left
-    return None
-
-
-def _minus_one(node: ast.expr) -> ast.expr | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and int_value(node.right) == 1:
-        return node.left
+    if isinstance(node.ops[0], ast.LtE):
+        if (limit := int_value(p["b"])) is not None:
+            return compare(p["a"], ast.Lt, number(limit + 1))
+        if (limit := int_value(p["a"])) is not None:
+            return compare(number(limit - 1), ast.Lt, p["b"])
+        if q := first(node, "a + 1 <= b", "a <= b - 1"):
+            return compare(q["a"], ast.Lt, q["b"])
+    elif (
+        int_value(p["a"]) is None
+        and int_value(p["b"]) is None
+        and (q := first(node, "a < b + 1", "a - 1 < b"))
+    ):
+        return compare(q["a"], ast.LtE, q["b"])
     return None
 
 
@@ -138,8 +122,8 @@ def _minus_one(node: ast.expr) -> ast.expr | None:
     ast.Compare,
     needs="operands whose equality is symmetric (built-in types) and that can be evaluated in either order",
     sound="equality of built-in values is symmetric",
-    fires=("n: int", "def f(n):\n return 3 == n"),
-    keeps=("n: any", "def f(n):\n return 3 == n"),
+    fires=("n: int", "return 3 == n"),
+    keeps=("n: any", "return 3 == n"),
 )
 def equality_order(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """The operand with the simpler shape comes first; constants come last."""
@@ -197,8 +181,8 @@ def binding_order(scope: Scope) -> dict[str, int]:
     ast.Compare,
     needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
     sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
-    fires=("n: int; xs: list[int]", "def f(n, xs):\n return [0 < n < 9, 0 < 7 // n < 9]"),
-    keeps=("n: int; xs: list[int]", "def f(n, xs):\n return 0 < xs.pop() < 9"),
+    fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
+    keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
 )
 def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
@@ -230,22 +214,14 @@ rewrite(
     ("a >= b", "b <= a"),
     needs=[both_ordered("a", "b")],
     because="`a > b` and `b < a` are the same comparison on built-in types",
-    fires=("n: int; m: int", "def f(n, m):\n return n > m"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x > y"),
+    fires=("n: int; m: int", "return n > m"),
+    keeps=("x: float; y: float", "return x > y"),
 )
 rewrite(
     "add-constant",
     ("a < b - k", "a + k < b"),
     needs=[integer("a", "b"), constant("k"), not_constant("a")],
     because="adding the same constant to both sides keeps an order of integers",
-    fires=("n: int; m: int", "def f(n, m):\n return n < m - 1"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x < y - 1"),
-)
-rewrite(
-    "add-constant-left",
-    ("a - k < b", "a < b + k"),
-    needs=[integer("a", "b"), constant("k"), not_constant("b")],
-    because="adding the same constant to both sides keeps an order of integers",
-    fires=("n: int; m: int", "def f(n, m):\n return n - 1 < m"),
-    keeps=("x: float; y: float", "def f(x, y):\n return x - 1 < y"),
+    fires=("n: int; m: int", "return n < m - 1"),
+    keeps=("x: float; y: float", "return x < y - 1"),
 )

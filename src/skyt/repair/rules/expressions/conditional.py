@@ -7,42 +7,38 @@ import ast
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.trees.syntax import load
 from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.control.branches import branch, replaced
+from skyt.repair.rules.control.branches import branch
 from skyt.repair.rules.names.inline import find_use, head_of
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, statement
 
 LARGEST = 60
 
 
-@block(
+@statement(
     ast.Return,
     ast.Assign,
     ast.Expr,
     needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
     "commutes with its test",
     sound="the test decides which of the two values the statement is executed with",
-    fires=(
-        "n: int",
-        "def f(n):\n r = []\n r.append(n + (1 if n < 1 else 2))\n return r[0] if r[0] > 3 else 2",
-    ),
-    keeps=("n: int", "def f(n):\n return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
+    fires=("n: int", "r = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2"),
+    keeps=("n: int", "return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
 )
-def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.Return | ast.Assign | ast.Expr):
+    if not isinstance(s, ast.Return | ast.Assign | ast.Expr):
+        return None
+    nodes = walk(s)
+    if len(nodes) > LARGEST:
+        return None
+    for choice in [n for n in nodes if isinstance(n, ast.IfExp)]:
+        whole = isinstance(s, ast.Return | ast.Assign) and s.value is choice
+        if not whole and not _first(s, choice, place, i):
             continue
-        nodes = walk(s)
-        if len(nodes) > LARGEST:
-            continue
-        for choice in [n for n in nodes if isinstance(n, ast.IfExp)]:
-            whole = isinstance(s, ast.Return | ast.Assign) and s.value is choice
-            if not whole and not _first(s, choice, place, i):
-                continue
-            then, other = _with(s, choice, choice.body), _with(s, choice, choice.orelse)
-            if isinstance(s, ast.Return):
-                return replaced(body, i, branch(choice.test, [then]), other)
-            return replaced(body, i, branch(choice.test, [then], [other]))
+        then, other = _with(s, choice, choice.body), _with(s, choice, choice.orelse)
+        if isinstance(s, ast.Return):
+            return [branch(choice.test, [then]), other]
+        return [branch(choice.test, [then], [other])]
     return None
 
 

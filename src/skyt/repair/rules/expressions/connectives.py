@@ -37,8 +37,8 @@ def runs(node: ast.BoolOp, scope: Scope, boolean: bool) -> list[tuple[int, int]]
     ast.BoolOp,
     needs=MOVABLE,
     sound="such conditions hold together, or not, in whichever order they are asked",
-    fires=("a: int; b: int", "def f(a, b):\n return a + b < 9 and a != b"),
-    keeps=("a: int; b: int", "def f(a, b):\n return 9 // (a + b) < 9 and a != b"),
+    fires=("a: int; b: int", "return a + b < 9 and a != b"),
+    keeps=("a: int; b: int", "return 9 // (a + b) < 9 and a != b"),
 )
 def order_operands(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`a != b and c` in one order: short conditions first, variables in the order in which they are bound."""
@@ -54,8 +54,8 @@ def order_operands(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | 
     ast.BoolOp,
     needs=MOVABLE + "; equalities (under `or`: inequalities) of operands of type int or str",
     sound="equality of such values is transitive: all are equal exactly when each equals the first",
-    fires=("a: int; b: int; c: int", "def f(a, b, c):\n return [a == b and b == c, b != c or c != a]"),
-    keeps=("a: float; b: float; c: float", "def f(a, b, c):\n return a == b and b == c"),
+    fires=("a: int; b: int; c: int", "return [a == b and b == c, b != c or c != a]"),
+    keeps=("a: float; b: float; c: float", "return a == b and b == c"),
 )
 def equal_to_first(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`a == b and b == c` is `a == b and a == c`."""

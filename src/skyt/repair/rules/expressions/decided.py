@@ -18,8 +18,8 @@ from skyt.repair.rules.registry import expression
     needs="the condition, or its opposite, holds on every path here; or bounds from the contract's domain"
     " decide it",
     sound="nothing it reads has changed since it was decided; in-domain values lie within the bounds",
-    fires=("n: int >= 0", "def f(n):\n if n < 0:\n  return 1\n return 2"),
-    keeps=("n: int", "def f(n):\n if n < 0:\n  return 1\n return 2"),
+    fires=("n: int >= 0", "if n < 0:\n return 1\nreturn 2"),
+    keeps=("n: int", "if n < 0:\n return 1\nreturn 2"),
 )
 def decided_condition(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -69,8 +69,8 @@ def _by_bounds(node: ast.Compare, scope: Scope) -> bool | None:
     ast.Compare,
     needs="bounds from the contract's domain or from the path: only one integer is left",
     sound="an integer between k and k is k",
-    fires=("n: int >= 0", "def f(n):\n return n < 1"),
-    keeps=("n: int", "def f(n):\n return n < 1"),
+    fires=("n: int >= 0", "return n < 1"),
+    keeps=("n: int", "return n < 1"),
 )
 def only_integer_left(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
     """With `n >= 0`, `n < 1` is `n == 0`, and `n != 0` is what `0 < n` says."""
@@ -90,8 +90,8 @@ def only_integer_left(node: ast.Compare, scope: Scope, boolean: bool) -> ast.exp
     ast.Call,
     needs="the parameter's type from the contract",
     sound="in-domain arguments have the contract's types (an int is never a bool there)",
-    fires=("n: int", "def f(n):\n return isinstance(n, int)"),
-    keeps=("n: any", "def f(n):\n return isinstance(n, int)"),
+    fires=("n: int", "return isinstance(n, int)"),
+    keeps=("n: any", "return isinstance(n, int)"),
 )
 def known_instance(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`isinstance(n, int)` is True when n is an int."""

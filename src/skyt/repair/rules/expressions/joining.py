@@ -7,8 +7,8 @@ import ast
 from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.containers.building import appended
 from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.patterns.pieces import pieces
 from skyt.repair.rules.registry import Place, block
 
 
@@ -19,17 +19,12 @@ from skyt.repair.rules.registry import Place, block
     sound="the join of the pieces so far is their concatenation so far",
     fires=(
         "s: str",
-        (
-            "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  else:\n"
-            "   r.append('b')\n   r.append(c)\n return ''.join(r)"
-        ),
+        "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n else:\n  r.append('b')\n  r.append(c)\n"
+        "return ''.join(r)",
     ),
     keeps=(
         "s: str",
-        (
-            "def f(s):\n r = []\n for c in s:\n  if c == 'a':\n   r.append(c)\n  elif r:\n"
-            "   r.append('b')\n return ''.join(r)"
-        ),
+        "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n elif r:\n  r.append('b')\nreturn ''.join(r)",
     ),
 )
 def join_to_concatenation(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -61,22 +56,12 @@ def join_to_concatenation(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
 
 
 def _appended(s: ast.Expr, name: str) -> ast.expr | None:
-    found = appended(s)
-    return found[1] if found is not None and found[0] == name and not count_reads(found[1], name) else None
+    p = pieces("r.append(x)", s, r=name)
+    return p["x"] if p is not None and not count_reads(p["x"], name) else None
 
 
 def _is_join(node: ast.AST, name: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "join"
-        and isinstance(node.func.value, ast.Constant)
-        and node.func.value.value == ""
-        and len(node.args) == 1
-        and isinstance(node.args[0], ast.Name)
-        and node.args[0].id == name
-        and not node.keywords
-    )
+    return isinstance(node, ast.Call) and pieces("''.join(r)", node, r=name) is not None
 
 
 class _Concatenation(ast.NodeTransformer):

@@ -12,21 +12,13 @@ from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
-EMPTY: dict[str, ast.expr] = {
-    "dict": ast.Dict(keys=[], values=[]),
-    "list": ast.List(elts=[], ctx=ast.Load()),
-    "str": ast.Constant(value=""),
-    "int": ast.Constant(value=0),
-    "tuple": ast.Tuple(elts=[], ctx=ast.Load()),
-}
-
 
 @expression(
     ast.Call,
     needs="a constant argument",
     sound="`ord`, `chr` and `len` of a constant are constants",
-    fires=("n: int", "def f(n):\n return ord('a') + len('abc') + n"),
-    keeps=("n: int", "def f(n):\n return ord('ab')"),
+    fires=("n: int", "return ord('a') + len('abc') + n"),
+    keeps=("n: int", "return ord('ab')"),
 )
 def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     name = scope.builtin(node.func)
@@ -49,8 +41,8 @@ def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     ast.Call,
     needs="values of type str, int, float or bool, without format specifications",
     sound="formatting such a value without a specification gives what `str` gives",
-    fires=("s: str; n: int", "def f(s, n):\n return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
-    keeps=("s: str; n: int", "def f(s, n):\n return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
+    fires=("s: str; n: int", "return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
+    keeps=("s: str; n: int", "return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
 )
 def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
@@ -107,14 +99,14 @@ rewrite(
     ("str()", "''"),
     ("int()", "0"),
     because="`dict()`, `list()`, `tuple()`, `str()` and `int()` give the empty value that the literal gives",
-    fires=("n: int", "def f(n):\n return [dict(), n]"),
-    keeps=("xs: list[int]", "def f(xs):\n return list(xs)"),
+    fires=("n: int", "return [dict(), n]"),
+    keeps=("xs: list[int]", "return list(xs)"),
 )
 rewrite(
     "plain-range",
     ("range(a, b, 1)", "range(a, b)"),
     ("range(0, b)", "range(b)"),
     because="a range starts at 0 and counts by 1 unless it says otherwise",
-    fires=("n: int >= 0 <= 9", "def f(n):\n return [i for i in range(0, n, 1)]"),
-    keeps=("n: int >= 0 <= 9", "def f(n):\n return [i for i in range(1, n)]"),
+    fires=("n: int >= 0 <= 9", "return [i for i in range(0, n, 1)]"),
+    keeps=("n: int >= 0 <= 9", "return [i for i in range(1, n)]"),
 )

@@ -29,8 +29,8 @@ def negative(test: ast.expr) -> bool:
     ast.If,
     needs=ALWAYS,
     sound="swapping two branches under the negated condition changes nothing",
-    fires=("n: int", "def f(n):\n if n != 1:\n  n = 2\n else:\n  n = 3\n return n"),
-    keeps=("n: int", "def f(n):\n if n == 1:\n  n = 2\n else:\n  n = 3\n return n"),
+    fires=("n: int", "if n != 1:\n n = 2\nelse:\n n = 3\nreturn n"),
+    keeps=("n: int", "if n == 1:\n n = 2\nelse:\n n = 3\nreturn n"),
 )
 def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -53,76 +53,34 @@ def negation(test: ast.expr, place: Place) -> ast.expr | None:
 
 rewrite(
     "return-condition",
-    (
-        """
-        if c:
-            return True
-        return False
-        """,
-        "return bool(c)",
-    ),
-    (
-        """
-        if c:
-            return False
-        return True
-        """,
-        "return not c",
-    ),
+    ("if c: return True\nreturn False", "return bool(c)"),
+    ("if c: return False\nreturn True", "return not c"),
     because="returning True or False by a condition is returning its truth",
-    fires=("n: int", "def f(n):\n if n > 3:\n  return True\n return False"),
-    keeps=("n: int", "def f(n):\n if n > 3:\n  return 1\n return 0"),
+    fires=("n: int", "if n > 3:\n return True\nreturn False"),
+    keeps=("n: int", "if n > 3:\n return 1\nreturn 0"),
 )
 rewrite(
     "return-rest",
-    (
-        """
-        if c:
-            return False
-        return r
-        """,
-        "return not c and r",
-    ),
+    ("if c: return False\nreturn r", "return not c and r"),
     needs=[no_quantifier("r")],
     because="False where the condition holds, the rest where it does not, is what `and` gives",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return False\n return m > 4"),
-    keeps=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return 0\n return m > 4"),
+    fires=("n: int; m: int", "if n > 3:\n return False\nreturn m > 4"),
+    keeps=("n: int; m: int", "if n > 3:\n return 0\nreturn m > 4"),
 )
 rewrite(
     "return-either",
-    (
-        """
-        if c:
-            return True
-        return r
-        """,
-        "return c or r",
-    ),
+    ("if c: return True\nreturn r", "return c or r"),
     needs=[boolean("c"), no_quantifier("r")],
     because="True where the condition holds, the rest where it does not, is what `or` gives",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return True\n return m > 4"),
-    keeps=("s: str; m: int", "def f(s, m):\n if s:\n  return True\n return m > 4"),
+    fires=("n: int; m: int", "if n > 3:\n return True\nreturn m > 4"),
+    keeps=("s: str; m: int", "if s:\n return True\nreturn m > 4"),
 )
 rewrite(
     "return-connective",
-    (
-        """
-        if c:
-            return v
-        return False
-        """,
-        "return c and v",
-    ),
-    (
-        """
-        if c:
-            return v
-        return True
-        """,
-        "return not c or v",
-    ),
+    ("if c: return v\nreturn False", "return c and v"),
+    ("if c: return v\nreturn True", "return not c or v"),
     needs=[boolean("c", "v"), no_quantifier("v")],
     because="of two booleans, both and either are what `and` and `or` give",
-    fires=("n: int; m: int", "def f(n, m):\n if n > 3:\n  return m > 4\n return False"),
-    keeps=("s: str; m: int", "def f(s, m):\n if s:\n  return m > 4\n return False"),
+    fires=("n: int; m: int", "if n > 3:\n return m > 4\nreturn False"),
+    keeps=("s: str; m: int", "if s:\n return m > 4\nreturn False"),
 )

@@ -156,33 +156,3 @@ def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
     call = clone(node)
     call.args[0] = ast.Constant(value=new)
     return call
-
-
-@expression(
-    ast.Call,
-    needs="a constant pattern that is one character class, and the empty string in its place",
-    sound="deleting every run of such characters and deleting every one of them is the same",
-    fires=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '', s)"),
-    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[ab]+', '-', s)"),
-)
-def delete_each(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`re.sub("[x]+", "", s)` is `re.sub("[x]", "", s)`."""
-    if dotted(node.func) != "re.sub" or len(node.args) != 3 or node.keywords or not scope.is_module("re"):
-        return None
-    pattern, new = node.args[0], node.args[1]
-    if not (isinstance(new, ast.Constant) and new.value == "" and isinstance(pattern, ast.Constant)):
-        return None
-    value = pattern.value
-    if not isinstance(value, str) or not value.endswith("+") or parser is None:
-        return None
-    try:
-        tree = parser.parse(value)
-    except re.error:
-        return None
-    if len(tree) != 1 or str(tree[0][0]) != "MAX_REPEAT" or len(tree[0][1][2]) != 1 or tree.state.groups > 1:
-        return None
-    if str(tree[0][1][2][0][0]) not in {"IN", "LITERAL", "NOT_LITERAL"} or tree[0][1][0] != 1:
-        return None
-    call = clone(node)
-    call.args[0] = ast.Constant(value=value[:-1])
-    return call

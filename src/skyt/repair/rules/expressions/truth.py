@@ -34,8 +34,8 @@ def _length_truth(node: ast.expr, scope: Scope) -> ast.expr | None:
     ast.Attribute,
     needs="a value of type int in a place where only its truth counts",
     sound="an int is false exactly when it is 0; a length is 0 exactly when its container is false",
-    fires=("n: int", "def f(n):\n if n:\n  return 1\n return 2"),
-    keeps=("n: any", "def f(n):\n if n:\n  return 1\n return 2"),
+    fires=("n: int", "if n:\n return 1\nreturn 2"),
+    keeps=("n: any", "if n:\n return 1\nreturn 2"),
 )
 def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if not boolean or not is_int(scope.type_of(node)):
@@ -48,8 +48,8 @@ def truth_of_integer(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | 
     ast.BoolOp,
     needs="for dropping what follows a deciding constant: nothing; for nesting: nothing",
     sound="`and` and `or` are associative, True and False are their units and zeros",
-    fires=("n: int", "def f(n):\n return n < 3 and (n > 1 and n != 2)"),
-    keeps=("n: int", "def f(n):\n return n < 3 and (n > 1 or n != 2)"),
+    fires=("n: int", "return n < 3 and (n > 1 and n != 2)"),
+    keeps=("n: int", "return n < 3 and (n > 1 or n != 2)"),
 )
 def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
     conjunction = isinstance(node.op, ast.And)
@@ -96,49 +96,29 @@ EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
 rewrite(
     "emptiness",
     *((text, "not x") for text in EMPTY),
-    needs=[sized("x")],
-    because="such a value is empty exactly when its length is 0, and exactly then it is false",
-    fires=("s: str", "def f(s):\n return len(s) == 0"),
-    keeps=("s: str", "def f(s):\n return len(s) == 1"),
-)
-rewrite(
-    "fullness",
-    *((text, "x") for text in FULL),
-    needs=[sized("x"), truth_only()],
-    because="such a value has a length above 0 exactly when it is true",
-    fires=("s: str", "def f(s):\n if len(s) > 0:\n  return s[0]\n return s"),
-    keeps=("s: str", "def f(s):\n if len(s) > 1:\n  return s[0]\n return s"),
-)
-rewrite(
-    "fullness-as-value",
     *((text, "bool(x)") for text in FULL),
     needs=[sized("x")],
-    because="such a value has a length above 0 exactly when it is true",
-    fires=("s: str", "def f(s):\n return len(s) > 0"),
-    keeps=("s: str", "def f(s):\n return len(s) > 1"),
+    because="such a value is empty exactly when its length is 0, and exactly then it is false",
+    fires=("s: str", "return len(s) == 0"),
+    keeps=("s: str", "return len(s) == 1"),
 )
-for empty, kinds, made in (
-    ("[]", "list", "list(s)"),
-    ("{}", "dict", "{s: 1}"),
-    ("set()", "set", "set(s)"),
-    ("''", "str", "s"),
-):
+for empty, kinds in (("[]", "list"), ("''", "str")):
     rewrite(
         f"empty-{kinds}",
         (f"x == {empty}", "not x"),
         (f"x != {empty}", "bool(x)"),
         needs=[of_kind(kinds, "x")],
         because="a value equals the empty value of its type exactly when it is false",
-        fires=("s: str; xs: list[int]", f"def f(s, xs):\n x = {made}\n return x == {empty}"),
-        keeps=("s: str; xs: list[int]", f"def f(s, xs):\n x = len(s)\n return x == {empty}"),
+        fires=("s: str; xs: list[int]", f"x = {kinds}(s)\nreturn x == {empty}"),
+        keeps=("s: str; xs: list[int]", f"x = len(s)\nreturn x == {empty}"),
     )
 rewrite(
     "truth-of-truth",
     ("bool(x)", "x"),
     needs=[truth_only()],
     because="`bool(x)` is true exactly when x is",
-    fires=("s: str", "def f(s):\n if bool(s):\n  return 1\n return 2"),
-    keeps=("s: str", "def f(s):\n return bool(s)"),
+    fires=("s: str", "if bool(s):\n return 1\nreturn 2"),
+    keeps=("s: str", "return bool(s)"),
 )
 rewrite(
     "plain-boolean",
@@ -146,6 +126,6 @@ rewrite(
     *((text, "not x") for text in ("x == False", "x is False", "x != True", "x is not True")),
     needs=[boolean("x")],
     because="of a boolean, `bool(x)`, `x is True` and `x == True` are the boolean",
-    fires=("n: int", "def f(n):\n b = n > 3\n return b == True"),
-    keeps=("n: int", "def f(n):\n return n == True"),
+    fires=("n: int", "b = n > 3\nreturn b == True"),
+    keeps=("n: int", "return n == True"),
 )

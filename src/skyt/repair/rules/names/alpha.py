@@ -16,7 +16,7 @@ from skyt.repair.rules.registry import module
     phase=2,
     needs="public names; for parameters: calls by position",
     sound="a name that only the program itself uses can be any name that is not taken",
-    fires=("n: int", "def f(n):\n m = n\n return m"),
+    fires=("n: int", "m = n\nreturn m"),
     keeps=("n: int", "def f(v0):\n return v0"),
 )
 def rename_private(context: Context) -> bool:

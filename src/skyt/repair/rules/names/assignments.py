@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import BLOCKS, blocks, read_names
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone
+from skyt.repair.rules.analysis.trees.syntax import read_names
+from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.registry import Place, block, statement
 
 
 def simple_target(s: ast.stmt) -> str | None:
@@ -27,20 +26,17 @@ def private(name: str, place: Place) -> bool:
     return info is not None and name not in place.context.liveness(info.node).always
 
 
-@block(
+@statement(
     ast.Assign,
     needs="a constant; or locals and a pure value of immutable type that reads none of them",
     sound="every target gets the same value, left to right, and evaluating it again gives it again",
-    fires=("n: int", "def f(n):\n a = b = 0\n return a + b + n"),
-    keeps=("n: int", "def f(n):\n a = b = []\n a.append(n)\n return b"),
+    fires=("n: int", "a = b = 0\nreturn a + b + n"),
+    keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
 )
-def split_chained(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def split_chained(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`i = j = 0` is `i = 0; j = 0`."""
-    for i, s in enumerate(body):
-        if isinstance(s, ast.Assign) and len(s.targets) > 1 and _repeats(s, place.before(i)):
-            return replaced(
-                body, i, *(ast.Assign(targets=[t], value=clone(s.value), lineno=0) for t in s.targets)
-            )
+    if isinstance(s, ast.Assign) and len(s.targets) > 1 and _repeats(s, place.before(i)):
+        return [*(ast.Assign(targets=[t], value=clone(s.value), lineno=0) for t in s.targets)]
     return None
 
 
@@ -54,26 +50,25 @@ def _repeats(s: ast.Assign, scope: Scope) -> bool:
     return t in IMMUTABLE and t != "float" and scope.effects(s.value).pure
 
 
-@block(
+@statement(
     ast.Assign,
     needs="an order of the parts in which no part reads what an earlier one stored",
     sound="all values are then the same as before any store; a local that is stored earlier cannot be seen",
-    fires=("n: int", "def f(n):\n a, b = 0, n\n return a - b"),
-    keeps=("a: int; b: int", "def f(a, b):\n a, b = b, a\n return a - b"),
+    fires=("n: int", "a, b = 0, n\nreturn a - b"),
+    keeps=("a: int; b: int", "a, b = b, a\nreturn a - b"),
 )
-def split_tuple(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
-            continue
-        targets, value = s.targets[0].elts, s.value
-        if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
-            continue
-        parts: list[ast.stmt] = [
-            ast.Assign(targets=[t], value=v, lineno=0) for t, v in zip(targets, value.elts, strict=True)
-        ]
-        ordered = _sequence(parts, value.elts, targets, place, place.before(i))
-        if ordered is not None:
-            return replaced(body, i, *ordered)
+def split_tuple(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
+    if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Tuple)):
+        return None
+    targets, value = s.targets[0].elts, s.value
+    if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+        return None
+    parts: list[ast.stmt] = [
+        ast.Assign(targets=[t], value=v, lineno=0) for t, v in zip(targets, value.elts, strict=True)
+    ]
+    ordered = _sequence(parts, value.elts, targets, place, place.before(i))
+    if ordered is not None:
+        return [*ordered]
     return None
 
 
@@ -111,35 +106,34 @@ def _sequence(
     return result if alone or all(a is b for a, b in zip(result, parts, strict=True)) else None
 
 
-@block(
+@statement(
     ast.AugAssign,
     needs="the variable's type: int, str, float, bool (immutable), or list",
     sound="on immutable values `x += e` is `x = x + e`; on a list it is `x.extend(e)`",
-    fires=("n: int", "def f(n):\n n += 1\n return n"),
-    keeps=("n: any", "def f(n):\n n += 1\n return n"),
+    fires=("n: int", "n += 1\nreturn n"),
+    keeps=("n: any", "n += 1\nreturn n"),
 )
-def expand_augmented(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.AugAssign):
-            continue
-        target = s.target
-        if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name):
-            continue
-        if isinstance(target, ast.Subscript) and not _plain_element(target, s.value, place.before(i)):
-            continue
-        loaded = clone(target)
-        loaded.ctx = ast.Load()
-        t = place.scope.type_of(loaded)
-        if t in IMMUTABLE:
-            value = ast.BinOp(left=loaded, op=s.op, right=s.value)
-            return replaced(body, i, ast.Assign(targets=[target], value=value, lineno=0))
-        if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
-            method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
-            argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
-            call = ast.Call(
-                func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
-            )
-            return replaced(body, i, ast.Expr(value=call))
+def expand_augmented(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
+    if not isinstance(s, ast.AugAssign):
+        return None
+    target = s.target
+    if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name):
+        return None
+    if isinstance(target, ast.Subscript) and not _plain_element(target, s.value, place.before(i)):
+        return None
+    loaded = clone(target)
+    loaded.ctx = ast.Load()
+    t = place.scope.type_of(loaded)
+    if t in IMMUTABLE:
+        value = ast.BinOp(left=loaded, op=s.op, right=s.value)
+        return [ast.Assign(targets=[target], value=value, lineno=0)]
+    if kind(t) == "list" and isinstance(s.op, ast.Add) and isinstance(target, ast.Name):
+        method = "append" if isinstance(s.value, ast.List) and len(s.value.elts) == 1 else "extend"
+        argument = s.value.elts[0] if method == "append" and isinstance(s.value, ast.List) else s.value
+        call = ast.Call(
+            func=ast.Attribute(value=loaded, attr=method, ctx=ast.Load()), args=[argument], keywords=[]
+        )
+        return [ast.Expr(value=call)]
     return None
 
 
@@ -161,8 +155,8 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
     "evaluation stays",
     sound="a value nobody can read need not be stored",
-    fires=("n: int", "def f(n):\n m = n + 1\n return n"),
-    keeps=("n: int", "def f(n):\n m = n + 1\n return m"),
+    fires=("n: int", "m = n + 1\nreturn n"),
+    keeps=("n: int", "m = n + 1\nreturn m"),
 )
 def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
@@ -176,29 +170,3 @@ def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
             return replaced(body, i) or [ast.Pass()]
         return replaced(body, i, ast.Expr(value=s.value))
     return None
-
-
-def _without(name: str, body: list[ast.stmt]) -> list[ast.stmt]:
-    """The block without the assignments to a variable, insides included."""
-    kept: list[ast.stmt] = []
-    for s in body:
-        if simple_target(s) == name:
-            continue
-        new = clone(s)
-        for inner in (new, *getattr(new, "handlers", ()), *getattr(new, "cases", ())):
-            for field in BLOCKS:
-                block = getattr(inner, field, None)
-                if isinstance(block, list) and block and not isinstance(new, NESTED):
-                    setattr(inner, field, _without(name, block))
-        kept.append(new)
-    return kept or [ast.Pass()]
-
-
-def _statements(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
-    for s in body:
-        found.append(s)
-        if not isinstance(s, NESTED):
-            for inner in blocks(s):
-                found += _statements(inner)
-    return found

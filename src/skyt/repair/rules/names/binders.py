@@ -8,10 +8,9 @@ import ast
 from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
 from skyt.repair.rules.analysis.trees.syntax import local_functions, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, module
+from skyt.repair.rules.registry import Place, module, statement
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -20,7 +19,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     phase=0,
     needs="a name of a builtin that a function or the module binds; no `global`, no keyword of that name",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
-    fires=("xs: list[int]", "def f(xs):\n sum = 0\n for max in xs:\n  sum = sum + max * max\n return sum"),
+    fires=("xs: list[int]", "sum = 0\nfor max in xs:\n sum = sum + max * max\nreturn sum"),
     keeps=("xs: list[int]", "def f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]"),
 )
 def free_builtin_names(context: Context) -> bool:
@@ -60,8 +59,8 @@ def free_builtin_names(context: Context) -> bool:
     phase=0,
     needs="nothing",
     sound="the variables of a comprehension live only inside it",
-    fires=("xs: list[int]", "def f(xs):\n x = 5\n return [x for x in xs] + [x]"),
-    keeps=("xs: list[int]", "def f(xs):\n y = 5\n return [x for x in xs] + [y]"),
+    fires=("xs: list[int]", "x = 5\nreturn [x for x in xs] + [x]"),
+    keeps=("xs: list[int]", "y = 5\nreturn [x for x in xs] + [y]"),
 )
 def own_comprehension_variables(context: Context) -> bool:
     changed = False
@@ -84,33 +83,29 @@ def own_comprehension_variables(context: Context) -> bool:
     return changed
 
 
-@block(
+@statement(
     ast.For,
     needs="a loop variable that is not read outside its loop",
     sound="a variable whose values never leave its loop can have any free name",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n t = 0\n for x in xs:\n  t = t + x\n for x in xs:\n  t = t - 2 * x\n return t",
-    ),
-    keeps=("xs: list[int]", "def f(xs):\n x = 0\n t = 0\n for x in xs:\n  t = t + x\n return t + x"),
+    fires=("xs: list[int]", "t = 0\nfor x in xs:\n t = t + x\nfor x in xs:\n t = t - 2 * x\nreturn t"),
+    keeps=("xs: list[int]", "x = 0\nt = 0\nfor x in xs:\n t = t + x\nreturn t + x"),
 )
-def own_loop_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+def own_loop_variable(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     info = place.scope.info
     if info is None:
         return None
-    for i, s in enumerate(body):
-        if not isinstance(s, ast.For) or s.orelse:
+    if not isinstance(s, ast.For) or s.orelse:
+        return None
+    for name in sorted(stored_names(s.target)):
+        inside = sum(isinstance(n, ast.Name) and n.id == name for n in walk(s))
+        everywhere = sum(isinstance(n, ast.Name) and n.id == name for n in walk(info.node))
+        if inside == everywhere and name not in info.arguments:
             continue
-        for name in sorted(stored_names(s.target)):
-            inside = sum(isinstance(n, ast.Name) and n.id == name for n in walk(s))
-            everywhere = sum(isinstance(n, ast.Name) and n.id == name for n in walk(info.node))
-            if inside == everywhere and name not in info.arguments:
-                continue
-            if not private(name, place) or name in place.live_at(s):
-                continue
-            if any(name in stored_names(x) for x in s.body):
-                continue
-            new = rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")})
-            new.iter = s.iter  # evaluated before the loop binds its variable
-            return replaced(body, i, new)
+        if not private(name, place) or name in place.live_at(s):
+            continue
+        if any(name in stored_names(x) for x in s.body):
+            continue
+        new = rename(clone(s), {name: place.context.name(name.rstrip("0123456789_") or "i")})
+        new.iter = s.iter  # evaluated before the loop binds its variable
+        return [new]
     return None

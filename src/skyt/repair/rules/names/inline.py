@@ -19,8 +19,8 @@ from skyt.repair.rules.registry import Place, block
     ast.Assign,
     needs="one use, in the next statement; what is evaluated there before the use commutes with the value",
     sound="the value is computed at the same point of the computation as before",
-    fires=("n: int", "def f(n):\n t = 7 // n\n return t + 1"),
-    keeps=("n: int", "def f(n):\n t = 7 // n\n return n < 3 or t < 2"),
+    fires=("n: int", "t = 7 // n\nreturn t + 1"),
+    keeps=("n: int", "t = 7 // n\nreturn n < 3 or t < 2"),
 )
 def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, (s, t) in enumerate(pairwise(body)):
@@ -127,11 +127,8 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
     needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
     "is evaluated there before the use commutes with each value",
     sound="the statement runs after whichever branch was taken, with that branch's value",
-    fires=(
-        "n: int",
-        "def f(n):\n if n > 1:\n  t = n\n elif n < -1:\n  t = 7 // (n + 2)\n else:\n  t = 3\n return t + 1",
-    ),
-    keeps=("n: int", "def f(n):\n if n > 1:\n  t = n\n else:\n  t = 7 // n\n return [[8][n], t]"),
+    fires=("n: int", "if n > 1:\n t = n\nelif n < -1:\n t = 7 // (n + 2)\nelse:\n t = 3\nreturn t + 1"),
+    keeps=("n: int", "if n > 1:\n t = n\nelse:\n t = 7 // n\nreturn [[8][n], t]"),
 )
 def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if c: t = a` `else: t = b` `f(t)` is `if c: f(a)` `else: f(b)`."""
@@ -187,8 +184,8 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
     "before the last use; for several uses: a small value of immutable type without calls other than `len`, "
     "`str`, `abs`, `int` that cannot raise, or a plain name",
     sound="evaluating the value again gives the same value, and nothing else",
-    fires=("xs: list[int]", "def f(xs):\n k = len(xs)\n return k * k"),
-    keeps=("xs: list[int]", "def f(xs):\n k = len(xs)\n xs.append(1)\n return k * k"),
+    fires=("xs: list[int]", "k = len(xs)\nreturn k * k"),
+    keeps=("xs: list[int]", "k = len(xs)\nxs.append(1)\nreturn k * k"),
 )
 def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     info = place.scope.info

@@ -23,8 +23,8 @@ from skyt.repair.rules.registry import Place, block, module
     ast.Assign,
     needs="an assignment whose value is not read after its block, to a name that is bound elsewhere too",
     sound="the new value can live under a name of its own",
-    fires=("s: str", "def f(s):\n s = s.lower()\n return s + s"),
-    keeps=("s: str", "def f(s):\n while len(s) > 3:\n  s = s[1:]\n return s"),
+    fires=("s: str", "s = s.lower()\nreturn s + s"),
+    keeps=("s: str", "while len(s) > 3:\n s = s[1:]\nreturn s"),
 )
 def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
@@ -60,8 +60,8 @@ def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     needs="a run of assignments of pure values to locals, one of which is only a way to remember an old "
     "value",
     sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
-    fires=("a: int >= 1; b: int >= 1", "def f(a, b):\n while b:\n  t = a % b\n  a = b\n  b = t\n return a"),
-    keeps=("a: int >= 1; b: int >= 1", "def f(a, b):\n t = a\n a = b\n b = t\n return a - b + t"),
+    fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
+    keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
 )
 def simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`t = a % b; a = b; b = t` is `a, b = b, a % b`."""
@@ -119,8 +119,8 @@ def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | N
     needs="a parameter or local that is not mentioned again after it was copied, at the top of a function; a "
     "copy that has no value before",
     sound="of two names of which only one is used at a time, one is enough",
-    fires=("n: int >= 0", "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + k\n return t"),
-    keeps=("n: int >= 0", "def f(n):\n k = n\n t = 0\n while k > 3:\n  k = k // 2\n  t = t + n\n return t"),
+    fires=("n: int >= 0", "k = n\nt = 0\nwhile k > 3:\n k = k // 2\n t = t + k\nreturn t"),
+    keeps=("n: int >= 0", "k = n\nt = 0\nwhile k > 3:\n k = k // 2\n t = t + n\nreturn t"),
 )
 def drop_copy(context: Context) -> bool:
     """`current = n; … current …` is `… n …` when n is not used any more."""

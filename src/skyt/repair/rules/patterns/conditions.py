@@ -18,7 +18,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
     is_quantifier,
     is_true,
     leaves,
-    own_breaks,
 )
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.values.types import ordered as in_order
@@ -158,5 +157,8 @@ def truth_only() -> Condition:
     return Condition("only the truth of the result counts", lambda found, w: w.boolean)
 
 
-def no_break(name: str) -> Condition:
-    return Condition(f"`{name}` has no `break`", lambda found, w: not own_breaks(found[name]))  # type: ignore[arg-type]
+def values_shared() -> Condition:
+    return Condition(
+        "no function of the program changes an object that is not its own",
+        lambda found, w: w.scope.values_shared,
+    )

@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.order import Duties, Event, duties
 from skyt.repair.rules.patterns.template import Found, Template, build, fill, match, shape
-from skyt.repair.rules.registry import RULES, Example, Place, Rule
+from skyt.repair.rules.registry import RULES, Example, Place, Rule, example
 
 
 class Rewriting:
@@ -73,7 +73,7 @@ def rewrite(
     roots = tuple({type(m.before.expression or m.before.body[0]) for m in made})
     frame = inspect.currentframe()
     home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
-    shown = {"fires": fires, "keeps": keeps, "forms": tuple(forms), "home": home}
+    shown = {"fires": example(fires), "keeps": example(keeps), "forms": tuple(forms), "home": home}
     RULES.append(Rule(name, shape, words, because, apply, roots, **shown))  # type: ignore[arg-type]
 
 

@@ -7,24 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from skyt.repair.rules.analysis.trees.trees import children, in_order
 
-BINDING = (
-    *(
-        ast.Return,
-        ast.Assign,
-        ast.AugAssign,
-        ast.For,
-        ast.comprehension,
-        ast.Call,
-    ),
-    *(ast.Lambda, ast.FunctionDef),
-)
-
-
-BINDERS = frozenset(
-    [
-        *(ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg),
-    ]
-)
+BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
+BINDING = (*BINDERS - {ast.arg}, ast.Return, ast.Call, ast.Lambda)
 
 
 def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:

@@ -30,7 +30,8 @@ def meet(a: Interval, b: Interval) -> Interval:
 
 def interval(node: ast.expr, scope: Scope) -> Interval:
     """An interval that surely holds the value of an integer expression."""
-    return meet(_by_form(node, scope), _by_path(node, scope.known, _by_form(node, scope)))
+    form = _by_form(node, scope)
+    return meet(form, _by_path(node, scope.known, form)) if scope.known else form
 
 
 def _by_form(node: ast.expr, scope: Scope) -> Interval:

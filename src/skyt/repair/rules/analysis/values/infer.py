@@ -14,84 +14,56 @@ SET_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 
 STR_TO_STR = frozenset(
     [
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "replace",
-        "join",
-        "casefold",
-        "title",
-        "capitalize",
-        "swapcase",
-        "translate",
-        "format",
-        "zfill",
-        "ljust",
-        "rjust",
-        "center",
-        "removeprefix",
-        "removesuffix",
+        *(
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "replace",
+            "join",
+            "casefold",
+            "title",
+            "capitalize",
+        ),
+        *(
+            "swapcase",
+            "translate",
+            "format",
+            "zfill",
+            "ljust",
+            "rjust",
+            "center",
+            "removeprefix",
+            "removesuffix",
+        ),
     ]
 )
-
-
 STR_TO_BOOL = frozenset(
     [
-        "isalnum",
-        "isalpha",
-        "isdigit",
-        "isspace",
-        "islower",
-        "isupper",
-        "isnumeric",
-        "isdecimal",
-        "startswith",
-        "endswith",
-        "isidentifier",
-        "isascii",
+        *("isalnum", "isalpha", "isdigit", "isspace", "islower", "isupper", "isnumeric", "isdecimal"),
+        *("startswith", "endswith", "isidentifier", "isascii"),
     ]
 )
-
-
 BUILTIN_TYPES: dict[str, Type] = {
-    "len": "int",
-    "int": "int",
-    "ord": "int",
-    "hash": "int",
-    "id": "int",
-    "str": "str",
-    "repr": "str",
+    **dict.fromkeys(("len", "int", "ord"), "int"),
+    **dict.fromkeys(("str", "repr"), "str"),
+    **dict.fromkeys(("bool", "isinstance", "any", "all"), "bool"),
     "chr": "char",
-    "bool": "bool",
-    "isinstance": "bool",
-    "any": "bool",
-    "all": "bool",
-    "callable": "bool",
     "float": "float",
     "range": ("iter", "int"),
 }
-
-
 MODULE_TYPES: dict[str, Type] = {
+    **dict.fromkeys((f"math.{name}" for name in ("isqrt", "gcd", "floor", "ceil", "factorial")), "int"),
+    **dict.fromkeys(
+        (f"string.{n}" for n in ("ascii_lowercase", "ascii_letters", "digits", "punctuation")), "str"
+    ),
+    **dict.fromkeys(("re.sub", "unicodedata.normalize"), "str"),
+    **dict.fromkeys(("re.split", "re.findall"), ("list", ANY)),
     "math.sqrt": "float",
-    "math.isqrt": "int",
-    "math.gcd": "int",
-    "math.floor": "int",
-    "math.ceil": "int",
-    "math.factorial": "int",
     "math.prod": ANY,
-    "re.sub": "str",
-    "re.split": ("list", ANY),
-    "re.findall": ("list", ANY),
     "collections.OrderedDict": ("dict", None, None),
     "collections.deque": ("deque", None),
-    "unicodedata.normalize": "str",
-    "string.ascii_lowercase": "str",
-    "string.ascii_letters": "str",
-    "string.digits": "str",
-    "string.punctuation": "str",
 }
 
 

@@ -1,0 +1,68 @@
+"""Forget what may be damaged: the model reads on as if those positions had never been stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.cache.state import KV, positions
+from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.repair.base import QueryRepair
+from cachemedicpp.repair.heuristics.time import reachable
+from cachemedicpp.repair.operators.lowrank import masked
+from homeostat.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Forget(QueryRepair):
+    """In the protected layers no query sees a stored position that damage may have reached.
+
+    Hidden are the positions of the true mask where it is known (`suspects` `[B, H_kv, T]` by layer), else
+    those of the protocol's time mask. All others keep their keys, values and position numbers. What is left
+    is exact, so every repair has to be worth more than this.
+    """
+
+    layers: tuple[int, ...]
+    axes: AxesConfig | None = None  # None: everything that is stored
+    suspects: Mapping[int, Tensor] | None = None
+    name = "forget"
+
+    def attend(
+        self, layer: int, query: Tensor, old: KV, new: KV, mask: Tensor | None, **options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        if options.get("s_aux") is not None:
+            raise UserError("forget cannot serve a model with learned attention sinks")
+        B, H, Q, d = query.shape
+        kv_heads, stored = old.K.shape[1:3]
+        hidden = self._hidden(layer, old.K, mask)  # [B, H_kv or 1, stored]
+        K, V = torch.cat((old.K, new.K), dim=-2), torch.cat((old.V, new.V), dim=-2)
+        start = int((~hidden).flatten(0, 1).any(0).int().argmax()) if bool((~hidden).any()) else stored
+        K, V, hidden = K[..., start:, :], V[..., start:, :], hidden[..., start:]  # none of them sees these
+        q = query.reshape(B, kv_heads, H // kv_heads * Q, d)  # query heads of one KV head side by side
+        scores = q @ K.mT * (options.get("scaling") or d**-0.5)  # [B, H_kv, G·Q, T]
+        if (cap := options.get("softcap")) is not None:
+            scores = torch.tanh(scores / cap) * cap
+        scores = scores.view(B, kv_heads, H // kv_heads, Q, -1)
+        scores = masked(scores, None if mask is None else mask[..., start : stored + new.K.shape[-2]])
+        unseen = torch.nn.functional.pad(hidden, (0, new.K.shape[-2]))[:, :, None, None]
+        scores = scores.masked_fill(unseen, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).flatten(2, 3)
+        return (weights @ V).view(B, H, Q, d).transpose(1, 2).contiguous(), None
+
+    def _hidden(self, layer: int, K: Tensor, mask: Tensor | None) -> Tensor:
+        batch, stored = K.shape[0], K.shape[2]
+        if self.suspects is not None:
+            told = self.suspects[layer].to(K.device)
+            return told.repeat_interleave(batch // len(told), 0)  # a sequence may have become several rows
+        real = torch.ones(batch, stored, dtype=torch.bool, device=K.device)
+        if mask is not None:  # what the newest query may not read is padding
+            row = mask[:, 0, -1, :stored]
+            real = (row if row.dtype == torch.bool else row == 0).expand(batch, -1)
+        if self.axes is None:
+            return real.unsqueeze(1)
+        numbers = positions(stored, real.int(), batch, K.device)
+        return reachable(self.axes, real, numbers).unsqueeze(1)

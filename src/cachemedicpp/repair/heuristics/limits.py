@@ -1,0 +1,56 @@
+"""What no clean cache has held in this channel is an error: three ways to get rid of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cachemedicpp.cache.state import KV
+from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.heuristics.levels import Levels
+
+
+@dataclass(frozen=True)
+class LimitsClamp(Repair):
+    """Elements beyond the least and largest value their channel had in calibration are clamped to it."""
+
+    layers: tuple[int, ...]
+    levels: Levels
+    name = "limits_clamp"
+
+    def repair_layer(self, kv: KV, stored: Stored) -> KV:
+        region = stored.region(kv.K.shape[1]).unsqueeze(-1)
+        mended = []
+        for tensor, x in enumerate(kv):
+            low, high, mean = (
+                self.levels.of(name, stored.layer, tensor, stored.positions).to(x)
+                for name in ("low", "high", "mean")
+            )
+            beyond = ~((x >= low) & (x <= high)) & region  # what is not a number lies beyond every limit
+            mended.append(self.instead(x, low, high, mean).where(beyond, x))
+        return KV(*mended)
+
+    def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(x.nan_to_num(0.0), low), high)
+
+
+@dataclass(frozen=True)
+class LimitsZero(LimitsClamp):
+    """The same elements become 0."""
+
+    name = "limits_zero"
+
+    def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+@dataclass(frozen=True)
+class LimitsMean(LimitsClamp):
+    """The same elements become their channel's calibrated mean."""
+
+    name = "limits_mean"
+
+    def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:
+        return mean.expand_as(x)

@@ -1,0 +1,22 @@
+"""Which stored positions the protocol's time mask lets damage reach.
+
+The time mode is part of the protocol and known to everyone, unlike what was drawn. Heuristics that throw
+state away use it, so that they never throw away what cannot be damaged.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from cachemedicpp.corruption.config import AxesConfig
+
+
+def reachable(axes: AxesConfig, real: Tensor, positions: Tensor) -> Tensor:
+    """`[B, T]`: true where a time mode reaches, given real positions and their numbers (both `[B, T]`)."""
+    if axes.time_mode == "all_past":
+        return real
+    if axes.time_mode == "old_only":
+        length = real.sum(-1, keepdim=True)
+        return real & (positions < length - axes.N_recent)
+    a, b = axes.window or (0, 0)
+    return real & (positions >= a) & (positions < b)

@@ -1,0 +1,112 @@
+"""Multiple choice: the continuation with the largest log-probability per token wins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored
+from cachemedicpp.tasks.haystack import fill, token_at
+
+if TYPE_CHECKING:
+    from cachemedicpp.corruption.config import AxesConfig
+    from cachemedicpp.tasks.config import EvaluationConfig, GeneratedConfig
+
+# Names, places and things for generated prompts. Values are single tokens in most vocabularies.
+VALUES = (
+    "red", "blue", "green", "black", "white", "gold", "silver", "pink", "brown", "orange", "stone", "river",
+    "garden", "window", "table", "bridge", "castle", "forest", "island", "summer", "winter", "morning",
+    "bread", "water", "fire", "music", "paper", "glass", "horse", "tiger", "eagle", "lion",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """Statements and their places (shares of the filler), what is asked, the choices, the right one."""
+
+    statements: Sequence[tuple[float, str]]
+    asked: str
+    choices: Sequence[str]
+    right: int
+    needed: str  # the statement that holds the answer
+
+
+@dataclass(frozen=True)
+class ChoiceTask:
+    """Prompts with fixed continuations. `target` is the right one's number and the tokens of all."""
+
+    name: str
+    axes: AxesConfig
+    examples: Sequence[Example]
+    settings: dict[str, Any]
+    metric: str = "accuracy"
+
+    def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
+        right, choices = example.target
+        found = label_logprobs(model, example.query, choices, cache, forks)  # [F, choices]
+        each = (found / found.new_tensor([len(choice) for choice in choices])).tolist()
+        return [Score(float(row.index(max(row)) == right), detail={"logprobs": row}) for row in each]
+
+
+def choice_task(
+    name: str,
+    config: EvaluationConfig,
+    wanted: GeneratedConfig,
+    model: Any,
+    tokenizer: Any,
+    ask: Callable[[random.Random], Question],
+) -> ChoiceTask:
+    """Examples of `ask`, their statements among as much filler as fills the context."""
+    check_length(name, wanted.context_len + 8, f"data.{name}.context_len = {wanted.context_len}", model)
+    seed = config.seed if wanted.seed is None else wanted.seed
+    examples = []
+    for index in range(wanted.num_examples):
+        rng = random.Random(f"{name}:{seed}:{index}")
+        question = ask(rng)
+
+        def render(context: str, asked: str = question.asked) -> tuple[str, list[int]]:
+            text = f"{context}{asked}"
+            return text, list(tokenizer(text)["input_ids"])
+
+        text, ids = fill(rng, question.statements, render, wanted.context_len, f"data.{name}.context_len")
+        choices = [tuple(tokenizer(c, add_special_tokens=False)["input_ids"]) for c in question.choices]
+        focus = token_at(tokenizer, text, ids, question.needed)
+        key = f"{name}:{seed}:{index}"
+        examples.append(Example(key, tuple(ids[:-1]), tuple(ids[-1:]), (question.right, choices), focus))
+    axes = config.corruption.axes
+    check_stored(name, examples, axes)
+    settings = {
+        "source": {"dataset": name, "origin": "generator", "seed": seed},
+        "context_len": wanted.context_len,
+        "choices": len(examples[0].target[1]),
+        "n": len(examples),
+        "time_mode": axes.time_mode,
+        "N_recent": axes.N_recent,
+    }
+    return ChoiceTask(name, axes, examples, settings)
+
+
+def label_logprobs(
+    model: Any, query: Sequence[int], labels: Sequence[Sequence[int]], cache: Any, forks: int
+) -> Any:
+    """Log-probability of each label after `query`, summed over the label's tokens: `[forks, labels]`.
+
+    Labels of one token need one row per fork. Longer ones get a row each. Shorter labels are padded on the
+    right, where causal attention keeps padding out of every score.
+    """
+    import torch
+
+    longest = max(len(label) for label in labels)
+    if longest == 1:
+        ids = torch.tensor([list(query)] * forks, device=model.device)
+        logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+        return logits.float().log_softmax(-1)[:, [label[0] for label in labels]]
+    cache.batch_repeat_interleave(len(labels))
+    padded = [[*query, *label, *[label[-1]] * (longest - len(label))] for label in labels]
+    ids = torch.tensor(padded * forks, device=model.device)  # [F * L, Q + longest]
+    logits = model(ids[:, :-1], past_key_values=cache, use_cache=True).logits[:, len(query) - 1 :]
+    each = logits.float().log_softmax(-1).gather(-1, ids[:, len(query) :, None]).squeeze(-1)
+    real = torch.tensor([[i < len(label) for i in range(longest)] for label in labels] * forks)
+    return each.where(real.to(each.device), 0.0).sum(-1).view(forks, len(labels))

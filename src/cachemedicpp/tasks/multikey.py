@@ -1,0 +1,35 @@
+"""Retrieval with several keys: one key's value has to be found among those of all the others."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question, choice_task
+
+if TYPE_CHECKING:
+    from cachemedicpp.tasks.config import EvaluationConfig
+
+_PLACES = (
+    "harbour", "mill", "chapel", "station", "library", "bakery", "market", "school", "museum", "tower",
+)  # fmt: skip
+_LATEST = 0.85  # share of the filler after which no key stands
+
+
+class MultikeyTask:
+    """`The code word of the mill is river.` for each key; then `The code word of the mill is`."""
+
+    @staticmethod
+    def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+        keys = config.data.multikey.keys
+
+        def ask(rng: random.Random) -> Question:
+            places, values = rng.sample(_PLACES, keys), rng.sample(VALUES, keys)
+            lines = [f"The code word of the {p} is {v}." for p, v in zip(places, values, strict=True)]
+            right = rng.randrange(keys)
+            shares = sorted(rng.uniform(0, _LATEST) for _ in lines)
+            asked = f" The code word of the {places[right]} is"
+            spread = list(zip(shares, lines, strict=True))
+            return Question(spread, asked, [f" {v}" for v in values], right, lines[right])
+
+        return choice_task("multikey", config, config.data.multikey, model, tokenizer, ask)

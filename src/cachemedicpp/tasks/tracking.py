@@ -1,0 +1,45 @@
+"""Variable tracking: a thing changes hands, and the last owner's thing is asked for."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question, choice_task
+
+if TYPE_CHECKING:
+    from cachemedicpp.tasks.config import EvaluationConfig
+
+_NAMES = (
+    "Tom", "Anna", "Peter", "Mary", "John", "Lucy", "David", "Emma", "Jack", "Sarah", "Paul", "Alice", "Mark",
+    "Helen", "Simon", "Laura", "James", "Julia", "Robert", "Susan", "Henry", "Clara", "George", "Nora",
+    "Oscar", "Maria", "Frank", "Lisa", "Victor", "Rosa",
+)  # fmt: skip
+_LATEST = 0.85  # share of the filler after which nothing changes hands
+
+
+class TrackingTask:
+    """`Tom has the river box.`, `Tom gives the river box to Anna.`; then `Now Anna has the`."""
+
+    @staticmethod
+    def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+        wanted = config.data.tracking
+
+        def ask(rng: random.Random) -> Question:
+            names = iter(rng.sample(_NAMES, wanted.chains * (wanted.hops + 1)))
+            things = rng.sample(VALUES, wanted.chains)
+            placed, last = [], []
+            for thing in things:
+                owners = [next(names) for _ in range(wanted.hops + 1)]
+                lines = [f"{owners[0]} has the {thing} box."]
+                handed = itertools.pairwise(owners)
+                lines += [f"{giver} gives the {thing} box to {taker}." for giver, taker in handed]
+                shares = sorted(rng.uniform(0, _LATEST) for _ in lines)
+                placed += list(zip(shares, lines, strict=True))
+                last.append((owners[-1], lines[-1]))
+            right = rng.randrange(wanted.chains)
+            owner, needed = last[right]
+            return Question(placed, f" Now {owner} has the", [f" {t}" for t in things], right, needed)
+
+        return choice_task("tracking", config, wanted, model, tokenizer, ask)

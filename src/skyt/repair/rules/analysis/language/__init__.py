@@ -1,0 +1,1 @@
+"""The part of Python in which the rules are sound."""
