@@ -26,7 +26,7 @@ from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption.streams import sequence_keys
 from cachemedicpp.eval import defences
 from cachemedicpp.eval.defences import Defence, Forks
-from cachemedicpp.eval.grid import fit_window, prefill
+from cachemedicpp.eval.grid import prefill
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, heuristic
@@ -149,7 +149,7 @@ class DamagedLM(HFLM):
         cache, plan = clean.cache(), None
         if self.injection is not None and old > 0:
             keys = sequence_keys(torch.tensor([list(stored)]))
-            plan = _fitted(self.injection, old).corrupt_cache(cache, keys)
+            plan = _fitted(self.injection, len(stored)).corrupt_cache(cache, keys)
         self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan]))
         duty.enter_context(self.defence.attached(self.model))
         duty.enter_context(shared_layers(self.model))
@@ -205,17 +205,11 @@ class DamagedLM(HFLM):
 _Asked = tuple[tuple[int, ...], int]
 
 
-def _fitted(injection: Injection, positions: int) -> Injection:
+def _fitted(injection: Injection, length: int) -> Injection:
     """The same choice, with an overwrite window that lies inside a short context."""
-    family = injection.family
-    params = family.config.params
-    window = fit_window(params.overwrite_window, positions)
-    config = family.config.model_copy(
-        update={"params": params.model_copy(update={"overwrite_window": window})}
-    )
-    changed = replace(family, config=config)
-    fixed = injection.fixed and changed.corruption(injection.fixed.name, injection.epsilon)
-    return replace(injection, family=changed, fixed=fixed)
+    family = injection.family.fitted(length)
+    fixed = injection.fixed and family.corruption(injection.fixed.name, injection.epsilon)
+    return replace(injection, family=family, fixed=fixed)
 
 
 def _injection(family: CorruptionFamily, name: str, epsilon: float | None) -> Injection | None:
