@@ -130,6 +130,22 @@ def test_damage_shrinks(calibrated: tuple[Any, GaussianRepair], damage: Any) -> 
     assert distance(KVState(cache), state) < 0.5 * before
 
 
+@pytest.mark.parametrize(("kind", "damage"), [("dropout_zero", zeros(0.1)), ("gaussian", noise(0.5))])
+def test_without_its_detectors_for_a_type_that_damage_stays(
+    calibrated: tuple[Any, GaussianRepair], kind: str, damage: Any
+) -> None:
+    """Zeros are no sign of loss and noise is not looked for; outliers may still be found."""
+    model, operator = calibrated
+    clean = stored(model, text(2, seed=11))
+    cache = damaged(clean, damage)
+    broken = distance(KVState(cache), clean)
+    whole, without = KVState(cache).cache(), KVState(cache).cache()
+    operator.repair_cache(whole)
+    GaussianRepair(operator.stats, operator.card, {kind}).repair_cache(without)
+    assert distance(KVState(whole), clean) < distance(KVState(without), clean)
+    assert distance(KVState(without), clean) > 0.6 * broken
+
+
 def test_non_finite_numbers_never_survive(calibrated: tuple[Any, GaussianRepair]) -> None:
     model, repair = calibrated
     state = stored(model, text(2, seed=9))
