@@ -120,9 +120,10 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
 )
 def extend_by_elements(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
-    p, scope = pieces("r.extend(given)", s), place.before(i)
+    p = pieces("r.extend(given)", s)
     if p is None or not isinstance(p["given"], ast.List | ast.Tuple) or not p["given"].elts:
         return None
+    scope = place.before(i)
     owner, (head, *rest) = p["r"], p["given"].elts
     local = isinstance(owner, ast.Name)
     named = local or (isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name))

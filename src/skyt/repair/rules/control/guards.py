@@ -129,8 +129,11 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
 )
 def split_guard(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
-    p, scope = pieces("if c: return n", s), place.before(i)
-    found = _values(p["c"], scope) if p is not None and isinstance(p["n"], ast.Name) else None
-    if p is None or found is None or found[0] != p["n"].id or not is_int(scope.type_of(p["n"])):
+    p = pieces("if c: return n", s)
+    if p is None or not isinstance(p["n"], ast.Name):
+        return None
+    scope = place.before(i)
+    found = _values(p["c"], scope)
+    if found is None or found[0] != p["n"].id or not is_int(scope.type_of(p["n"])):
         return None
     return [x for v in found[1] for x in made("if n == k: return k", n=p["n"], k=number(v))]

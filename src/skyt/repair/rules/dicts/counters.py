@@ -36,8 +36,10 @@ def count_by_get(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         alone = first(s, "d.setdefault(k, v)", "if k not in d: d[k] = v")
         p = alone or first(s, "if k in d: found\nelse: d[k] = v", "if k not in d: d[k] = v\nelse: found")
+        if p is None:
+            continue
         scope = place.before(i)
-        if p is None or not plain_dict(p["d"], scope) or not scope.effects(p["k"]).total:
+        if not plain_dict(p["d"], scope) or not scope.effects(p["k"]).total:
             continue
         given = {"d": p["d"], "k": p["k"]}
         grown = body[i + 1 : i + 2] if alone else p["found"]
@@ -87,8 +89,7 @@ def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.exp
 def add_by_get(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
     p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
-    scope = place.before(i)
-    if p is None or not plain_dict(p["d"], scope) or p["t"].id in read_names(p["k"]):
+    if p is None or p["t"].id in read_names(p["k"]) or not plain_dict(p["d"], scope := place.before(i)):
         return None
     numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
     if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:

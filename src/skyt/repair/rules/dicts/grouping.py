@@ -95,8 +95,7 @@ def append_to_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     for grow, start, empty in (("d[k].append(x)", "[x]", "[]"), ("d[k].add(x)", "{x}", "set()")):
         found, missing = f"if k in d: {grow}\nelse: d[k] = {start}", f"else: {grow}"
         p = first(s, found, f"if k not in d: d[k] = {start}\n{missing}")
-        scope = place.before(i)
-        if p is None or not plain_dict(p["d"], scope) or not _again(p["d"], p["k"], scope):
+        if p is None or not plain_dict(p["d"], scope := place.before(i)) or not _again(p["d"], p["k"], scope):
             continue
         if empty == "set()" and scope.type_of(p["x"]) not in IMMUTABLE:
             continue
