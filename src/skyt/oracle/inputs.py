@@ -33,8 +33,8 @@ def inputs(contract: Contract, n: int, seed: int, pool: SandboxPool) -> list[Cal
 
 
 def telling(calls: list[Call], count: int) -> list[Call]:
-    """The first calls, which examples tend to be, and then the largest: a program that takes for ever is found
-    out by one of those at once, and by many smaller ones only slowly."""
+    """The first calls, which examples tend to be, and then the largest: one of those finds out at once that a
+    program takes for ever, and many smaller ones only slowly."""
     first = calls[: count // 2]
     return first + sorted(calls[count // 2 :], key=lambda call: -_extent(call.args))[: count - len(first)]
 

@@ -153,7 +153,8 @@ class _Exam:
                 f"contract {contract.id!r}: domain.where is true of no call that was drawn; "
                 f"give narrower types, or `oracle.inputs`"
             )
-        self.probe = _Exam(contract, pool, _PROBE) if not only and len(listed) > 4 * _PROBE else None
+        some = min(_PROBE, len(listed) // 2)
+        self.probe = _Exam(contract, pool, some) if not only and some > 8 else None
         raising = {i for i, case in enumerate(spec.cases) if case.raises is not None}
         self.properties = Properties(contract, self.inside, pool, raising)
         # Listed cases first and again at the end: a program must not remember.
