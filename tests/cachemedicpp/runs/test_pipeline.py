@@ -42,6 +42,7 @@ SMALL_TRAINING = {
     "prefix_len": 40,
     "continuation_len": 8,
     "heldout_sequences": 2,
+    "clean_batch_prob": 0.0,
 }
 
 

@@ -57,6 +57,8 @@ class Forget(QueryRepair):
         batch, stored = K.shape[0], K.shape[2]
         if self.suspects is not None:
             told = self.suspects[layer].to(K.device)
+            if batch < len(told):  # a layer that no fork was damaged in, run once for all of them
+                return told[:batch]
             return told.repeat_interleave(batch // len(told), 0)  # a sequence may have become several rows
         real = torch.ones(batch, stored, dtype=torch.bool, device=K.device)
         if mask is not None:  # what the newest query may not read is padding

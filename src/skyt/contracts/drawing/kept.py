@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skyt.contracts.contract import Contract
     from skyt.contracts.domain import Call
 
-DRAWING_VERSION = 2  # increase this when the strategies change
+DRAWING_VERSION = 3  # increase this when the strategies change
 _MEMORY: dict[str, list[Call]] = {}
 _MOST = 256
 

@@ -68,8 +68,9 @@ def brackets(draw: Any, most: int, *, filler: bool = True) -> str:
     text: list[str] = []
     expected: list[str] = []
     kinds = draw(st.lists(st.sampled_from(["()", "[]", "{}"]), min_size=1, max_size=3))
-    for close in draw(st.lists(st.booleans(), min_size=2, max_size=max(2, most // 2))):
-        if expected and close:
+    closes = draw(st.integers(0, 5))  # of ten: none makes the deepest nesting
+    for _ in range(draw(st.integers(2, max(2, most)))):
+        if expected and closes and draw(st.integers(1, 10)) <= closes:
             text.append(expected.pop())
         else:
             pair = draw(st.sampled_from(kinds))
@@ -80,7 +81,7 @@ def brackets(draw: Any, most: int, *, filler: bool = True) -> str:
         text = _flawed(draw, text, BRACKETS)
     if filler and draw(st.integers(0, 4)) < 2:
         text = _sprinkled(draw, text, "ab1 <>,\"'\n/é")
-    return "".join(text)[:most]
+    return "".join(text)
 
 
 @st.composite
