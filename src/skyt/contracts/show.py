@@ -142,6 +142,7 @@ _SIMPLE: dict[str, Callable[[str], str]] = {
     "f": lambda digits: repr(float.fromhex(digits)),
     "b": lambda digits: repr(bytes.fromhex(digits[: len(digits) & -2])),
     "o": lambda kind: f"<{kind}>",
+    "h": lambda kind: f"<{kind}>",
     "x": lambda name: f"raises {name}",
     "w": lambda _: "...",
 }

@@ -23,7 +23,7 @@ from skyt.contracts.drawing.kept import drawn_with
 from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for
-from skyt.oracle.inputs import inputs
+from skyt.oracle.inputs import inputs, telling
 from skyt.oracle.properties import Properties, admitted
 from skyt.oracle.testing import failed_test
 from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
@@ -144,7 +144,8 @@ class _Exam:
         spec = contract.oracle
         self.cases = [Call.of(case) for case in spec.cases]
         self.outside = [] if only else [Call.of(case) for case in contract.out_of_domain.calls]
-        listed = [Call.of(given) for given in spec.inputs[:only]]
+        listed = [Call.of(given) for given in spec.inputs]
+        listed = listed if only is None else telling(listed, only)
         drawn = inputs(contract, spec.generated, _SEED, pool) if spec.generated and not only else []
         self.inside = [*self.cases, *listed, *drawn]
         if not self.inside and not spec.tests:
@@ -152,7 +153,8 @@ class _Exam:
                 f"contract {contract.id!r}: domain.where is true of no call that was drawn; "
                 f"give narrower types, or `oracle.inputs`"
             )
-        self.probe = _Exam(contract, pool, _PROBE) if not only and len(listed) > 4 * _PROBE else None
+        some = min(_PROBE, len(listed) // 2)
+        self.probe = _Exam(contract, pool, some) if not only and some > 8 else None
         raising = {i for i, case in enumerate(spec.cases) if case.raises is not None}
         self.properties = Properties(contract, self.inside, pool, raising)
         # Listed cases first and again at the end: a program must not remember.

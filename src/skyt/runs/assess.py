@@ -32,7 +32,7 @@ from skyt.text.trim import trimmed
 
 V = TypeVar("V")
 _REMEMBER = 200_000  # results of each kind
-_AT_ONCE = 32  # programs before the oracle, for each worker
+_AT_ONCE = 16  # programs before the oracle, for each worker; their verdicts are then kept
 
 
 def versions() -> Versions:

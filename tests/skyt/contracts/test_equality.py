@@ -154,3 +154,11 @@ def test_forged_texts_are_compared_in_linear_time(unit: str) -> None:
     started = time.process_time()
     assert not CLOSE.equal(text + "1", text + "2")
     assert time.process_time() - started < 2
+
+
+def test_strings_too_long_to_travel_are_compared_by_digest() -> None:
+    long = "a" * (codec.MAX_TEXT + 1)
+    assert _equal(long, "a" * len(long), AS_CONTRACTS_DO)
+    assert not _equal(long, long[:-1] + "b", AS_CONTRACTS_DO)
+    assert not _equal([long], [long + "a"], EXACT)
+    assert len(AS_CONTRACTS_DO.dumps([long])) < 200

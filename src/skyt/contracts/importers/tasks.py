@@ -25,7 +25,7 @@ from skyt.text.parsing import parse
 
 _NEEDED = ("task_id", "prompt", "entry_point", "canonical_solution")
 _DRAWN = 200  # inputs that are drawn to judge a task that brings few of its own
-_SECONDS = 30.0  # of CPU time for all inputs together
+_SECONDS = 20.0  # of CPU time for all inputs together
 
 
 @dataclass(frozen=True)
