@@ -1,7 +1,7 @@
 """Defences as the grid sees them: applied to the stored cache, or attached while the model reads it.
 
 Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing that was drawn
-(`blind`), the true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was
+(`blind`), exactly which vectors were changed (`oracle`), or fingerprints taken when the cache was
 written.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 import torch
 
-from cachemedicpp.cache.state import KVState
+from cachemedicpp.cache.state import KVState, changed
 from cachemedicpp.corruption import Plan
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
@@ -32,15 +32,12 @@ class Forks:
     stored_ids: tuple[int, ...]
     clean: KVState  # batch 1; only a defence that watched the cache being written may use it
     plans: Sequence[Plan | None]  # None: an undamaged fork
+    damaged: KVState | None = None  # as many rows as plans; None: no fork is damaged
 
     def suspects(self, layers: Sequence[int]) -> dict[int, torch.Tensor]:
-        """The true masks `[F, H_kv, T]` by layer."""
-        kv_heads = self.clean[0].K.shape[1]
-        empty = torch.zeros(1, kv_heads, self.clean.length, dtype=torch.bool)
-        return {
-            layer: torch.cat([empty if plan is None else plan.mask(layer) for plan in self.plans])
-            for layer in layers
-        }
+        """The true masks `[F, H_kv, T]` by layer: heads and positions with a changed number in K or V."""
+        damaged = self.clean.repeat(len(self.plans)) if self.damaged is None else self.damaged
+        return {layer: changed(self.clean[layer], damaged[layer], self.clean.length) for layer in layers}
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ class DamagedLM(HFLM):
         if self.injection is not None and old > 0:
             keys = sequence_keys(torch.tensor([list(stored)]))
             plan = _fitted(self.injection, len(stored)).corrupt_cache(cache, keys)
-        self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan]))
+        self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan], KVState(cache)))
         duty.enter_context(self.defence.attached(self.model))
         duty.enter_context(shared_layers(self.model))
         return stack([KVState(cache)] * rows).cache()

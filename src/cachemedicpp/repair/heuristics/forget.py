@@ -56,7 +56,7 @@ class Forget(QueryRepair):
     def _hidden(self, layer: int, K: Tensor, mask: Tensor | None) -> Tensor:
         batch, stored = K.shape[0], K.shape[2]
         if self.suspects is not None:
-            told = self.suspects[layer].to(K.device)
+            told = self.suspects[layer][..., -stored:].to(K.device)
             if batch < len(told):  # a layer that no fork was damaged in, run once for all of them
                 return told[:batch]
             return told.repeat_interleave(batch // len(told), 0)  # a sequence may have become several rows
