@@ -21,9 +21,9 @@ from typing import Any
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return (
-        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    )
+    """Rows end at newlines alone: model output may hold characters that `splitlines` takes for others."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def said(answer: str, value: str) -> str | None:

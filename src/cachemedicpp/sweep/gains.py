@@ -6,12 +6,11 @@ variants is paired by example.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from cachemedicpp.eval.grid import grid_cells
 from cachemedicpp.eval.robustness import Array, Robustness, task_scores
-from homeostat.core.records import Record, read_record
+from homeostat.core.records import Record, read_jsonl, read_record
 
 _RESAMPLES = 2000
 
@@ -28,8 +27,7 @@ def resampled(run_dir: Path) -> Robustness:
     settings, counted = record["settings"], record["metrics"].get("robustness.counted")
     names = list(settings["tasks"]) if counted is None or counted["all"] else counted["tasks"]
     rows: dict[str, list[Record]] = {name: [] for name in settings["tasks"]}
-    for line in (run_dir / "logs" / "eval.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in read_jsonl(run_dir / "logs" / "eval.jsonl"):
         rows[row["task"]].append(row)
     metric = {name: "ppl" if f"task.{name}.ppl" in record["metrics"] else "accuracy" for name in names}
     tasks = [task_scores(name, metric[name], rows[name]) for name in names]
