@@ -18,8 +18,17 @@ from cachemedicpp.cache.state import KVState, changed
 from cachemedicpp.corruption import Plan
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
-from cachemedicpp.repair.base import Repair
-from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, Forget, Levels, ResetClear, heuristic
+from cachemedicpp.repair.base import Repair, layout
+from cachemedicpp.repair.heuristics import (
+    CALIBRATED,
+    HEURISTICS,
+    Forget,
+    Levels,
+    LimitsForget,
+    ResetClear,
+    heuristic,
+)
+from cachemedicpp.repair.heuristics.time import reachable
 
 Knowledge = Literal["blind", "oracle", "fingerprints"]
 ORACLE = ":oracle"
@@ -69,10 +78,12 @@ class AtRest(Defence):
     """A repair that does not depend on the query: applied once to what is stored."""
 
     repair: Repair | None = None
+    axes: AxesConfig | None = None  # known to a repair that is `timed`
 
     def under(self, axes: AxesConfig) -> Self:
-        timed = isinstance(self.repair, ResetClear)
-        return replace(self, repair=replace(self.repair, axes=axes)) if timed else self  # type: ignore[type-var]
+        if isinstance(self.repair, ResetClear):
+            return replace(self, repair=replace(self.repair, axes=axes))
+        return replace(self, axes=axes) if self.repair is not None and self.repair.timed else self
 
     @property
     def discards(self) -> bool:
@@ -80,7 +91,14 @@ class AtRest(Defence):
 
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
         assert self.repair is not None  # noqa: S101
-        suspect = forks.suspects(self.repair.layers) if self.knowledge == "oracle" else None
+        suspect = None
+        if self.knowledge == "oracle":
+            suspect = forks.suspects(self.repair.layers)
+        elif self.axes is not None:
+            heads, length = forks.clean[0].K.shape[1], forks.clean.length
+            known = layout(length, len(forks.plans), None, forks.clean[0].K.device)
+            reach = reachable(self.axes, *known).unsqueeze(1).expand(-1, heads, -1)
+            suspect = dict.fromkeys(self.repair.layers, reach)
         with torch.no_grad():
             self.repair.repair_cache(cache, suspect=suspect)
 
@@ -96,7 +114,7 @@ class Inline(Defence):
 
     @property
     def discards(self) -> bool:
-        return self._forgets and self.knowledge == "blind"
+        return self._forgets and not isinstance(self.repair, LimitsForget) and self.knowledge == "blind"
 
     def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
         repair = self.repair

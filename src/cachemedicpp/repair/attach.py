@@ -54,8 +54,8 @@ def medic(
     """Attach corruption and/or repair to `model` for the block; yields the session, which keeps the events.
 
     `keys` name the sequences of the batch for the corruption's draws; without them each is named by its
-    prompt's tokens, seen in the prefill. `oracle` tells a repair which vectors were changed. `repair="safe"` undoes only
-    what is certainly damage.
+    prompt's tokens, seen in the prefill. `oracle` tells a repair which vectors were changed. `repair="safe"`
+    undoes only what is certainly damage.
     """
     check_decoder(model)
     if isinstance(repair, str):
@@ -226,7 +226,7 @@ class Session:
             if self.observer is not None:
                 self.observer(layer, query, old)
             if isinstance(self.repair, QueryRepair):
-                return self.repair.attend(layer, query, old, new, mask, **kwargs)
+                return self.repair.attend(layer, query, old, new, mask, dropped=stored - kept, **kwargs)
             if self.repair.whole_cache:
                 old = _last(self._whole()[layer], kept)
             elif layer in self._windowed:  # once, while it still has all that was stored
