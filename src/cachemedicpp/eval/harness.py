@@ -223,7 +223,12 @@ def _defence(name: str, layers: Sequence[int], axes: AxesConfig, model: Any) -> 
         return Defence()
     if name == "guard":
         return defences.Guarded()
-    if name in HEURISTICS or name in CALIBRATED:
+    if name in CALIBRATED:
+        raise UserError(
+            f"repair={name}: it needs levels calibrated on a text, which a harness run does not have; use "
+            f"{', '.join(HEURISTICS)}, guard, or the folder of a calibrated or trained operator"
+        )
+    if name in HEURISTICS:
         return defences.from_repair(name, heuristic(name, layers, axes=axes))
     return defences.from_repair(name, load_repair(name, model))
 
