@@ -37,11 +37,11 @@ def forgetting_costs(found: Robustness) -> dict[str, list[Record]]:
         ways = {way: found.scores(task, way) for way in present}  # [1 + R, cells]
         by = max(ways, key=lambda way: float(ways[way][0].mean()))
         lost = lost_in(found, task, by)
+        each = [lost_in(side, side.tasks[number], by) for side in sides]
         entries = []
         for column, cell in enumerate(found.cells):
             cost = interval(lost[:, column])
-            each = [lost_in(side, side.tasks[number], by)[:, column] for side in sides]
-            counts = all(interval(half).low > 0 for half in each)
+            counts = all(interval(half[:, column]).low > 0 for half in each)
             entries.append(_entry(cost, **cell.as_record(), by=by, counts=counts))
         costs[task.name] = entries
     return costs

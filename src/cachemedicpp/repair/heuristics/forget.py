@@ -50,8 +50,9 @@ class Forget(QueryRepair):
             scores = torch.tanh(scores / cap) * cap
         scores = scores.view(B, kv_heads, H // kv_heads, Q, -1)
         scores = masked(scores, None if mask is None else mask[..., start : stored + new.K.shape[-2]])
-        unseen = torch.nn.functional.pad(hidden, (0, new.K.shape[-2]))[:, :, None, None]
-        scores = scores.masked_fill(unseen, torch.finfo(scores.dtype).min)
+        unseen = torch.nn.functional.pad(hidden, (0, new.K.shape[-2]))
+        V = V.masked_fill(unseen.unsqueeze(-1), 0.0)  # a weight of 0 does not silence what is not a number
+        scores = scores.masked_fill(unseen[:, :, None, None], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).flatten(2, 3)
         return (weights @ V).view(B, H, Q, d).transpose(1, 2).contiguous(), None
 

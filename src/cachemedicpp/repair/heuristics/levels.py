@@ -23,7 +23,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.progress import track
 
 FIRST = 0  # positions up to this one have the first table
-_ROUNDING = 1e-4  # of taking a rotation off
+_ROUNDING = 1e-3  # of a channel's range: what taking a rotation off may add
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Levels:
         found = []
         for tensor, x in enumerate((self.turned(kv.K, layer, positions, back=True), kv.V)):
             low, high = (self.of(name, layer, tensor, positions).to(x.dtype) for name in ("low", "high"))
-            found.append(~((x >= low - _ROUNDING) & (x <= high + _ROUNDING)))
+            slack = _ROUNDING * (high - low)
+            found.append(~((x >= low - slack) & (x <= high + slack)))
         return KV(*found)
 
     def turned(self, K: Tensor, layer: int, positions: Tensor, back: bool = False) -> Tensor:
