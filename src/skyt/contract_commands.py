@@ -84,7 +84,10 @@ def new(
         str | None,
         typer.Option("--from", metavar="MODULE:FUNCTION", help="A function to start from: the reference."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write NAME.py.")] = Path(),
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Where to write NAME.py. Default: the folder you are in."),
+    ] = Path(),
 ) -> None:
     """Write the beginning of a contract in Python: from a function of yours, or by asking four questions.
 
@@ -122,7 +125,14 @@ def import_(
             metavar="FILE", help="EvalPlus or HumanEval tasks (.jsonl, .jsonl.gz), or a pytest file (.py)."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of contracts to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="The folder of contracts to write. Default: a folder here, named after the file.",
+        ),
+    ] = None,
     function: Annotated[
         str | None,
         typer.Option(
@@ -139,12 +149,13 @@ def import_(
     Of a task, the canonical solution is the reference and must pass the new contract. What cannot be imported
     is told in one line each, everything else is written, and the exit code is then 1.
 
-    Example: homeostat code contracts import HumanEvalPlus.jsonl.gz --out contracts/humaneval
+    Example: homeostat code contracts import test_prices.py --function prices:total --out contracts
     """
     from skyt.runs.importing import import_contracts
 
     if (file.suffix == ".py") != (function is not None):
         raise UserError("--function MODULE:NAME goes with a pytest file (.py), and only with that")
+    out = out or Path(file.name.split(".")[0])
     report = import_contracts(
         file, out, function=function, workers=workers or _cores(), allow_uncontained=uncontained
     )

@@ -59,6 +59,8 @@ def load_cache(
     """A saved cache as it is now (not yet verified), the ledger of what it was, and which model made it."""
     tensors, _ = _read(folder / CACHE)
     ledgered, about = _read(folder / FINGERPRINTS)
+    if not tensors:
+        raise UserError(f"{folder / CACHE} holds no layer of a cache")
     try:
         cache = DynamicCache()
         for layer in range(len(tensors) // 2):

@@ -30,7 +30,6 @@ def command(monkeypatch: pytest.MonkeyPatch, model: Any, tokenizer: Any, out: Pa
         ("repair.protect_layers=[2, 3]", "the model has 3 layers"),
         ("repair.rank=17", "above the model's head dimension 16"),
         ("corruption.axes={time_mode: window, window: [50, 200]}", "window = [50, 200]"),
-        ("corruption.params.overwrite_window=[90, 120]", "overwrite_window = [90, 120]"),
         ("corruption.params.quant_bits=1", "quant_bits = 1"),
         ("train.prefix_len=20", "N_recent = 32"),
         ("repair.family=none", "'none' is not trained"),

@@ -221,7 +221,7 @@ def _jail_without_walls(folder: Path) -> Path:
 
     sandbox = Path(skyt.sandbox.__file__).parent
     (folder / "sandbox").mkdir()
-    for name in ("jail.py", "harness.py", "enforce.py", "lockdown.py"):
+    for name in ("jail.py", "harness.py", "settle.py", "enforce.py", "lockdown.py"):
         (folder / "sandbox" / name).write_text((sandbox / name).read_text())
     (folder / "contracts").mkdir()
     (folder / "contracts" / "codec.py").write_text((sandbox.parent / "contracts" / "codec.py").read_text())
