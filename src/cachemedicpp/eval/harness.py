@@ -38,7 +38,9 @@ try:
     from lm_eval.api.registry import register_model
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
-    raise UserError(f"{error}: install lm-evaluation-harness with pip install '.[lm-eval]' in a checkout") from None
+    raise UserError(
+        f"{error}: install lm-evaluation-harness with pip install '.[lm-eval]' in a checkout"
+    ) from None
 
 Scored = tuple[float, bool]  # log-likelihood of a continuation, and whether greedy decoding would write it
 MIXTURE = "mixture"

@@ -72,7 +72,11 @@ class NeedleTask:
         return [
             Score(
                 float(matches(answer, example.target)),
-                detail={"answer": answer, "strict": float(matches_strictly(answer, example.target))},
+                detail={
+                    "answer": answer,
+                    "value": example.target,
+                    "strict": float(matches_strictly(answer, example.target)),
+                },
             )
             for answer in answers
         ]

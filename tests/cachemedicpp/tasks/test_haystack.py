@@ -21,7 +21,7 @@ def test_every_prompt_holds_the_needle_once_and_never_exceeds_its_length(
 ) -> None:
     config = LongContextConfig(context_len=length, position_frac=fraction)
     prompt = generate(config, byte_tokenizer, seed=0, index=index)
-    assert prompt.text.count(STATEMENT) == 1
+    assert prompt.text.count(f"NEEDLE: the_key = {prompt.answer}.") == 1
     assert prompt.text.startswith(PREFIX)
     assert prompt.text.endswith("Question: What is the_key? Answer:")
     assert length - 2 <= len(prompt.ids) <= length  # a byte is a token: one more word takes two
