@@ -26,12 +26,13 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
-def said(answer: str, value: str) -> str | None:
-    """The first thing in an answer that has the value's form, such as letters, a dash and digits."""
+def said(answer: str, value: str) -> set[str]:
+    """All in an answer that has the value's form, such as letters, a dash (of any kind) and digits."""
+    answer = re.sub("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]", "-", answer)
     parts = re.findall(r"[A-Za-z]+|\d+|.", value)
     form = "".join("[a-z]+" if p.isalpha() else r"\d+" if p.isdigit() else re.escape(p) for p in parts)
-    found = re.search(rf"(?<![\w-]){form}(?!\w|-\w)", answer, re.IGNORECASE)
-    return found[0].casefold() if found else None
+    found = re.findall(rf"(?<![\w-]){form}(?!\w|-\w|[.,]\d)", answer, re.IGNORECASE)
+    return {text.casefold() for text in found}
 
 
 class Run:
@@ -103,14 +104,14 @@ class Run:
                 (s["detail"]["margin"] > 0) == bool(s["value"]) for scores in row.values() for s in scores
             }
             self.compare("sst2 label", "of a review", float(len(signs)), 1.0)
-        value = self.settings["tasks"].get("needle", {}).get("needle_value", "")
         ends = string.whitespace + string.punctuation
         for score in [
             s for row in self.examples.get("needle", []) for scores in row.values() for s in scores
         ]:
             answer, detail = score["detail"]["answer"], score["detail"]
-            found = said(answer, value)
-            self.compare("needle answer", repr(answer), score["value"], float(found == value.casefold()))
+            value = detail["value"]
+            right = said(answer, value) == {value.casefold()}
+            self.compare("needle answer", repr(answer), score["value"], float(right))
             same = float(answer.strip(ends) == value.strip(ends))
             self.compare("needle strict", repr(answer), detail.get("strict", same), same)
 

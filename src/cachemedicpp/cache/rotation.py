@@ -50,7 +50,7 @@ class Pairs:
             if not torch.allclose(ours.double(), theirs, atol=1e-2):
                 raise UserError(
                     "this model's rotary angles are not proportional to the position (dynamic scaling?): "
-                    "operator G cannot take its rotation off"
+                    "the rotation of its keys cannot be taken off"
                 )
 
     def at(self, positions: Tensor, layer: int) -> Turn:

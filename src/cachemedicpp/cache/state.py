@@ -29,6 +29,12 @@ class KV(NamedTuple):
     V: Tensor
 
 
+def changed(before: KV, after: KV, length: int) -> Tensor:
+    """Where two states of a layer differ, `[B, H_kv, length]`; a sliding window stores the last positions."""
+    found = (before.K != after.K).any(-1) | (before.V != after.V).any(-1)
+    return torch.nn.functional.pad(found, (length - found.shape[-1], 0))
+
+
 @dataclass(frozen=True)
 class Geometry:
     """The sizes that a repair operator or a mask must fit."""

@@ -76,7 +76,7 @@ class Plan:
         return KV(self._one(layer, "K", K), self._one(layer, "V", V))
 
     def mask(self, layer: int) -> Tensor:
-        """The true mask `[B, H_kv, T]` of a layer: what a defence with oracle knowledge is told."""
+        """The region `[B, H_kv, T]` of a layer that damage may touch; a type may choose inside it."""
         full = torch.zeros(len(self.damages), self.kv_heads, self.length, dtype=torch.bool)
         for row, damage in enumerate(self.damages):
             mask = damage.mask.of(layer)

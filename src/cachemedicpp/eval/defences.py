@@ -1,7 +1,7 @@
 """Defences as the grid sees them: applied to the stored cache, or attached while the model reads it.
 
 Every defence gets the same corrupted cache. `knowledge` says what else it knows: nothing that was drawn
-(`blind`), the true mask (`oracle`, the heuristics' upper bound), or fingerprints taken when the cache was
+(`blind`), exactly which vectors were changed (`oracle`), or fingerprints taken when the cache was
 written.
 """
 
@@ -14,12 +14,21 @@ from typing import Any, Literal, Self
 
 import torch
 
-from cachemedicpp.cache.state import KVState
+from cachemedicpp.cache.state import KVState, changed
 from cachemedicpp.corruption import Plan
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
-from cachemedicpp.repair.base import Repair
-from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, Forget, Levels, ResetClear, heuristic
+from cachemedicpp.repair.base import Repair, layout
+from cachemedicpp.repair.heuristics import (
+    CALIBRATED,
+    HEURISTICS,
+    Forget,
+    Levels,
+    LimitsForget,
+    ResetClear,
+    heuristic,
+)
+from cachemedicpp.repair.heuristics.time import reachable
 
 Knowledge = Literal["blind", "oracle", "fingerprints"]
 ORACLE = ":oracle"
@@ -32,15 +41,12 @@ class Forks:
     stored_ids: tuple[int, ...]
     clean: KVState  # batch 1; only a defence that watched the cache being written may use it
     plans: Sequence[Plan | None]  # None: an undamaged fork
+    damaged: KVState | None = None  # as many rows as plans; None: no fork is damaged
 
     def suspects(self, layers: Sequence[int]) -> dict[int, torch.Tensor]:
-        """The true masks `[F, H_kv, T]` by layer."""
-        kv_heads = self.clean[0].K.shape[1]
-        empty = torch.zeros(1, kv_heads, self.clean.length, dtype=torch.bool)
-        return {
-            layer: torch.cat([empty if plan is None else plan.mask(layer) for plan in self.plans])
-            for layer in layers
-        }
+        """The true masks `[F, H_kv, T]` by layer: heads and positions with a changed number in K or V."""
+        damaged = self.clean.repeat(len(self.plans)) if self.damaged is None else self.damaged
+        return {layer: changed(self.clean[layer], damaged[layer], self.clean.length) for layer in layers}
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,12 @@ class AtRest(Defence):
     """A repair that does not depend on the query: applied once to what is stored."""
 
     repair: Repair | None = None
+    axes: AxesConfig | None = None  # known to a repair that is `timed`
 
     def under(self, axes: AxesConfig) -> Self:
-        timed = isinstance(self.repair, ResetClear)
-        return replace(self, repair=replace(self.repair, axes=axes)) if timed else self  # type: ignore[type-var]
+        if isinstance(self.repair, ResetClear):
+            return replace(self, repair=replace(self.repair, axes=axes))
+        return replace(self, axes=axes) if self.repair is not None and self.repair.timed else self
 
     @property
     def discards(self) -> bool:
@@ -83,7 +91,14 @@ class AtRest(Defence):
 
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
         assert self.repair is not None  # noqa: S101
-        suspect = forks.suspects(self.repair.layers) if self.knowledge == "oracle" else None
+        suspect = None
+        if self.knowledge == "oracle":
+            suspect = forks.suspects(self.repair.layers)
+        elif self.axes is not None:
+            heads, length = forks.clean[0].K.shape[1], forks.clean.length
+            known = layout(length, len(forks.plans), None, forks.clean[0].K.device)
+            reach = reachable(self.axes, *known).unsqueeze(1).expand(-1, heads, -1)
+            suspect = dict.fromkeys(self.repair.layers, reach)
         with torch.no_grad():
             self.repair.repair_cache(cache, suspect=suspect)
 
@@ -99,7 +114,7 @@ class Inline(Defence):
 
     @property
     def discards(self) -> bool:
-        return self._forgets and self.knowledge == "blind"
+        return self._forgets and not isinstance(self.repair, LimitsForget) and self.knowledge == "blind"
 
     def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
         repair = self.repair

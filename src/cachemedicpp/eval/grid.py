@@ -100,7 +100,8 @@ def corrupt_forks(
             plan = family.at(cell.type, cell.epsilon).corrupt_cache(cache, [example.key])
         states.append(KVState(cache))
         plans.append(plan)
-    return stack(states), Forks(example.stored, clean, plans)
+    damaged = stack(states)
+    return damaged, Forks(example.stored, clean, plans, damaged)
 
 
 def family_for(family: CorruptionFamily, task: Task, example: Example) -> CorruptionFamily:

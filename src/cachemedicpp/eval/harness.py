@@ -38,7 +38,9 @@ try:
     from lm_eval.api.registry import register_model
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
-    raise UserError(f"{error}: install lm-evaluation-harness with pip install '.[lm-eval]' in a checkout") from None
+    raise UserError(
+        f"{error}: install lm-evaluation-harness with pip install '.[lm-eval]' in a checkout"
+    ) from None
 
 Scored = tuple[float, bool]  # log-likelihood of a continuation, and whether greedy decoding would write it
 MIXTURE = "mixture"
@@ -150,7 +152,7 @@ class DamagedLM(HFLM):
         if self.injection is not None and old > 0:
             keys = sequence_keys(torch.tensor([list(stored)]))
             plan = _fitted(self.injection, len(stored)).corrupt_cache(cache, keys)
-        self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan]))
+        self.defence.mend(self.model, cache, Forks(tuple(stored), clean, [plan], KVState(cache)))
         duty.enter_context(self.defence.attached(self.model))
         duty.enter_context(shared_layers(self.model))
         return stack([KVState(cache)] * rows).cache()
@@ -223,7 +225,12 @@ def _defence(name: str, layers: Sequence[int], axes: AxesConfig, model: Any) -> 
         return Defence()
     if name == "guard":
         return defences.Guarded()
-    if name in HEURISTICS or name in CALIBRATED:
+    if name in CALIBRATED:
+        raise UserError(
+            f"repair={name}: it needs levels calibrated on a text, which a harness run does not have; use "
+            f"{', '.join(HEURISTICS)}, guard, or the folder of a calibrated or trained operator"
+        )
+    if name in HEURISTICS:
         return defences.from_repair(name, heuristic(name, layers, axes=axes))
     return defences.from_repair(name, load_repair(name, model))
 

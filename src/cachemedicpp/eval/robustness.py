@@ -6,7 +6,8 @@ difference between two defences is taken within a resample, which is what a pair
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from cachemedicpp.eval.grid import Cell
 from homeostat.core.stats import Interval
 
 Array = NDArray[np.float64]
+Counted = Mapping[str, NDArray[np.bool_]] | None  # by task: which cells count; None: all
 BEST_HEURISTIC = "best_heuristic"
 RULE = (
     "the blind heuristic with the largest area under its robustness curve, chosen on the examples with even "
@@ -78,15 +80,15 @@ class Robustness:
     tasks: Sequence[TaskScores]
     cells: Sequence[Cell]
     weights: Mapping[str, Array]
-    counted: Mapping[str, NDArray[np.bool_]] | None = None
+    counted: Counted = None
 
     @classmethod
     def build(
         cls, tasks: Sequence[TaskScores], cells: Sequence[Cell], resamples: int, seed: int
     ) -> Robustness:
         weights = {}
-        for place, task in enumerate(tasks):
-            rng = np.random.default_rng([seed, place])
+        for task in tasks:  # seeded by name: the same resamples whatever other tasks there are
+            rng = np.random.default_rng([seed, zlib.crc32(task.name.encode("utf-8"))])
             drawn = rng.multinomial(task.n, np.full(task.n, 1 / task.n), size=resamples).astype(float)
             weights[task.name] = np.vstack([np.ones((1, task.n)), drawn])
         return cls(tasks, cells, weights)
@@ -146,12 +148,25 @@ def interval(samples: Array, level: float = 0.95) -> Interval:
     return Interval(float(samples[0]), float(low), float(high), level)
 
 
-def pick_heuristic(found: Robustness, heuristics: Sequence[str]) -> tuple[list[TaskScores], dict[str, Any]]:
-    """Tasks with one more defence, the best heuristic by two-fold cross-fitting, and how it was picked."""
+def halves(found: Robustness) -> list[Robustness]:
+    """The examples with even numbers, and those with odd numbers, each with resamples of its own."""
+    resamples = len(next(iter(found.weights.values()))) - 1
+    return [
+        Robustness.build([_half(task, fold) for task in found.tasks], found.cells, resamples, fold)
+        for fold in (0, 1)
+    ]
+
+
+def pick_heuristic(
+    found: Robustness, heuristics: Sequence[str], count: Callable[[Robustness], Counted] | None = None
+) -> tuple[list[TaskScores], dict[str, Any]]:
+    """Tasks with one more defence, the best heuristic by two-fold cross-fitting, and how it was picked.
+
+    `count` decides which cells of a half are counted, from that half alone.
+    """
     chosen, areas = [], []
-    for fold in (0, 1):
-        halves = [_half(task, fold) for task in found.tasks]
-        half = replace(Robustness.build(halves, found.cells, 1, 0), counted=found.counted)
+    for half in halves(found):
+        half = half if count is None else replace(half, counted=count(half))
         area = {name: float(half.auc(name)[0]) for name in heuristics}
         areas.append(area)
         chosen.append(max(area, key=lambda name: (area[name], name)))

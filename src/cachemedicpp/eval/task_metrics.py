@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cachemedicpp.eval.forgetting import RULE, WAYS, beaten, counted_cells, forgetting_costs
+from cachemedicpp.eval.forgetting import RULE, WAYS, beaten, count, counted_cells, forgetting_costs
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
@@ -40,7 +40,7 @@ def task_metrics(
             "left_out": [name for name, entries in costs.items() if not any(e["counts"] for e in entries)],
         }
     if heuristics:
-        tasks, picked = pick_heuristic(found, heuristics)
+        tasks, picked = pick_heuristic(found, heuristics, count if set(WAYS) <= set(knowledge) else None)
         found, everywhere = replace(found, tasks=tasks), replace(everywhere, tasks=tasks)
         knowledge = {**knowledge, BEST_HEURISTIC: "blind"}
         metrics["robustness.best_heuristic"] = picked
@@ -63,6 +63,7 @@ def task_metrics(
     metrics["robustness.auc_all_tasks"] = [
         _entry(interval(everywhere.auc(name)), defence=name, knowledge=knowledge[name]) for name in knowledge
     ]
+    metrics["robustness.auc_difference_all_tasks"] = _differences(everywhere, knowledge)
     metrics["robustness.auc_difference"] = _differences(found, knowledge)
     metrics["clean_regression"] = _clean_regression(found, knowledge)
     return metrics

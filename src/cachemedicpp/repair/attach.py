@@ -26,7 +26,7 @@ from transformers import AttentionInterface, Cache
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from cachemedicpp.cache.state import KV, KVState, readable, write
+from cachemedicpp.cache.state import KV, KVState, changed, readable, write
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.heal import recomputing
@@ -54,8 +54,8 @@ def medic(
     """Attach corruption and/or repair to `model` for the block; yields the session, which keeps the events.
 
     `keys` name the sequences of the batch for the corruption's draws; without them each is named by its
-    prompt's tokens, seen in the prefill. `oracle` tells a repair the true mask. `repair="safe"` undoes only
-    what is certainly damage.
+    prompt's tokens, seen in the prefill. `oracle` tells a repair which vectors were changed. `repair="safe"`
+    undoes only what is certainly damage.
     """
     check_decoder(model)
     if isinstance(repair, str):
@@ -138,6 +138,7 @@ class Session:
         self._seen_keys: list[str] | None = None
         self._mask: Tensor | None = None
         self._damaged: dict[int, KV] = {}
+        self._suspects: dict[int, Tensor] = {}  # for a repair with oracle knowledge
         self._layout: tuple[Tensor, Tensor] | None = None
         self._mended: KVState | None = None
         self._windowed: frozenset[int] = frozenset()
@@ -225,7 +226,7 @@ class Session:
             if self.observer is not None:
                 self.observer(layer, query, old)
             if isinstance(self.repair, QueryRepair):
-                return self.repair.attend(layer, query, old, new, mask, **kwargs)
+                return self.repair.attend(layer, query, old, new, mask, dropped=stored - kept, **kwargs)
             if self.repair.whole_cache:
                 old = _last(self._whole()[layer], kept)
             elif layer in self._windowed:  # once, while it still has all that was stored
@@ -262,6 +263,8 @@ class Session:
                 self.plan = self._corruption.plan(keys, self._stored, self._mask)
             with self.pause():  # a donor prompt is run on this same model
                 self._damaged[layer] = self.plan.apply(layer, *clean)
+            if self._oracle:
+                self._suspects[layer] = changed(clean, self._damaged[layer], self._stored)
         return _last(self._damaged[layer], clean.K.shape[-2])
 
     def _whole(self) -> KVState:
@@ -277,7 +280,9 @@ class Session:
     def _site(self, layer: int, key: Tensor) -> Stored:
         if self._layout is None:
             self._layout = layout(self._stored, key.shape[0], self._mask, key.device)
-        suspect = self.plan.mask(layer) if self._oracle and self.plan is not None else None
+        suspect = self._suspects.get(layer)
+        if suspect is None and self._oracle and self._corruption is not None:  # a layer that is not damaged
+            suspect = torch.zeros(key.shape[0], key.shape[1], self._stored, dtype=torch.bool)
         return Stored(layer, *self._layout, suspect)
 
     def _attention(self, base: str, module: Any) -> Callable[..., Any]:

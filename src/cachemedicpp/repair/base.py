@@ -93,6 +93,7 @@ class Repair(ABC):
     layers: tuple[int, ...]
     query_conditioned: ClassVar[bool] = False
     whole_cache: ClassVar[bool] = False  # reads all layers together, so it needs `repair_cache`
+    timed: ClassVar[bool] = False  # an evaluation tells it which positions its time mask lets damage reach
 
     def __repr__(self) -> str:
         how = "inside attention" if self.query_conditioned else "at rest"
@@ -144,6 +145,9 @@ class QueryRepair(Repair):
         self, layer: int, query: Tensor, old: KV, new: KV, mask: Tensor | None, **options: Any
     ) -> tuple[Tensor, Tensor | None]:
         """Attention where `query` `[B, H, Q, d]` reads `old` repaired and `new` as it is.
+
+        `options` are those of transformers' attention functions, and `dropped`: how many stored positions a
+        sliding window has dropped before `old`.
 
         What one query's gate does to the state is seen by that query only. Returns `[B, Q, H, d]` and, like
         transformers' attention functions, the weights or None.

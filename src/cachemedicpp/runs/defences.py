@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cachemedicpp.eval import defences as kinds
 from cachemedicpp.eval.defences import Defence
-from cachemedicpp.eval.forgetting import WAYS
+from cachemedicpp.eval.forgetting import CALIBRATED_WAY, WAYS
 from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
@@ -22,7 +22,6 @@ from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record
 
 LEARNED = ("A", "B", "C")
-_LEVEL_WINDOWS = 32  # extremes need less text than covariances
 CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
@@ -79,6 +78,8 @@ def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     config = setup.config
     wanted = config.eval.defences
     names = {*HEURISTICS, *LEVELLED} if wanted is None else {*WAYS, *wanted}
+    if names & set(LEVELLED):
+        names.add(CALIBRATED_WAY)
     told = config.eval.oracle_heuristics
     oracle = names if told is True else set(told or ())
     levels = usual_levels(setup, run_dir) if names & set(LEVELLED) else None
@@ -97,8 +98,7 @@ def usual_levels(setup: Setup[MedicConfig], run_dir: Path) -> Levels:
     if not path.exists():
         wanted = setup.config.eval
         windows = Windows.of(load_text(setup.config.data, "train"), setup.tokenizer, wanted.calibration_len)
-        ids = windows.spread(min(wanted.calibration_windows, _LEVEL_WINDOWS))
-        measure_levels(setup.model, ids).save(path)
+        measure_levels(setup.model, windows.spread(wanted.calibration_windows)).save(path)
     return Levels.load(path)
 
 

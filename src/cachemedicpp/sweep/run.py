@@ -119,7 +119,7 @@ def run_sweep(
     path: str | Path, out: Path, engine: EngineName, workers: int, overrides: Sequence[str] = ()
 ) -> int:
     """Run what is missing, compare, write `sweep.json`, tables and figures; returns how many runs failed."""
-    from cachemedicpp.sweep.summary import summarise
+    from cachemedicpp.sweep.summary import counted, summarise
 
     sweep = load_config(SweepConfig, path)
     runs = plan(sweep, out, overrides)
@@ -147,6 +147,7 @@ def run_sweep(
             ],
             "variants": [],
         }
+        record["counted"] = counted(record, out)
         record["variants"] = summarise(record, out)
         write_record(out / "sweep.json", record, "sweep")
         _artifacts(record, out)

@@ -14,7 +14,7 @@ import numpy as np
 from cachemedicpp.eval.robustness import Array, interval
 from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
-from cachemedicpp.sweep.gains import gains
+from cachemedicpp.sweep.gains import counted_tasks, gains, resampled
 from homeostat.core import atomic
 from homeostat.core.records import Record
 from homeostat.core.stats import Interval, bootstrap, paired_bootstrap
@@ -23,17 +23,18 @@ FIGURES = ("auc", "auc_none", "auc_gain", "clean_loss", "sensitivity_ratio")
 SUMMARY = "table_sweep_summary.tex"
 
 
-def run_figures(run_dir: Path) -> dict[str, float]:
-    """The figures of one run that a sweep compares, all about the run's own repair.
+def run_figures(run_dir: Path, tasks: Sequence[str] | None = None) -> dict[str, float]:
+    """The figures of one run that a sweep compares, all about the run's own repair and over `tasks`.
 
     `sensitivity_ratio`: repaired over baseline drift at the largest delta norm up to 2.
     """
-    row = ablation_row(run_dir)
+    found, own = resampled(run_dir, tasks), ablation_row(run_dir)["family"]
+    auc, auc_none = float(found.auc(own)[0]), float(found.auc("none")[0])
     figures = {
-        "auc": row["auc"],
-        "auc_none": row["auc_none"],
-        "auc_gain": row["gain"]["value"],
-        "clean_loss": row["clean_loss"],
+        "auc": auc,
+        "auc_none": auc_none,
+        "auc_gain": auc - auc_none,
+        "clean_loss": float((found.score("none") - found.score(own))[0, 0]),
     }
     if not (run_dir / "metrics" / "stability_metrics.json").exists():  # switched off
         return figures
@@ -49,7 +50,9 @@ def summarise(record: Record, out: Path) -> list[Record]:
     found: dict[str, dict[int, dict[str, float]]] = {}
     for run in record["runs"]:
         if run["ok"]:
-            found.setdefault(run["variant"], {})[run["seed"]] = run_figures(out / run["folder"])
+            found.setdefault(run["variant"], {})[run["seed"]] = run_figures(
+                out / run["folder"], record.get("counted")
+            )
     reference = found.get(record["reference"], {})
     sampled = _gains(record, out)
     variants = []
@@ -71,13 +74,23 @@ def summarise(record: Record, out: Path) -> list[Record]:
     return variants
 
 
+def counted(record: Record, out: Path) -> list[str] | None:
+    """The tasks every run is compared over: those that count in the reference's first finished run."""
+    for run in record["runs"]:
+        if run["ok"] and run["variant"] == record["reference"]:
+            return counted_tasks(out / run["folder"])
+    return None
+
+
 def _gains(record: Record, out: Path) -> dict[str, dict[int, Array]]:
     """Resampled gains of every finished run, by variant and seed."""
     found: dict[str, dict[int, Array]] = {}
     for run in record["runs"]:
         if run["ok"]:
             folder = out / run["folder"]
-            found.setdefault(run["variant"], {})[run["seed"]] = gains(folder, ablation_row(folder)["family"])
+            found.setdefault(run["variant"], {})[run["seed"]] = gains(
+                folder, ablation_row(folder)["family"], record.get("counted")
+            )
     return found
 
 

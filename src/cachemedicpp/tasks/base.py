@@ -16,7 +16,7 @@ from torch import Tensor
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from transformers import Cache
 
@@ -32,6 +32,7 @@ class Example:
     query: tuple[int, ...]
     target: Any
     focus: int | None = None  # the stored position where what has to be remembered begins, if it is one place
+    span: int = 1  # how many positions it takes
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,26 @@ def check_stored(name: str, examples: Sequence[Example], axes: AxesConfig) -> No
             f"task {name}: its shortest prompt stores {shortest} tokens, and old_only with N_recent = "
             f"{axes.N_recent} corrupts none of them; use longer prompts or a smaller N_recent for this task"
         )
+
+
+def within_reach(example: Example, axes: AxesConfig) -> bool:
+    """Whether damage can reach all of what has to be remembered, so that the task needs it."""
+    if axes.time_mode != "old_only" or example.focus is None:
+        return True
+    return example.focus + example.span <= len(example.stored) - axes.N_recent
+
+
+def reaching(name: str, axes: AxesConfig, draw: Callable[[int], Example], draws: int = 100) -> Example:
+    """The first example of `draw(0)`, `draw(1)`, … of which damage can reach what has to be remembered."""
+    for number in range(draws):
+        example = draw(number)
+        if within_reach(example, axes):
+            return example
+    raise UserError(
+        f"task {name}: in {draws} draws what has to be remembered never stood wholly before the last "
+        f"N_recent = {axes.N_recent} of {len(example.stored)} stored tokens; use longer prompts or a smaller "
+        "N_recent"
+    )
 
 
 def short(name: str, found: int, asked: int, setting: str) -> None:

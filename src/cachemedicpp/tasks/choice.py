@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching
 from cachemedicpp.tasks.haystack import fill, token_at
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Question:
     asked: str
     choices: Sequence[str]
     right: int
-    needed: str  # the statement that holds the answer
+    needed: Sequence[str]  # the statements that lead to the answer, as they follow each other
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,29 @@ def choice_task(
     """Examples of `ask`, their statements among as much filler as fills the context."""
     check_length(name, wanted.context_len + 8, f"data.{name}.context_len = {wanted.context_len}", model)
     seed = config.seed if wanted.seed is None else wanted.seed
-    examples = []
-    for index in range(wanted.num_examples):
-        rng = random.Random(f"{name}:{seed}:{index}")
+    axes = config.corruption.axes
+
+    def drawn(index: int, number: int) -> Example:
+        key = f"{name}:{seed}:{index}"
+        rng = random.Random(f"{key}:{number}" if number else key)
         question = ask(rng)
 
-        def render(context: str, asked: str = question.asked) -> tuple[str, list[int]]:
-            text = f"{context}{asked}"
+        def render(context: str) -> tuple[str, list[int]]:
+            text = f"{context}{question.asked}"
             return text, list(tokenizer(text)["input_ids"])
 
         text, ids = fill(rng, question.statements, render, wanted.context_len, f"data.{name}.context_len")
         choices = [tuple(tokenizer(c, add_special_tokens=False)["input_ids"]) for c in question.choices]
-        focus = token_at(tokenizer, text, ids, question.needed)
-        key = f"{name}:{seed}:{index}"
-        examples.append(Example(key, tuple(ids[:-1]), tuple(ids[-1:]), (question.right, choices), focus))
-    axes = config.corruption.axes
+        begins = [token_at(tokenizer, text, ids, statement) for statement in question.needed]
+        last = len(tokenizer(question.needed[-1], add_special_tokens=False)["input_ids"])
+        span = begins[-1] + last - begins[0]
+        target = (question.right, choices)
+        return Example(key, tuple(ids[:-1]), tuple(ids[-1:]), target, begins[0], span)
+
+    examples = [
+        reaching(name, axes, lambda number, index=index: drawn(index, number))  # type: ignore[misc]
+        for index in range(wanted.num_examples)
+    ]
     check_stored(name, examples, axes)
     settings = {
         "source": {"dataset": name, "origin": "generator", "seed": seed},

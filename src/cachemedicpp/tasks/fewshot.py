@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, check_length, check_stored
+from cachemedicpp.tasks.base import Example, check_length, check_stored, reaching
 from cachemedicpp.tasks.choice import VALUES, ChoiceTask
+from cachemedicpp.tasks.haystack import sentence
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import EvaluationConfig
@@ -20,7 +21,8 @@ _KINDS = (
 
 
 class FewshotTask:
-    """`cow: river`, `pear: glass`, … as many as fit; then another word, whose label is asked for."""
+    """`cow: river`, `pear: glass`, … as many as fit; then neutral sentences, so that no label is recent; then
+    another word, whose label is asked for."""
 
     @staticmethod
     def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
@@ -29,14 +31,17 @@ class FewshotTask:
             "fewshot", wanted.context_len + 8, f"data.fewshot.context_len = {wanted.context_len}", model
         )
         seed = config.seed if wanted.seed is None else wanted.seed
+        axes = config.corruption.axes
+        recent = axes.N_recent if axes.time_mode == "old_only" else 0
         examples = []
         for index in range(wanted.num_examples):
             rng = random.Random(f"fewshot:{seed}:{index}")
-            text, labels, right = _prompt(rng, wanted.kinds, wanted.context_len, tokenizer)
+            demos, text, labels, right = _prompt(rng, wanted.kinds, wanted.context_len, recent, tokenizer)
             ids = tuple(tokenizer(text)["input_ids"])
             choices = [tuple(tokenizer(f" {x}", add_special_tokens=False)["input_ids"]) for x in labels]
-            examples.append(Example(f"fewshot:{seed}:{index}", ids[:-1], ids[-1:], (right, choices)))
-        axes = config.corruption.axes
+            span = len(tokenizer(demos)["input_ids"])
+            example = Example(f"fewshot:{seed}:{index}", ids[:-1], ids[-1:], (right, choices), 0, span)
+            examples.append(reaching("fewshot", axes, lambda _, example=example: example, 1))  # type: ignore[misc]
         check_stored("fewshot", examples, axes)
         settings = {
             "source": {"dataset": "fewshot", "origin": "generator", "seed": seed},
@@ -49,18 +54,27 @@ class FewshotTask:
         return ChoiceTask("fewshot", axes, examples, settings)
 
 
-def _prompt(rng: random.Random, kinds: int, length: int, tokenizer: Any) -> tuple[str, list[str], int]:
-    """As many labelled words as fit into `length` tokens, kinds in random order, and one without a label."""
+def _prompt(
+    rng: random.Random, kinds: int, length: int, recent: int, tokenizer: Any
+) -> tuple[str, str, list[str], int]:
+    """As many labelled words as fit into `length` tokens, kinds in random order, and one without a label.
+
+    More than `recent` tokens of neutral text stand between them. Returns the labelled words, the whole
+    prompt, the labels and the number of the right one.
+    """
     groups = [rng.sample(kind.split(), 16) for kind in rng.sample(_KINDS, kinds)]
     known = {word for kind in _KINDS for word in kind.split()}
     labels = rng.sample([value for value in VALUES if value not in known], kinds)
     right = rng.randrange(kinds)
     asked = groups[right].pop()
-    lines: list[str] = []
+    between = ""
+    while recent and len(tokenizer(between)["input_ids"]) <= recent:
+        between = f"{between} {sentence(rng)}".strip()
+    last = f"\n\n{between}\n\n{asked}:" if between else f"\n{asked}:"
+    demos = ""
     while True:
         kind = rng.randrange(kinds)
-        more = [*lines, f"{rng.choice(groups[kind])}: {labels[kind]}"]
-        text = "\n".join([*more, f"{asked}:"])
-        if lines and len(tokenizer(text)["input_ids"]) > length:
-            return "\n".join([*lines, f"{asked}:"]), labels, right
-        lines = more
+        more = f"{demos}\n{rng.choice(groups[kind])}: {labels[kind]}".strip()
+        if demos and len(tokenizer(more + last)["input_ids"]) > length:
+            return demos, demos + last, labels, right
+        demos = more

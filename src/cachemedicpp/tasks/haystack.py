@@ -15,6 +15,7 @@ from homeostat.core.errors import UserError
 PREFIX = "There is one line that begins with NEEDLE in this text. Find it."
 STATEMENT = "NEEDLE: {needle_token} = {needle_value}."
 
+_DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 _LAST = ("and", "so", "it", "a", "I")  # single words that fill the last tokens of a context
 _WHO = (
     "the ferryman", "a retired surveyor", "the night porter", "our neighbour", "the beekeeper",
@@ -43,6 +44,9 @@ _THEN = (
 )  # fmt: skip
 
 
+_COLOURS = ("violet", "amber", "silver", "crimson", "indigo", "golden", "scarlet", "ivory", "copper", "green")
+
+
 @dataclass(frozen=True)
 class NeedlePrompt:
     """One example: the text as the model gets it, its tokens, the right answer and where it stands."""
@@ -51,24 +55,42 @@ class NeedlePrompt:
     ids: tuple[int, ...]
     answer: str
     focus: int  # the first token of the statement
+    span: int  # how many tokens it takes
 
 
 Render = Callable[[str], tuple[str, list[int]]]  # a context as the text of a prompt and its tokens
 
 
-def generate(config: LongContextConfig, tokenizer: Any, seed: int, index: int) -> NeedlePrompt:
-    """Example `index` of the set made from `seed`.
+def generate(
+    config: LongContextConfig, tokenizer: Any, seed: int, index: int, earlier: float = 0.0
+) -> NeedlePrompt:
+    """Example `index` of the set made from `seed`; its needle stands `earlier` than its depth says.
 
     The needle stands after `position_frac` of the filler. Everything counts towards `context_len`: the
     prefix, the needle, the question, and the chat format where there is one. Where several depths and lengths
     are configured, the examples take them in turn.
     """
     depth, length = config.place(index)
-    statement = STATEMENT.format(needle_token=config.needle_token, needle_value=config.needle_value)
+    depth = max(0.0, depth - earlier)
+    value = needle_value(config, seed, index)
+    statement = STATEMENT.format(needle_token=config.needle_token, needle_value=value)
     render = _renderer(config, tokenizer)
     rng = random.Random(f"{seed}:{index}")
     text, ids = fill(rng, [(depth, statement)], render, length, "data.long_context.context_len", PREFIX)
-    return NeedlePrompt(text, tuple(ids), config.needle_value, token_at(tokenizer, text, ids, statement))
+    span = len(tokenizer(statement, add_special_tokens=False)["input_ids"])
+    return NeedlePrompt(text, tuple(ids), value, token_at(tokenizer, text, ids, statement), span)
+
+
+def needle_value(config: LongContextConfig, seed: int, index: int) -> str:
+    """The configured value for example 0; then others of its form, so that no one answer fits them all.
+
+    A colour and a number are drawn anew where the value is `word-number`; other values stay as they are.
+    """
+    word, dash, number = config.needle_value.partition("-")
+    if index == 0 or not (dash and word.isalpha() and number.isdigit()):
+        return config.needle_value
+    rng = random.Random(f"needle value:{seed}:{index}")
+    return f"{rng.choice(_COLOURS)}-{rng.randrange(1, 10)}"
 
 
 def fill(
@@ -124,25 +146,26 @@ def token_at(tokenizer: Any, text: str, ids: Sequence[int], statement: str) -> i
     return before + len(ids) - whole  # a BOS token moves everything by one
 
 
-def extract(answer: str, value: str) -> str:
-    """The first thing in an answer that has the form of the wanted value, wherever it stands; or "".
+def extract(answer: str, value: str) -> list[str]:
+    """All that has the form of the wanted value in an answer, each once, in small letters.
 
-    The form of `violet-7` is letters, a dash, digits. A value of letters alone has no form that would tell it
-    from other words: it is looked for as it is.
+    The form of `violet-7` is letters, a dash (any of Unicode's), digits. A value of letters alone has no form
+    that would tell it from other words: it is looked for as it is.
     """
+    answer, value = (_DASHES.sub("-", text) for text in (answer, value))
     words = re.findall(r"[A-Za-z]+|\d+|[^A-Za-z\d]", value)
     form = "".join(
         r"[A-Za-z]+" if w[0].isalpha() and w.isascii() else r"\d+" if w.isdigit() else re.escape(w)
         for w in words
     )
     wanted = form if any(w.isdigit() for w in words) else re.escape(value)
-    found = re.search(rf"(?<![\w-]){wanted}(?!\w|-\w)", answer, flags=re.IGNORECASE)
-    return found.group(0) if found else ""
+    found = re.findall(rf"(?<![\w-]){wanted}(?!\w|-\w|[.,]\d)", answer, flags=re.IGNORECASE)
+    return list(dict.fromkeys(text.casefold() for text in found))
 
 
 def matches(answer: str, value: str) -> bool:
-    """The value stands in the answer, and nothing of its form before it. Case aside."""
-    return extract(answer, value).casefold() == value.casefold()
+    """The value stands in the answer, and nothing else of its form does. Case aside."""
+    return extract(answer, value) == [_DASHES.sub("-", value).casefold()]
 
 
 def matches_strictly(answer: str, value: str) -> bool:

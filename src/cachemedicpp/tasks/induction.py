@@ -42,18 +42,26 @@ class InductionTask:
                 f"listed, of the vocabulary's {len(words)}; at least {wanted.score_len + _CUE + 1} are needed"
             )
         seed = config.seed if wanted.seed is None else wanted.seed
+        axes = config.corruption.axes
+        recent = axes.N_recent if axes.time_mode == "old_only" else 0
+        places = count - wanted.score_len - max(_CUE, recent)  # what is copied stands where damage can reach
+        if places < 1:
+            raise UserError(
+                f"data.induction.context_len = {wanted.context_len}: no {wanted.score_len} words of the list "
+                f"stand before the last N_recent = {axes.N_recent} stored tokens; use a longer context"
+            )
         examples = []
         for index in range(wanted.num_examples):
             rng = random.Random(f"induction:{seed}:{index}")
             listed = rng.sample(words, count)
-            at = rng.randrange(count - wanted.score_len - _CUE)
+            at = rng.randrange(places)
             again = listed[at : at + _CUE + wanted.score_len]
             ids = (*tokenizer("")["input_ids"], *listed, *again)
             stored = len(ids) - wanted.score_len - 1
             key = f"induction:{seed}:{index}"
             focus = len(ids) - len(again) - count + at + _CUE
-            examples.append(Example(key, ids[:stored], ids[stored:-1], ids[-wanted.score_len :], focus))
-        axes = config.corruption.axes
+            target = ids[-wanted.score_len :]
+            examples.append(Example(key, ids[:stored], ids[stored:-1], target, focus, wanted.score_len))
         check_stored("induction", examples, axes)
         settings = {
             "source": {"dataset": "induction", "origin": "generator", "seed": seed},

@@ -30,6 +30,6 @@ class MultikeyTask:
             shares = sorted(rng.uniform(0, _LATEST) for _ in lines)
             asked = f" The code word of the {places[right]} is"
             spread = list(zip(shares, lines, strict=True))
-            return Question(spread, asked, [f" {v}" for v in values], right, lines[right])
+            return Question(spread, asked, [f" {v}" for v in values], right, [lines[right]])
 
         return choice_task("multikey", config, config.data.multikey, model, tokenizer, ask)

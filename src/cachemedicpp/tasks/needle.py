@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching, rows
 from cachemedicpp.tasks.haystack import STATEMENT, generate, matches, matches_strictly
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
     from cachemedicpp.corruption.config import AxesConfig
     from cachemedicpp.tasks.config import EvaluationConfig
+
+_STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,16 @@ class NeedleTask:
                 f"more than max_new_tokens = {wanted.max_new_tokens}"
             )
         seed = config.seed if wanted.seed is None else wanted.seed
+        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
         examples = []
         for index in range(wanted.num_examples):
-            made = generate(wanted, tokenizer, seed, index)
-            key, ids = f"needle:{seed}:{index}", made.ids
-            examples.append(Example(key, ids[:-1], ids[-1:], wanted.needle_value, made.focus))
-        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
+
+            def drawn(earlier: int, index: int = index) -> Example:
+                made = generate(wanted, tokenizer, seed, index, _STEP * earlier)
+                key, ids = f"needle:{seed}:{index}", made.ids
+                return Example(key, ids[:-1], ids[-1:], made.answer, made.focus, made.span)
+
+            examples.append(reaching("needle", axes, drawn, int(1 / _STEP) + 1))
         check_stored("needle", examples, axes)
         settings = {
             "source": {"dataset": "needle", "origin": "generator", "seed": seed},
@@ -66,7 +72,11 @@ class NeedleTask:
         return [
             Score(
                 float(matches(answer, example.target)),
-                detail={"answer": answer, "strict": float(matches_strictly(answer, example.target))},
+                detail={
+                    "answer": answer,
+                    "value": example.target,
+                    "strict": float(matches_strictly(answer, example.target)),
+                },
             )
             for answer in answers
         ]

@@ -20,7 +20,10 @@ _LATEST = 0.85  # share of the filler after which nothing changes hands
 
 
 class TrackingTask:
-    """`Tom has the river box.`, `Tom gives the river box to Anna.`; then `Now Anna has the`."""
+    """`Tom has the river box.`, `Tom gives that box to Anna.`; then `Now Anna has the`.
+
+    Which box it is stands in the first statement only, so that the hand-overs have to be followed.
+    """
 
     @staticmethod
     def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
@@ -34,10 +37,10 @@ class TrackingTask:
                 owners = [next(names) for _ in range(wanted.hops + 1)]
                 lines = [f"{owners[0]} has the {thing} box."]
                 handed = itertools.pairwise(owners)
-                lines += [f"{giver} gives the {thing} box to {taker}." for giver, taker in handed]
+                lines += [f"{giver} gives that box to {taker}." for giver, taker in handed]
                 shares = sorted(rng.uniform(0, _LATEST) for _ in lines)
                 placed += list(zip(shares, lines, strict=True))
-                last.append((owners[-1], lines[-1]))
+                last.append((owners[-1], lines))
             right = rng.randrange(wanted.chains)
             owner, needed = last[right]
             return Question(placed, f" Now {owner} has the", [f" {t}" for t in things], right, needed)

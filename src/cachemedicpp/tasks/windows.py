@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ class Windows:
 
     ids: Tensor  # [N]
     length: int
+    start: tuple[int, ...] = ()  # what the tokenizer begins every text with, and so every window
 
     @classmethod
     def of(cls, corpus: Corpus, tokenizer: Any, length: int) -> Windows:
@@ -28,16 +30,26 @@ class Windows:
                 f"the text {corpus.source.where} has {len(ids)} tokens, fewer than one window of {length}: "
                 "use more text, or a smaller train.prefix_len and train.continuation_len"
             )
-        return cls(torch.tensor(ids), length)
+        return cls(torch.tensor(ids), length, tuple(tokenizer("")["input_ids"]))
 
     def drawn(self, count: int, stream: Stream) -> Tensor:
         """`count` windows at random places: `[count, length]`."""
         places = (stream.uniform(count).double() * (len(self.ids) - self.length)).long()
-        return torch.stack([self.ids[i : i + self.length] for i in places.tolist()])
+        return torch.stack([self._at(i) for i in places.tolist()])
 
     def spread(self, count: int) -> Tensor:
-        """At most `count` windows that do not overlap, evenly spread: always the same ones."""
+        """At most `count` windows that do not overlap, evenly spread: always the same ones.
+
+        Where the text has fewer, a warning says so.
+        """
         available = len(self.ids) // self.length
+        if available < count:
+            told = f"{available} windows of {self.length} tokens, not the {count} asked for"
+            print(f"warning: the text has {told}", file=sys.stderr, flush=True)
         count = min(count, available)
         places = [i * available // count * self.length for i in range(count)]
-        return torch.stack([self.ids[p : p + self.length] for p in places])
+        return torch.stack([self._at(p) for p in places])
+
+    def _at(self, place: int) -> Tensor:
+        start = self.ids.new_tensor(self.start)
+        return torch.cat((start, self.ids[place : place + self.length - len(start)]))

@@ -65,7 +65,7 @@ class CacheDemonstration:
         cache = clean.cache()
         plan = self._family.at(case.type, case.epsilon).corrupt_cache(cache, sequence_keys(ids))
         damaged = KVState(cache)
-        forks = Forks(tuple(ids[0, :-1].tolist()), clean, [plan])
+        forks = Forks(tuple(ids[0, :-1].tolist()), clean, [plan], damaged)
 
         def mended(defence: Defence) -> KVState:
             cache = damaged.cache()

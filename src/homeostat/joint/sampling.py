@@ -84,9 +84,10 @@ class Writer:
                 plan = injection.corrupt_cache(cache, [self._key])
             states.append(KVState(cache))
             plans.append(plan)
-        cache = stack(states).cache()
+        damaged = stack(states)
+        cache = damaged.cache()
         stored = tuple(self._ids[0, :-1].tolist())
-        defence.mend(self._model, cache, Forks(stored, self._clean, plans))
+        defence.mend(self._model, cache, Forks(stored, self._clean, plans, damaged))
         ids = self._ids.expand(len(samples), -1)  # [B, T]
         noise = GumbelSampling([self._seed(s) for s in samples], self._config.temperature, top_p=1.0)
         length = ids.shape[1]

@@ -61,6 +61,25 @@ def test_a_cost_that_cannot_be_told_from_nothing_does_not_count() -> None:
     assert cost["value"] == pytest.approx(0.1) and cost["ci"][0] == 0.0 and not cost["counts"]
 
 
+def test_a_task_counts_only_where_each_half_of_the_examples_says_so() -> None:
+    lucky = task("lucky", none=(1, 0), forget=(1, 1), reset_clear=(0, 0))
+    lucky.values["forget"][::2] = 0.0  # every even example needs the cache, no odd one does
+    cost = forgetting_costs(found(lucky))["lucky"][0]
+    assert cost["value"] == pytest.approx(0.5) and cost["ci"][0] > 0 and not cost["counts"]
+
+
+def test_resamples_of_a_task_do_not_depend_on_the_other_tasks() -> None:
+    both, alone = found(IDLE, NEEDS), found(NEEDS)
+    assert np.array_equal(both.weights["needs"], alone.weights["needs"])
+    assert not np.array_equal(both.weights["needs"], both.weights["idle"])
+
+
+def test_differences_are_given_over_all_tasks_too() -> None:
+    metrics = task_metrics(found(NEEDS, IDLE), KNOWLEDGE, ["forget", "reset_clear", "clamp"])
+    gains = {(e["defence"], e["against"]): e["value"] for e in metrics["robustness.auc_difference_all_tasks"]}
+    assert gains["G", "none"] == pytest.approx(0.5 * (0.9 / 2 + 0.3 / 2) / 2)
+
+
 def test_every_cell_in_which_a_baseline_beats_an_operator_is_on_record() -> None:
     entries = beaten(found(NEEDS, IDLE), ["G"], ["forget", "reset_clear", "clamp"])
     assert [(e["task"], e["baseline"], round(e["value"], 6), e["certain"]) for e in entries] == [

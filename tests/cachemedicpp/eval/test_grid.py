@@ -169,6 +169,22 @@ def test_oracle_heuristics_are_told_exactly_the_damaged_places(
         assert torch.equal(told[layer], changed)
 
 
+def test_an_oracle_is_told_what_a_type_chose_inside_the_region_it_may_touch(
+    small_setup: Callable[..., Any], tiny_llama: Any
+) -> None:
+    setup = small_setup()
+    task = setup.tasks[0]
+    example = task.examples[0]
+    family = family_for(setup.family, task, example)
+    clean = prefill(tiny_llama, example.stored)
+    _, forks = corrupt_forks(clean, family, example, [Cell("orthogonal_rotation", 0.2)])
+    told = torch.stack(list(forks.suspects(setup.layers).values()))
+    region = torch.stack([forks.plans[0].mask(layer) for layer in setup.layers])
+    assert not told[~region].any()
+    # keys and values draw apart: a vector of either is turned with probability 1 - (1 - 0.2)²
+    assert float(told[region].float().mean()) == pytest.approx(0.36, abs=0.08)
+
+
 def test_keys_of_examples_differ_so_that_their_corruption_does(small_setup: Callable[..., Any]) -> None:
     setup = small_setup()
     keys = [example.key for task in setup.tasks for example in task.examples]

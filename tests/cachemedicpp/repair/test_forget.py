@@ -11,7 +11,7 @@ from torch import Tensor
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
-from cachemedicpp.repair.heuristics import Forget
+from cachemedicpp.repair.heuristics import Forget, ForgetSink, LimitsForget, measure_levels
 from homeostat.core.errors import UserError
 
 IDS = torch.randint(3, 200, (2, 14), generator=torch.Generator().manual_seed(0))
@@ -93,3 +93,27 @@ def test_it_cannot_be_written_into_a_cache(tiny_llama: Any) -> None:
     cache = tiny_llama(IDS[:, :4], use_cache=True).past_key_values
     with pytest.raises(UserError, match="inside `with medic"):
         Forget((0,)).repair_cache(cache)
+
+
+def test_the_first_position_can_be_kept_as_it_usually_is(tiny_llama: Any) -> None:
+    levels = measure_levels(tiny_llama, IDS)
+    sink = ForgetSink((0, 1, 2), AxesConfig(N_recent=4), levels=levels)
+    clean = read(tiny_llama, sink)
+    torch.testing.assert_close(read(tiny_llama, sink, spoil=slice(0, 6)), clean)
+    assert not torch.allclose(clean, read(tiny_llama, Forget((0, 1, 2), AxesConfig(N_recent=4))))
+
+
+def test_only_what_is_beyond_the_limits_is_forgotten_and_the_first_position_never(tiny_llama: Any) -> None:
+    levels = measure_levels(tiny_llama, IDS)
+    limits = LimitsForget((0, 1, 2), AxesConfig(N_recent=4), levels=levels)
+    torch.testing.assert_close(read(tiny_llama, limits), read(tiny_llama), atol=1e-5, rtol=1e-4)
+    told = torch.zeros(2, 1, STORED, dtype=torch.bool)
+    told[:, :, 2:5] = True
+    exact = Forget((0, 1, 2), suspects=dict.fromkeys((0, 1, 2), told))
+    torch.testing.assert_close(read(tiny_llama, limits, spoil=slice(2, 5)), read(tiny_llama, exact))
+    first = ForgetSink((0, 1, 2), AxesConfig(time_mode="window", window=(0, 1)), levels=levels)
+    torch.testing.assert_close(read(tiny_llama, limits, spoil=slice(0, 1)), read(tiny_llama, first))
+    recent = read(tiny_llama, limits, spoil=slice(7, 8))  # no damage can be there: left alone
+    torch.testing.assert_close(
+        recent, read(tiny_llama, Forget((0, 1, 2), AxesConfig(N_recent=STORED)), slice(7, 8))
+    )

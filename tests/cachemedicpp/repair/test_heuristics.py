@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cachemedicpp.cache.rotary import Rotary
 from cachemedicpp.cache.state import KV, KVState
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.streams import Stream
@@ -39,6 +40,8 @@ LEVELS = (
         high=torch.stack([torch.full((1, 2, 3, 4), 9.0), torch.full((1, 2, 3, 4), 2.0)]),
         mean=torch.full((2, 1, 2, 3, 4), 0.5),
         rms=torch.full((2, 1, 2, 3, 1), 2.0),
+        theta=torch.zeros(1, 4),
+        partner=torch.arange(4),
     )
 )
 
@@ -91,7 +94,7 @@ def test_clipping_cuts_and_restores_the_vector_size() -> None:
 
 
 @given(
-    name=st.sampled_from([n for n in (*HEURISTICS, *CALIBRATED) if n != "forget"]),
+    name=st.sampled_from([n for n in (*HEURISTICS, *CALIBRATED) if "forget" not in n]),
     scale=st.sampled_from([0.0, 1e-30, 1.0, 1e15]),
     seed=st.integers(0, 50),
 )
@@ -159,7 +162,22 @@ def test_measured_levels_bound_the_clean_cache_and_know_the_first_position(tiny_
             assert torch.equal(mended.K, kv.K) and torch.equal(mended.V, kv.V)
         torch.testing.assert_close(levels.mean[0, layer, 0], kv.K[:, :, 0].mean(0))
         torch.testing.assert_close(levels.mean[1, layer, 1], kv.V[:, :, 1:].mean((0, 2)))
-        torch.testing.assert_close(levels.high[1, layer, 0], kv.K[:, :, 1:].amax((0, 2)))
+        plain = Rotary(tiny_llama).unrotate(kv.K, where.positions, layer)
+        torch.testing.assert_close(levels.high[1, layer, 0], plain[:, :, 1:].amax((0, 2)))
+        torch.testing.assert_close(levels.turned(plain, layer, where.positions), kv.K)
+
+
+def test_limits_hold_at_positions_far_beyond_the_calibration_text(tiny_llama: Any) -> None:
+    """The same keys, rotated to another place, are as usual there as here."""
+    ids = torch.randint(3, 200, (5, 12), generator=torch.Generator().manual_seed(1))
+    levels = measure_levels(tiny_llama, ids)
+    with torch.no_grad():
+        K, V = KVState(tiny_llama(ids, use_cache=True).past_key_values)[1]
+    rotary, here = Rotary(tiny_llama), torch.arange(12).expand(5, -1)
+    far = here + 700 * (here > 0)
+    moved = rotary.rotate(rotary.unrotate(K, here, 1), far, 1)
+    assert not any(x.any() for x in levels.beyond(KV(moved, V), 1, far))
+    assert levels.beyond(KV(moved + 40.0, V), 1, far).K.any()
 
 
 def test_calibrated_heuristics_ask_for_their_levels() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from cachemedicpp.eval.grid import prefill
 from cachemedicpp.tasks import TASKS
+from cachemedicpp.tasks.base import within_reach
 from cachemedicpp.tasks.wikitext2 import stride_for
 from homeostat.core.errors import UserError
 
@@ -41,7 +42,8 @@ def small(config: Callable[..., Any], name: str, **changes: Any) -> Any:
 def test_prompts_are_seeded_and_the_right_choice_is_what_the_prompt_says(
     name: str, small_config: Callable[..., Any], tiny_llama: Any, byte_tokenizer: Any
 ) -> None:
-    task = TASKS[name].build(small(small_config, name), tiny_llama, byte_tokenizer)
+    config = small(small_config, name)
+    task = TASKS[name].build(config, tiny_llama, byte_tokenizer)
     again = TASKS[name].build(small(small_config, name), tiny_llama, byte_tokenizer)
     other = TASKS[name].build(small(small_config, name, seed=9), tiny_llama, byte_tokenizer)
     assert task.examples == again.examples and task.examples[0] != other.examples[0]
@@ -57,11 +59,29 @@ def test_prompts_are_seeded_and_the_right_choice_is_what_the_prompt_says(
             assert text.count("The code word of the") == len(choices) + 1
         elif name == "tracking":
             owner = text.rpartition(" Now ")[2].removesuffix(" has the")
-            assert f"gives the {answer} box to {owner}." in text
-            assert f"has the {answer} box." in text.partition(f"gives the {answer} box")[0]
+            giver = text.partition(f" gives that box to {owner}.")[0].rpartition(" ")[2]
+            assert f"{giver} has the {answer} box." in text and text.count(answer) == 1
         else:
             asked = text.rpartition("\n")[2].removesuffix(":")
             assert f"{asked}: " not in text and f": {answer}\n" in text
+            assert f": {answer}" not in text[-config.corruption.axes.N_recent :]
+        assert within_reach(example, config.corruption.axes)
+
+
+def test_what_has_to_be_remembered_is_redrawn_until_damage_can_reach_it(
+    small_config: Callable[..., Any], tiny_llama: Any, byte_tokenizer: Any
+) -> None:
+    wide = {"corruption__axes": {"head_mode": "all", "N_recent": 200}}
+    for name in ("multikey", "needle"):
+        wanted = {"num_examples": 4, "context_len": 500, "max_new_tokens": 9}
+        data = {"long_context": {**wanted, "depths": [0.2, 0.9]}, "multikey": {"context_len": 500, "keys": 3}}
+        config = small_config(data=data, **wide)
+        task = TASKS[name].build(config, tiny_llama, byte_tokenizer)
+        assert all(within_reach(example, task.axes) for example in task.examples)
+        assert task.examples[0].focus is not None
+    never = {"corruption__axes": {"head_mode": "all", "N_recent": 470}}
+    with pytest.raises(UserError, match="never stood wholly before the last N_recent = 470"):
+        TASKS["multikey"].build(small_config(data=data, **never), tiny_llama, byte_tokenizer)
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -97,6 +117,7 @@ def test_copied_words_stand_in_the_list_and_are_distinct(
         assert len(set(listed)) == len(listed)
         at = listed.index(example.target[0])
         assert listed[at : at + 5] == example.target and at == example.focus
+        assert within_reach(example, config.corruption.axes)
     with torch.no_grad():
         cache = prefill(tiny_llama, task.examples[0].stored).repeat(3).cache()
         assert [s.count for s in task.score(tiny_llama, task.examples[0], cache, 3)] == [5, 5, 5]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachemedicpp.tasks.config import LongContextConfig
-from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches, matches_strictly
+from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches, matches_strictly, needle_value
 from homeostat.core.errors import UserError
 
 STATEMENT = "NEEDLE: the_key = violet-7."
@@ -21,7 +21,7 @@ def test_every_prompt_holds_the_needle_once_and_never_exceeds_its_length(
 ) -> None:
     config = LongContextConfig(context_len=length, position_frac=fraction)
     prompt = generate(config, byte_tokenizer, seed=0, index=index)
-    assert prompt.text.count(STATEMENT) == 1
+    assert prompt.text.count(f"NEEDLE: the_key = {prompt.answer}.") == 1
     assert prompt.text.startswith(PREFIX)
     assert prompt.text.endswith("Question: What is the_key? Answer:")
     assert length - 2 <= len(prompt.ids) <= length  # a byte is a token: one more word takes two
@@ -60,7 +60,12 @@ def test_same_seed_same_text_and_other_seeds_or_numbers_differ(byte_tokenizer: A
         ("NEEDLE: the_key = violet-7", True),
         ("The answer is violet-7.", True),
         ("the key: 'Violet-7', as written", True),
-        ("violet-7\nviolet-8", True),
+        ("violet-7\nviolet-8", False),
+        ("violet-7 or violet-8", False),
+        ("violet-7, yes: violet-7", True),
+        ("violet-7.5", False),
+        ("violet\u20117", True),
+        ("violet\u20137.", True),
         ("violet-8, not violet-7", False),
         ("violet-8", False),
         ("violet", False),
@@ -70,7 +75,7 @@ def test_same_seed_same_text_and_other_seeds_or_numbers_differ(byte_tokenizer: A
         ("", False),
     ],
 )
-def test_the_value_counts_wherever_it_stands_unless_another_stands_before_it(
+def test_the_value_counts_wherever_it_stands_unless_another_stands_there_too(
     answer: str, right: bool
 ) -> None:
     assert matches(answer, "violet-7") is right
@@ -83,7 +88,7 @@ def test_strictly_the_answer_is_the_value_whitespace_and_punctuation_aside() -> 
 
 
 def test_a_value_of_two_words_is_extracted_whole() -> None:
-    assert extract("the_key = deep violet, I think", "deep violet") == "deep violet"
+    assert extract("the_key = deep violet, I think", "deep violet") == ["deep violet"]
 
 
 def test_a_template_without_the_needle_token_is_refused() -> None:
@@ -105,3 +110,10 @@ def test_a_context_too_short_for_the_needle_is_refused(byte_tokenizer: Any) -> N
 def test_chat_is_refused_without_a_template(byte_tokenizer: Any) -> None:
     with pytest.raises(UserError, match="no chat template"):
         generate(LongContextConfig(chat=True), byte_tokenizer, 0, 0)
+
+
+def test_every_example_has_a_value_of_its_own_and_the_first_the_configured_one() -> None:
+    config = LongContextConfig()
+    values = [needle_value(config, 5, index) for index in range(30)]
+    assert values[0] == "violet-7" and len(set(values)) > 15
+    assert all(extract(value, "violet-7") == [value] for value in values)

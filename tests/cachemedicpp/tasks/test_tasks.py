@@ -84,7 +84,7 @@ def test_the_needle_is_old_only_whatever_the_time_mode_and_is_never_cut(
     assert task.axes.time_mode == "old_only"
     for example in task.examples:
         assert len(example.stored) + 1 > 72, "the prompt is longer than eval.max_seq_len and stays whole"
-        assert b"NEEDLE: the_key = violet-7." in bytes(example.stored)
+        assert f"NEEDLE: the_key = {example.target}.".encode() in bytes(example.stored)
 
 
 @pytest.mark.parametrize(

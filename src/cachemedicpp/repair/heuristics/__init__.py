@@ -13,6 +13,7 @@ from cachemedicpp.repair.base import Repair
 from cachemedicpp.repair.heuristics.clamp import Clamp
 from cachemedicpp.repair.heuristics.clipping_renorm import ClippingRenorm
 from cachemedicpp.repair.heuristics.forget import Forget
+from cachemedicpp.repair.heuristics.forget_calibrated import ForgetSink, LimitsForget
 from cachemedicpp.repair.heuristics.levels import Levels, measure_levels
 from cachemedicpp.repair.heuristics.limits import LimitsClamp, LimitsMean, LimitsZero
 from cachemedicpp.repair.heuristics.masking_dropout import MaskingDropout
@@ -23,7 +24,7 @@ from cachemedicpp.repair.heuristics.smoothing import Smoothing
 from homeostat.core.errors import UserError, nearest
 
 _TIMED = (ResetClear, Forget)  # told the protocol's time mask
-_CALIBRATED = (LimitsClamp, LimitsZero, LimitsMean, RenormCalibrated)  # need `Levels`
+_CALIBRATED = (LimitsClamp, LimitsZero, LimitsMean, RenormCalibrated, ForgetSink, LimitsForget)  # `Levels`
 HEURISTICS: dict[str, type[Repair]] = {
     cls.name: cls
     for cls in (ResetClear, Smoothing, MaskingDropout, ClippingRenorm, Forget, Clamp, RobustSmoothing)
@@ -42,14 +43,16 @@ def heuristic(
 ) -> Repair:
     """A heuristic by name, at its default settings, for these layers.
 
-    `levels` are what the calibrated ones need. `axes` tell `reset_clear` and `forget` where in time damage
-    can be; without them everything that is stored counts.
+    `levels` are what the calibrated ones need. `axes` tell `reset_clear` and the ways to forget where in
+    time damage can be; without them everything that is stored counts.
     """
     if name in CALIBRATED:
         if levels is None:
             raise UserError(
                 f"heuristic {name!r} needs calibrated levels: pass levels=measure_levels(model, windows)"
             )
+        if issubclass(CALIBRATED[name], ForgetSink):
+            return CALIBRATED[name](tuple(layers), axes, levels=levels)  # type: ignore[call-arg]
         return CALIBRATED[name](tuple(layers), levels)  # type: ignore[call-arg]
     if name not in HEURISTICS:
         raise UserError(f"unknown heuristic {name!r}; {nearest(name, [*HEURISTICS, *CALIBRATED])}")
@@ -64,8 +67,10 @@ __all__ = [
     "Clamp",
     "ClippingRenorm",
     "Forget",
+    "ForgetSink",
     "Levels",
     "LimitsClamp",
+    "LimitsForget",
     "LimitsMean",
     "LimitsZero",
     "MaskingDropout",

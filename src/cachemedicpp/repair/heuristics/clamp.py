@@ -15,6 +15,7 @@ class Clamp(Repair):
     layers: tuple[int, ...]
     limit: float = 6.0
     name = "clamp"
+    timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)

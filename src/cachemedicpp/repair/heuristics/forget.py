@@ -38,7 +38,9 @@ class Forget(QueryRepair):
             raise UserError("forget cannot serve a model with learned attention sinks")
         B, H, Q, d = query.shape
         kv_heads, stored = old.K.shape[1:3]
-        hidden = self._hidden(layer, old.K, mask)  # [B, H_kv or 1, stored]
+        dropped = int(options.get("dropped", 0))
+        numbers, region = self._region(layer, old.K, mask, dropped)  # [B, stored]; [B, H_kv or 1, stored]
+        old, hidden = self.forgotten(layer, old, numbers, region)
         K, V = torch.cat((old.K, new.K), dim=-2), torch.cat((old.V, new.V), dim=-2)
         start = int((~hidden).flatten(0, 1).any(0).int().argmax()) if bool((~hidden).any()) else stored
         K, V, hidden = K[..., start:, :], V[..., start:, :], hidden[..., start:]  # none of them sees these
@@ -48,23 +50,30 @@ class Forget(QueryRepair):
             scores = torch.tanh(scores / cap) * cap
         scores = scores.view(B, kv_heads, H // kv_heads, Q, -1)
         scores = masked(scores, None if mask is None else mask[..., start : stored + new.K.shape[-2]])
-        unseen = torch.nn.functional.pad(hidden, (0, new.K.shape[-2]))[:, :, None, None]
-        scores = scores.masked_fill(unseen, torch.finfo(scores.dtype).min)
+        unseen = torch.nn.functional.pad(hidden, (0, new.K.shape[-2]))
+        V = V.masked_fill(unseen.unsqueeze(-1), 0.0)  # a weight of 0 does not silence what is not a number
+        scores = scores.masked_fill(unseen[:, :, None, None], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).flatten(2, 3)
         return (weights @ V).view(B, H, Q, d).transpose(1, 2).contiguous(), None
 
-    def _hidden(self, layer: int, K: Tensor, mask: Tensor | None) -> Tensor:
+    def forgotten(self, layer: int, old: KV, numbers: Tensor, region: Tensor) -> tuple[KV, Tensor]:
+        """What is stored, with what is put in its place, and what is hidden of `region`."""
+        return old, region
+
+    def _region(self, layer: int, K: Tensor, mask: Tensor | None, dropped: int) -> tuple[Tensor, Tensor]:
+        """The numbers of the stored positions, and where damage may have been."""
         batch, stored = K.shape[0], K.shape[2]
-        if self.suspects is not None:
-            told = self.suspects[layer].to(K.device)
-            if batch < len(told):  # a layer that no fork was damaged in, run once for all of them
-                return told[:batch]
-            return told.repeat_interleave(batch // len(told), 0)  # a sequence may have become several rows
         real = torch.ones(batch, stored, dtype=torch.bool, device=K.device)
         if mask is not None:  # what the newest query may not read is padding
             row = mask[:, 0, -1, :stored]
             real = (row if row.dtype == torch.bool else row == 0).expand(batch, -1)
+        numbers = positions(stored, real.int(), batch, K.device) + dropped
+        if self.suspects is not None:
+            told = self.suspects[layer][..., -stored:].to(K.device)
+            if batch < len(told):  # a layer that no fork was damaged in, run once for all of them
+                return numbers, told[:batch]
+            # a sequence may have become several rows
+            return numbers, told.repeat_interleave(batch // len(told), 0)
         if self.axes is None:
-            return real.unsqueeze(1)
-        numbers = positions(stored, real.int(), batch, K.device)
-        return reachable(self.axes, real, numbers).unsqueeze(1)
+            return numbers, real.unsqueeze(1)
+        return numbers, reachable(self.axes, real, numbers, dropped).unsqueeze(1)

@@ -14,22 +14,28 @@ from cachemedicpp.repair.heuristics.levels import Levels
 
 @dataclass(frozen=True)
 class LimitsClamp(Repair):
-    """Elements beyond the least and largest value their channel had in calibration are clamped to it."""
+    """Elements beyond the least and largest value their channel had in calibration are clamped to it.
+
+    Channels of keys are those before the rotation by position.
+    """
 
     layers: tuple[int, ...]
     levels: Levels
     name = "limits_clamp"
+    timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)
+        levels, layer, places = self.levels, stored.layer, stored.positions
+        plain = KV(levels.turned(kv.K, layer, places, back=True), kv.V)
         mended = []
-        for tensor, x in enumerate(kv):
-            low, high, mean = (
-                self.levels.of(name, stored.layer, tensor, stored.positions).to(x)
-                for name in ("low", "high", "mean")
-            )
-            beyond = ~((x >= low) & (x <= high)) & region  # what is not a number lies beyond every limit
-            mended.append(self.instead(x, low, high, mean).where(beyond, x))
+        for tensor, (x, beyond) in enumerate(zip(plain, levels.beyond(kv, layer, places), strict=True)):
+            low, high, mean = (levels.of(n, layer, tensor, places).to(x) for n in ("low", "high", "mean"))
+            better = self.instead(x, low, high, mean).where(beyond, x)
+            if tensor == 0:
+                better = levels.turned(better, layer, places)
+            touched = beyond.any(-1, keepdim=True) & region  # a vector with nothing to mend stays exact
+            mended.append(better.where(touched, kv[tensor]))
         return KV(*mended)
 
     def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:

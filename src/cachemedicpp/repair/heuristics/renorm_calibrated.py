@@ -20,6 +20,7 @@ class RenormCalibrated(Repair):
     levels: Levels
     limit: float = 6.0
     name = "renorm_calibrated"
+    timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)

@@ -19,6 +19,7 @@ class RobustSmoothing(Repair):
     layers: tuple[int, ...]
     limit: float = 6.0
     name = "robust_smoothing"
+    timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)

@@ -11,12 +11,15 @@ from torch import Tensor
 from cachemedicpp.corruption.config import AxesConfig
 
 
-def reachable(axes: AxesConfig, real: Tensor, positions: Tensor) -> Tensor:
-    """`[B, T]`: true where a time mode reaches, given real positions and their numbers (both `[B, T]`)."""
+def reachable(axes: AxesConfig, real: Tensor, positions: Tensor, dropped: int = 0) -> Tensor:
+    """`[B, T]`: true where a time mode reaches, given real positions and their numbers (both `[B, T]`).
+
+    `dropped` positions before them are no longer stored (a sliding window).
+    """
     if axes.time_mode == "all_past":
         return real
     if axes.time_mode == "old_only":
-        length = real.sum(-1, keepdim=True)
+        length = real.sum(-1, keepdim=True) + dropped
         return real & (positions < length - axes.N_recent)
     a, b = axes.window or (0, 0)
     return real & (positions >= a) & (positions < b)
