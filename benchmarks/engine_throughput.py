@@ -45,6 +45,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/engine_throughput.json"))
     asked = parser.parse_args()
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
     cells: dict[str, list[Any]] = json.loads(asked.out.read_text()) if asked.out.exists() else {}
     guard: dict[str, Any] = {"every": asked.every}
     if asked.plausible:
@@ -63,10 +64,9 @@ def main() -> None:
         for batch, hits in plan:
             made = one_round(engine, draw, batch, hits, number)
             cells.setdefault(f"{what}, batch {batch}, hits {hits:.0%}", []).append(made)
+            asked.out.write_text(json.dumps(cells))
         number += 1
     engine.close()
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(cells))
     for name, rounds in cells.items():
         for what, over in (("guard over none", "on"), ("connector that does nothing over none", "off")):
             wall, cpu = (ratio([r["none"][c] / r[over][c] for r in rounds]) for c in ("wall", "cpu"))
