@@ -29,7 +29,7 @@ from homeostat.core.models import load_model
 from homeostat.core.progress import track
 from homeostat.core.stats import wilson
 
-BLOCK, WINDOW = 32, 512
+BLOCK, WINDOW, TOGETHER = 32, 512, 8  # tokens of a block and of a text; texts that are computed together
 FAULTS = {
     "nan": (1e-5, 1e-4),
     "bit": (1e-9, 1e-4, 1e-3, 1e-2),
@@ -50,11 +50,12 @@ def main() -> None:
     parser.add_argument("--test", type=Path, nargs="+", required=True)
     parser.add_argument("--blocks", type=int, default=20_000, help="of each text, at most")
     parser.add_argument("--damaged", type=int, default=60, help="blocks for each fault; 0: none")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/engine_plausible"))
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     judge = Plausibility(asked.operator)
-    model, tokenizer = load_model("smollm2-135m")
+    model, tokenizer = load_model("smollm2-135m", dtype=asked.dtype)
     clean = {}
     for text in (asked.choose, *asked.test):
         ids = tokenizer("\n\n".join(texts(text)), add_special_tokens=False)["input_ids"]
@@ -90,11 +91,11 @@ def judged(model: Any, judge: Plausibility, windows: Tensor, kept: Path, name: s
     """What the judge measures in every block, `[n, 4, L]`; goes on where it was interrupted."""
     parts = [np.load(kept)] if kept.exists() else []
     done = sum(len(part) for part in parts) * BLOCK // WINDOW
-    for number in track(range(done, len(windows)), name):
-        parts.append(judge.ratios(*blocks(model, windows[number : number + 1])).numpy())
-        if number % 10 == 9 or number == len(windows) - 1:
-            parts = [np.concatenate(parts)]
-            np.save(kept, parts[0])
+    for number in track(range(done, len(windows), TOGETHER), name):
+        parts.append(judge.ratios(*blocks(model, windows[number : number + TOGETHER])).numpy())
+        parts = [np.concatenate(parts)]
+        np.save(kept.with_suffix(".new.npy"), parts[0])
+        kept.with_suffix(".new.npy").replace(kept)  # whole or not at all
     return np.concatenate(parts)
 
 

@@ -55,22 +55,29 @@ class Engine:
         from cachemedicpp.engines.environment import llm
 
         self.llm = llm(model, guard, faults=True, **engine)
+        self._connector: list[Any] = []  # the worker's and the scheduler's, kept while they are taken out
 
     def rpc(self, name: str, given: list[Any]) -> Any:
         return self.llm.collective_rpc(name, args=tuple(given))[0]
 
-    def switch(self, on: bool) -> None:
-        """Let the guard do its work, or nothing. What was written while it was off has no fingerprints."""
-        from vllm.distributed.kv_transfer import get_kv_transfer_group
+    def switch(self, to: str) -> None:
+        """`on`: the guard works; `off`: it does nothing; `none`: vLLM has no connector at all. What was
+        written while it was not on has no fingerprints."""
+        from vllm.distributed.kv_transfer import kv_transfer_state
         from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
-        guard = get_kv_transfer_group()
+        scheduler = self.llm.llm_engine.engine_core.engine_core.scheduler
+        if not self._connector:
+            self._connector = [kv_transfer_state.get_kv_transfer_group(), scheduler.connector]
+        guard = self._connector[0]
         for name in ("bind_connector_metadata", "start_load_kv", "wait_for_save"):
             guard.__dict__.pop(name, None)
         guard.watch.ledger.forget(range(guard.watch.cache.blocks))
-        if not on:
+        if to == "off":
             guard.bind_connector_metadata = partial(KVConnectorBase_V1.bind_connector_metadata, guard)
             guard.start_load_kv = guard.wait_for_save = lambda *_, **__: None
+        pair = [None, None] if to == "none" else self._connector
+        kv_transfer_state._KV_CONNECTOR_AGENT, scheduler.connector = pair
 
     def generate(self, prompts: list[list[int]], tokens: int, fresh: bool) -> dict[str, Any]:
         """Answers to prompts given as tokens; `fresh`: nothing is in the prefix cache."""

@@ -33,6 +33,10 @@ class Quarantine:
         """Only the first `good` positions may be read from now on."""
         self._good[block] = min(good, self._good.get(block, self._size))
 
+    def release(self, block: int) -> None:
+        """A block was filled anew from outside."""
+        self._good.pop(block, None)
+
     def judge(
         self, spans: Sequence[Span], writes: Mapping[str, Sequence[Write]]
     ) -> tuple[set[str], set[int]]:

@@ -60,12 +60,14 @@ class Watch:
         self.filled: list[tuple[Span, Write]] = []  # blocks that the last step filled and that are right
 
     def load(self, span: Span, block: int, expected: Sums | None, broken: bool) -> None:
-        """A block was filled from outside; `expected` is its fingerprint, where one is known."""
+        """A block was filled from outside; `expected` is its fingerprint, where one is known. With it the
+        block leaves quarantine, because it is verified after this step."""
         index = span.blocks.index(block)
         self.ledger.wrote(block, 0, span.blocks[index - 1] if index else None, self.now)
         if broken:
             self._hold(block, 0)
         elif expected is not None:
+            self.quarantine.release(block)
             self.ledger.record([block], [self.cache.size], expected[None], self.now)
 
     def begin(self, plan: StepPlan) -> list[Span]:

@@ -83,6 +83,7 @@ class KeyedSource(Source):
     def ended(self, request: str) -> None:
         self._keys.pop(request, None)
         self._local.pop(request, None)
+        self._loads = [load for load in self._loads if load.request != request]
 
     def remember(self, plan: StepPlan) -> None:
         for request in plan.finished:
@@ -157,6 +158,7 @@ class InnerSource(KeyedSource):
         self._seen: OrderedDict[str, Sums] = OrderedDict()
 
     def matched(self, request: Any, computed: int) -> tuple[int | None, bool]:
+        self.ended(request.request_id)  # it begins anew; what it waited for did not come
         self._keys[request.request_id] = self.keys(request)
         self._local[request.request_id] = computed
         found: tuple[int | None, bool] = self.inner.get_num_new_matched_tokens(request, computed)
@@ -172,6 +174,7 @@ class InnerSource(KeyedSource):
         super().plan(plan, scheduler_output)
         plan.loads = [load for load in plan.loads if load.request in running]
         self._loads = waiting
+        plan.copied += tuple(load.block for load in waiting)  # what was in them is no longer there
         return self.inner.build_connector_meta(scheduler_output)
 
     def load(self, plan: StepPlan, spans: list[Span], watch: Watch, context: Any) -> None:
@@ -179,12 +182,19 @@ class InnerSource(KeyedSource):
         self.inner.start_load_kv(context)
 
     def arrived(self, plan: StepPlan, spans: list[Span], watch: Watch) -> None:
-        """After the forward pass: what was loaded for this step is in its place."""
+        """After the forward pass: what was loaded for this step is in its place.
+
+        Where a whole prompt was loaded, its last token is computed again into the last block, which then has
+        no fingerprint to be compared with: it is computed again. Blocks that did not come are computed.
+        """
         by_name = {span.request: span for span in spans}
         for load in plan.loads:
-            expected = self._seen.get(load.key)
-            watch.load(by_name[load.request], load.block, expected, broken=False)
-            self._events.counts.loaded += 1
+            span = by_name[load.request]
+            first = {block: i * self._size for i, block in enumerate(span.blocks)}.get(load.block, span.start)
+            if first < span.start:
+                rewritten = span.start < first + self._size
+                watch.load(span, load.block, self._seen.get(load.key), broken=rewritten)
+                self._events.counts.loaded += 1
 
     def save(self, plan: StepPlan, watch: Watch) -> None:
         for span, write in watch.filled:

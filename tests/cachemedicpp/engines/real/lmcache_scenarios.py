@@ -136,7 +136,7 @@ def plain(folder: Path) -> dict[str, Any]:
 
 def wrapped(folder: Path) -> dict[str, Any]:
     """The guard around LMCache's connector: what it loads is verified, also when it is damaged on the way."""
-    from vllm import SamplingParams
+    from vllm import SamplingParams, TokensPrompt
     from vllm.distributed.kv_transfer import get_kv_transfer_group
 
     from cachemedicpp.engines.environment import llm
@@ -155,29 +155,36 @@ def wrapped(folder: Path) -> dict[str, Any]:
         )
         guard = get_kv_transfer_group()
         how = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
-        found: dict[str, Any] = {}
-        bind, damaged = guard.bind_connector_metadata, []
+        asked = [
+            *OTHERS,
+            *PROMPTS[:1],
+            TokensPrompt(prompt_token_ids=list(range(100, 420))),
+        ]  # one is whole chunks
+        bind, spoil = guard.bind_connector_metadata, False
+        damaged, rewritten = [], 0
 
-        def spoil(metadata: Any) -> None:
+        def bound(metadata: Any) -> None:
+            nonlocal rewritten
             bind(metadata)
-            for load in metadata.plan.loads[:1]:
+            start = {step.request: step.start for step in metadata.plan.steps}
+            for load in metadata.plan.loads if spoil else ():
                 fault = {"kind": "bit", "epsilon": 0.01}
-                damaged.append(engine.collective_rpc("fault_inject", args=(fault, [load.block], "w", []))[0])
+                about = (fault, [load.block], f"w{len(damaged)}", [])
+                damaged.append(engine.collective_rpc("fault_inject", args=about)[0])
+                rewritten += start[load.request] == 319 and load == metadata.plan.loads[-1]
 
-        for name in ("first", "again", "spoiled"):
-            engine.generate(OTHERS, how, use_tqdm=False)  # the pool is small: they drive it out of the cache
-            if name == "spoiled":
-                guard.bind_connector_metadata = spoil
-            before = engine.collective_rpc("fault_counts")[0]["loaded"]
-            done = engine.generate(PROMPTS[:1], how, use_tqdm=False)[0]
+        guard.bind_connector_metadata = bound
+        found: dict[str, Any] = {}
+        for name in ("first", "again", "spoiled", "after"):
+            spoil = name == "spoiled"
+            before = engine.collective_rpc("fault_counts")[0]
+            # the pool is small, so each drives what came before out of it
+            done = [*engine.generate(asked[:3], how, use_tqdm=False)]
+            done += [engine.generate([prompt], how, use_tqdm=False)[0] for prompt in asked[3:]]
             counts = engine.collective_rpc("fault_counts")[0]
-            found[name] = {
-                "answer": list(done.outputs[0].token_ids),
-                "cached": done.num_cached_tokens,
-                **counts,
-                "loaded": counts["loaded"] - before,
-            }
-        return {**found, "damaged": damaged}
+            found[name] = {key: counts[key] - before[key] for key in counts}
+            found[name]["answers"] = [list(d.outputs[0].token_ids) for d in done]
+        return {**found, "damaged": damaged, "rewritten": rewritten}
     finally:
         server.close()
 
