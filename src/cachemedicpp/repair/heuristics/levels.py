@@ -62,7 +62,7 @@ class Levels:
             return K
         rows = K.transpose(1, 2).flatten(0, 1).float()  # [B * T, H, d]
         rows = turn.back(rows) if back else turn.turn(rows)
-        return rows.unflatten(0, positions.shape).transpose(1, 2).to(K.dtype)
+        return rows.reshape(*positions.shape, *rows.shape[1:]).transpose(1, 2).to(K.dtype)
 
     def save(self, path: Path) -> None:
         atomic.write_bytes(path, save({name: x.contiguous() for name, x in vars(self).items()}))
