@@ -1,4 +1,4 @@
-"""`homeostat code …`: the commands of skyt. Heavy imports stay inside the commands."""
+"""`homeostat code …`: from a contract to a run, its metrics and its repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
-from skyt.contract_commands import contracts_app
+from skyt.cli.contracts import contracts_app
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
