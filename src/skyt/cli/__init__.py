@@ -1,4 +1,4 @@
-"""`homeostat code …`: the commands of skyt, above every other room of it. Heavy imports stay inside the commands."""
+"""`homeostat code …`: the commands, above every other room of skyt. Heavy imports stay inside them."""
 
 from skyt.cli.commands import app
 
