@@ -53,16 +53,24 @@ def loads(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def encode(value: Any, *, ordered: bool = True, signed_zero: bool = True, subclasses: bool = False) -> Any:
+def encode(
+    value: Any,
+    *,
+    ordered: bool = True,
+    signed_zero: bool = True,
+    subclasses: bool = False,
+    whole: bool = False,
+) -> Any:
     """JSON data for a value: scalars and lists as they are, every other type as {tag: content}.
 
     `ordered`: keep the order of dicts, instead of sorting their pairs. `signed_zero`: tell -0.0 from 0.0.
-    `subclasses`: take an instance of a builtin type's subclass for the plain value inside it.
+    `subclasses`: take an instance of a builtin type's subclass for the plain value inside it. `whole`: long
+    strings as they are, as arguments need; without it a digest stands for them, which is enough to compare.
     """
-    return _encode(value, [MAX_NODES], MAX_DEPTH, (ordered, signed_zero, subclasses))
+    return _encode(value, [MAX_NODES], MAX_DEPTH, (ordered, signed_zero, subclasses, whole))
 
 
-def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool, bool]) -> Any:
+def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool, bool, bool]) -> Any:
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -71,7 +79,7 @@ def _encode(value: Any, budget: list[int], depth: int, form: tuple[bool, bool, b
             return value
         return {"i": hex(value)} if value.bit_length() <= MAX_INT_BITS else {"o": "int too large"}
     if kind is str:
-        if len(value) > MAX_TEXT:
+        if len(value) > MAX_TEXT and not form[3]:
             return {"h": digest(value)}
         budget[0] -= len(value) >> 4
         return value if budget[0] > 0 else {"o": "too large"}

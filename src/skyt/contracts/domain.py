@@ -43,12 +43,12 @@ class Call:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON that keeps tuples, bytes, NaN and big integers apart from their look-alikes."""
-        data: dict[str, Any] = {"args": [codec.encode(arg) for arg in self.args]}
+        data: dict[str, Any] = {"args": [codec.encode(arg, whole=True) for arg in self.args]}
         if self.kwargs:
-            data["kwargs"] = {name: codec.encode(value) for name, value in self.kwargs.items()}
+            data["kwargs"] = {name: codec.encode(value, whole=True) for name, value in self.kwargs.items()}
         if self.operations is not None:
             data["operations"] = [
-                [op.method, [codec.encode(arg) for arg in op.args]] for op in self.operations
+                [op.method, [codec.encode(arg, whole=True) for arg in op.args]] for op in self.operations
             ]
         return data
 

@@ -109,8 +109,12 @@ class OracleSpec(ConfigModel):
     equality: Literal["exact", "python"] = "exact"
     atol: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
     rtol: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    seconds: float = pydantic.Field(
-        default=5.0, gt=0, le=600, description="CPU time of one program for all calls; a single call has 1 s"
+    seconds: float | None = pydantic.Field(
+        default=None,
+        gt=0,
+        le=600,
+        description="CPU time of one program for all calls, where the sandbox's own limit is less; "
+        "a single call has 1 s",
     )
 
     @pydantic.model_validator(mode="after")

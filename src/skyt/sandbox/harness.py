@@ -123,8 +123,7 @@ def _changed(after: str, call: Any, codec: Any, form: dict[str, bool]) -> str:
     before = call.get("args")
     if before is None or after == codec.to_json(before):
         return ""
-    loose = form["subclasses"] or not (form["ordered"] and form["signed_zero"])
-    if loose and after == codec.dumps([codec.decode(arg) for arg in before], **form):
+    if after == codec.dumps([codec.decode(arg) for arg in before], **form):
         return ""
     return after
 

@@ -28,8 +28,10 @@ class Limits:
     result_bytes: int = 1 << 20
     output_bytes: int = 16 << 20
 
-    def lasting(self, seconds: float) -> Limits:
+    def lasting(self, seconds: float | None) -> Limits:
         """The same with at least so much CPU time for the batch."""
+        if seconds is None:
+            return self
         wall = max(self.wall_seconds, 2 * seconds)
         return replace(self, cpu_seconds=max(self.cpu_seconds, seconds), wall_seconds=wall)
 
@@ -53,7 +55,12 @@ def pass_on(rows: Iterable[tuple[Sequence[Any], Sequence[CallResult]]]) -> Encod
     The receiving process decodes them; one that is not the text of a value makes its call fail there.
     """
     encoded = [
-        {"args": [*(codec.encode(value) for value in values), *({"e": result.text} for result in results)]}
+        {
+            "args": [
+                *(codec.encode(value, whole=True) for value in values),
+                *({"e": result.text} for result in results),
+            ]
+        }
         for values, results in rows
     ]
     return EncodedCalls(len(encoded), _json(encoded))

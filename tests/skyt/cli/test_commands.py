@@ -168,7 +168,7 @@ def test_a_contract_without_oracle_is_one_clear_line(
 
     monkeypatch.chdir(tmp_path)
     contract = yaml.safe_load(resource("contracts/gcd.yaml").read_text())
-    contract["oracle"]["cases"] = []
+    contract["oracle"] = {}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "gcd.yaml").write_text(yaml.safe_dump(contract))
     code, _, err = call(capsys, "run", "gcd", "--contracts", str(tmp_path / "mine"))

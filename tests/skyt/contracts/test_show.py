@@ -36,7 +36,7 @@ def test_short_values_are_shown_whole_and_long_ones_are_cut(value: list[Any]) ->
 
 def test_large_values_are_cut() -> None:
     text, flag = "\U0001f642" * 3000, {"a" * 9000: 1}
-    for value in ("x" * 10**6, list(range(10**5)), 2**70_000, b"x" * 20_000, text, flag):
+    for value in ("x" * 10**5, list(range(10**5)), 2**70_000, b"x" * 20_000, text, flag):
         shown = show(codec.dumps(value))
         assert len(shown) == LIMIT
         assert shown.endswith("...")
