@@ -4,7 +4,8 @@ Every recorded output is judged twice: by the contract imported from EvalPlus's 
 oracle), and by `benchmarks.evalplus_judge`, which shares no code with it, on the output's longest beginning
 that Python can parse, without what stands there beside definitions and imports. Every disagreement is listed.
 
-    python -m benchmarks.evalplus_agreement [--tasks HumanEvalPlus.jsonl.gz] [--rows dev.jsonl.gz]
+    homeostat code contracts import HumanEvalPlus.jsonl.gz --out contracts-he
+    python -m benchmarks.evalplus_agreement contracts-he [--tasks HumanEvalPlus.jsonl.gz] [--rows dev.jsonl.gz]
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from benchmarks.evalplus_judge import Judge
 
-from skyt.contracts.importers import Imported, read_tasks
+from skyt.contracts.contract import read_contracts
 from skyt.oracle.oracle import Oracle
 from skyt.runs.assess import prepare
 from skyt.sandbox.pool import SandboxPool
@@ -53,6 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("contracts", type=Path, help="the folder to which the tasks were imported")
     parser.add_argument("--tasks", type=Path, default=DATA / "evalplus" / "HumanEvalPlus.jsonl.gz")
     parser.add_argument("--rows", type=Path, default=DATA / "humaneval_generations" / "dev.jsonl.gz")
     parser.add_argument("--workers", type=int, default=2)
@@ -66,11 +68,7 @@ def main() -> int:
     with gzip.open(args.rows, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     wanted = {row["contract_id"] for row in rows}
-    contracts = {
-        found.contract.id: found.contract
-        for found in read_tasks(args.tasks)
-        if isinstance(found, Imported) and found.contract.id in wanted
-    }
+    contracts = read_contracts(args.contracts)
     started = time.monotonic()
     ours = by_contracts(rows, contracts, args.workers)
     print(f"contracts: {time.monotonic() - started:.0f} s", flush=True)

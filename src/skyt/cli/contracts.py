@@ -159,8 +159,8 @@ def import_(
     report = import_contracts(
         file, out, function=function, workers=workers or _cores(), allow_uncontained=uncontained
     )
-    for problem in report.problems:
-        print(problem, file=sys.stderr)
+    for line in (*report.notes, *report.problems):
+        print(line, file=sys.stderr)
     print(f"{len(report.written)} contracts in {out}" + _left_out(len(report.problems)))
     if report.problems:
         raise typer.Exit(1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -20,11 +21,12 @@ _AT_ONCE = 32  # contracts whose inputs and results are held at the same time
 
 @dataclass
 class ImportReport:
-    """What was written, and what was not, with the reason."""
+    """What was written, what was not, with the reason, and what was written with something less."""
 
     folder: Path
     written: list[Path] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
 
 
 def import_contracts(
@@ -47,35 +49,46 @@ def import_contracts(
     ):
         while batch := list(islice(tasks, _AT_ONCE)):
             report.problems += [found for found in batch if isinstance(found, Problem)]
-            for imported, problem in _checked((f for f in batch if isinstance(f, Imported)), pool):
-                if problem is None:
-                    report.written.append(write_contract(imported.contract, folder))
-                else:
-                    report.problems.append(problem)
+            for found, note, why in _checked((f for f in batch if isinstance(f, Imported)), pool):
+                where = f"{found.where} ({found.contract.id})"
+                if why:
+                    report.problems.append(Problem(where, f"the reference does not pass: {why}"))
+                    continue
+                report.notes += [Problem(where, note)] if note else []
+                report.written.append(write_contract(found.contract, folder))
             bar.advance(len(batch))
     return report
 
 
-def _checked(batch: Iterable[Imported], pool: SandboxPool) -> Iterator[tuple[Imported, Problem | None]]:
-    """Each contract with what keeps its reference from passing it."""
-    contracts = list(batch)
-    verdicts = Oracle(pool).check_many([(found.reference, found.contract) for found in contracts])
-    for found, verdict in zip(contracts, verdicts, strict=True):
-        why = "; ".join(verdict.failures) or _raised(found, pool)
-        problem = Problem(f"{found.where} ({found.contract.id})", f"the reference does not pass: {why}")
-        yield found, problem if found.reference and why else None
+def _checked(batch: Iterable[Imported], pool: SandboxPool) -> Iterator[tuple[Imported, str, str]]:
+    """Each contract, what it had to give up to be one, and what keeps its reference from passing it."""
+    with ThreadPoolExecutor(pool.workers) as threads:
+        tried = list(threads.map(lambda found: _tried(found, pool), batch))
+    verdicts = Oracle(pool).check_many([(found.reference, found.contract) for found, _, _ in tried])
+    for (found, note, raised), verdict in zip(tried, verdicts, strict=True):
+        yield found, note, ("; ".join(verdict.failures) or raised) if found.reference else ""
 
 
-def _raised(found: Imported, pool: SandboxPool) -> str:
-    """The first listed input on which the reference raises: it would make every program right that does."""
-    contract = found.contract
+def _tried(found: Imported, pool: SandboxPool) -> tuple[Imported, str, str]:
+    """The contract without listed inputs whose results no program could show; where its reference raises.
+
+    Such a reference would make every program right that raises, too.
+    """
+    contract, entry = found.contract, found.contract.entry_point
     calls = [Call.of(given) for given in contract.oracle.inputs]
     if not calls:
-        return ""
-    limits = pool.limits.lasting(contract.oracle.seconds)
-    for call, result in zip(
-        calls, pool.run(found.reference, contract.entry_point, calls, limits), strict=True
-    ):
+        return found, "", ""
+    results = pool.run(found.reference, entry, calls, pool.limits.lasting(contract.oracle.seconds))
+    for call, result in zip(calls, results, strict=True):
         if result.kind != "value":
-            return f"{short(call.show(contract.entry_point.name))} {result.show()}"
-    return ""
+            return found, "", f"{short(call.show(entry.name))} {result.show()}"
+    kept = [at for at, result in enumerate(results) if not result.too_large]
+    if not 0 < len(kept) < len(calls):
+        return found, "", ""
+    oracle = contract.oracle.model_copy(update={"inputs": tuple(contract.oracle.inputs[at] for at in kept)})
+    first = next(call for call, result in zip(calls, results, strict=True) if result.too_large)
+    note = (
+        f"imported without {len(calls) - len(kept)} of {len(calls)} inputs whose results are too large to "
+        f"compare, such as {short(first.show(entry.name))}"
+    )
+    return replace(found, contract=contract.model_copy(update={"oracle": oracle})), note, ""

@@ -94,6 +94,22 @@ def test_references_that_fail_or_do_not_end_are_left_out(tmp_path: Path) -> None
     assert "line 4 (T_2)" in lines[2] and "ZeroDivisionError" in lines[2]
 
 
+def test_inputs_whose_results_are_too_large_are_left_out_and_said(tmp_path: Path) -> None:
+    power = {
+        **ADD,
+        "prompt": "def add(n):\n",
+        "canonical_solution": "    return 1 << n\n",
+        "base_input": [[3], [1 << 21]],
+        "plus_input": [],
+        "contract": "",
+    }
+    report = import_contracts(_tasks(tmp_path, power), tmp_path / "out")
+    assert not report.problems
+    assert "without 1 of 2 inputs" in str(report.notes[0]) and "2097152" in str(report.notes[0])
+    (contract,) = read_contracts(tmp_path / "out").values()
+    assert [given.args for given in contract.oracle.inputs] == [(3,)]
+
+
 def _imported_tests(folder: Path, function: str = "shop:total") -> tuple[Contract, list[str]]:
     (folder / "shop.py").write_text(SHOP)
     path = folder / "test_shop.py"
