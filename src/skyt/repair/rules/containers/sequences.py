@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.values.types import is_str
-from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
+from skyt.repair.rules.patterns.conditions import at_least, constant, of_kind, plain, text, values_shared
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -94,6 +94,15 @@ rewrite(
     because="a slice starts at 0 and ends at the length unless it says otherwise",
     fires=("s: str; n: int", "return s[n:len(s)]"),
     keeps=("xs: list[int]", "g = [xs, xs]\nreturn g.pop()[:len(g.pop())]"),
+)
+rewrite(
+    "slice-from-end",
+    ("x[len(x) - k:]", "x[-k:]"),
+    ("x[:len(x) - k]", "x[:-k]"),
+    needs=[of_kind("str list", "x"), constant("k"), at_least(0, "len(x) - k")],
+    because="an index below 0 counts from the end",
+    fires=("s: str", "if len(s) < 5:\n return s\nreturn s[len(s) - 4:]"),
+    keeps=("s: str", "return s[len(s) - 4:]"),
 )
 rewrite(
     "concatenate-left",

@@ -10,7 +10,7 @@ from skyt.repair.rules.analysis.trees.syntax import int_value, number
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import commute, rank
-from skyt.repair.rules.patterns.conditions import at_least, at_most
+from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -203,4 +203,21 @@ rewrite(
     because="the absolute value of a number that is not positive is its negative",
     fires=("n: int <= 0", "return abs(n)"),
     keeps=("n: int", "return abs(n)"),
+)
+rewrite(
+    "floor-multiple",
+    ("x - x % k", "x // k * k"),
+    needs=[integer("x", "k")],
+    because="quotient times divisor and remainder make up an integer",
+    fires=("n: int", "return n - n % 7"),
+    keeps=("x: float", "return x - x % 7"),
+)
+rewrite(
+    "remainder-in-sum",
+    ("(a + b % k - c) % k", "(a + b - c) % k"),
+    ("(a + b % k + c) % k", "(a + b + c) % k"),
+    needs=[integer("a", "b", "c", "k")],
+    because="a term may be reduced before the sum is, or not",
+    fires=("n: int; m: int", "return (n + m % 26 - 65) % 26"),
+    keeps=("n: int; m: int", "return (n + m % 27 - 65) % 26"),
 )

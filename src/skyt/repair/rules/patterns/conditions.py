@@ -21,6 +21,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.values.types import ordered as in_order
+from skyt.repair.rules.patterns.pieces import value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.patterns.template import Found
@@ -43,11 +44,15 @@ class Condition:
 
 
 def _each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
+    """A condition on each of some names, or on what is made of them (`len(x) - k`)."""
     shown = " and ".join(f"`{n}`" for n in names)
     return Condition(
-        f"{shown}: {words}",
-        lambda found, where: all(test(found[n], where) for n in names),  # type: ignore[arg-type]
+        f"{shown}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
     )
+
+
+def _piece(name: str, found: Found) -> ast.expr:
+    return found[name] if name in found else value(name, **found)  # type: ignore[return-value]
 
 
 def integer(*names: str) -> Condition:
