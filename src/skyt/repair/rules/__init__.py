@@ -21,9 +21,8 @@ from skyt.repair.rules.control import (
     loops,
     ordering,
     quantifiers,
-    sinking,
 )
-from skyt.repair.rules.definitions import arguments, cleanup, definitions, helpers, objects
+from skyt.repair.rules.definitions import cleanup, definitions, helpers, objects
 from skyt.repair.rules.dicts import counters, defaults, grouping
 from skyt.repair.rules.engine.rounds import NormalForm, normal_form
 from skyt.repair.rules.expressions import (
@@ -43,14 +42,14 @@ from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.names import alpha, assignments, binders, inline, webs
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "3"
+RULES_VERSION = "4"
 
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (
     *(cleanup, binders, comparisons, truth, connectives, decided, tables, containers, defaults, deques),
     *(counters, grouping, arithmetic, literals, regex, iteration, items, neighbours, sequences, loops),
     *(indices, joining, building, filling, quantifiers, guards, totals, closed, branches, conditional),
-    *(orientation, assignments, webs, inline, sinking, counting, stacks, objects, ordering, arguments),
+    *(orientation, assignments, webs, inline, counting, stacks, objects, ordering),
     *(helpers, definitions, alpha),
 )
 _ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from itertools import pairwise
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.patterns.pieces import first, made, pieces, value
+from skyt.repair.rules.patterns.pieces import made, pieces, value
 from skyt.repair.rules.registry import Place, block, statement
 
 
@@ -158,68 +157,3 @@ def _is_empty(value: ast.expr, text_like: bool) -> bool:
     if isinstance(value, ast.Call):
         return isinstance(value.func, ast.Name) and value.func.id == "list" and not value.args
     return isinstance(value, ast.List) and not value.elts
-
-
-@statement(
-    ast.For,
-    needs="a list other than the one filled",
-    sound="appending every element in order is extending by them",
-    fires=("xs: list[int]", "r = [0]\nfor x in xs:\n r.append(x)\nreturn r"),
-    keeps=("xs: list[int]", "r = xs\nfor x in [1, 2]:\n r.append(x)\nreturn r"),
-)
-def append_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`for x in e: r.append(x)` is `r.extend(e)`; `for k in range(i, len(x)): r.append(x[k])` is
-    `r.extend(x[i:])`."""
-    scope = place.scope
-    p = first(s, "for x in e: r.append(x)", "for x in range(a, len(e)): r.append(e[x])")
-    name = p["r"].id if p is not None and isinstance(p["r"], ast.Name) else ""
-    if p is None or name not in scope.owned or kind(scope.type_of(p["r"])) != "list":
-        return None
-    if p["x"].id in place.live_at(s) or name == p["x"].id:
-        return None
-    source = p["e"]
-    if "a" in p:
-        low = scope.interval(p["a"])[0]
-        if low is None or low < 0 or kind(scope.type_of(source)) != "list":
-            return None
-        source = value("e[a:]", **p)
-    if not count_reads(source, name):
-        return made("r.extend(e)", r=name, e=source)
-    return None
-
-
-@block(
-    ast.Return,
-    needs="a list that the function made and hands out only here; list operands",
-    sound="nobody else holds the list, so a new list with the same elements cannot be told apart",
-    fires=("xs: list[int]", "r = [1]\nr.extend(xs)\nreturn r"),
-    keeps=("xs: list[int]", "xs.extend([1])\nreturn xs"),
-)
-def extend_then_return(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`r.extend(a); return r + b` is `return r + a + b`."""
-    scope = place.scope
-    for i, (s, t) in enumerate(pairwise(body)):
-        p = first(s, "r.extend(a)", "r.append(x)")
-        if p is None or not isinstance(t, ast.Return) or t.value is None or not isinstance(p["r"], ast.Name):
-            continue
-        more = p["a"] if "a" in p else value("[x]", x=p["x"])
-        if p["r"].id not in scope.owned or not all(kind(scope.type_of(e)) == "list" for e in (p["r"], more)):
-            continue
-        alone = count_reads(t, p["r"].id) == 1 and not count_reads(more, p["r"].id)
-        if alone and same(_leftmost(t.value), p["r"]):
-            new = _replace_leftmost(clone(t.value), value("r + a", r=p["r"], a=more))
-            return [*body[:i], ast.Return(value=new), *body[i + 2 :]]
-    return None
-
-
-def _leftmost(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        node = node.left
-    return node
-
-
-def _replace_leftmost(node: ast.expr, new: ast.expr) -> ast.expr:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        node.left = _replace_leftmost(node.left, new)
-        return node
-    return new

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from itertools import pairwise
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare, int_value, number
@@ -78,43 +77,6 @@ def membership(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | Non
 
 def _value(node: ast.expr) -> object:
     return node.value if isinstance(node, ast.Constant) else int_value(node)
-
-
-@expression(
-    ast.BoolOp,
-    needs="comparisons of one name of type str or int with constants",
-    sound="being equal to one of several constants is being a member of them",
-    fires=("s: str", "return s == 'a' or s == 'b'"),
-    keeps=("s: any", "return s == 'a' or s == 'b'"),
-)
-def equalities_to_membership(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    any_of = isinstance(node.op, ast.Or)
-    for i, (a, b) in enumerate(pairwise(node.values)):
-        left, right = _alternatives(a, any_of), _alternatives(b, any_of)
-        if left is None or right is None or not same(left[0], right[0]):
-            continue
-        t = scope.type_of(left[0])
-        wanted = str if is_str(t) else int if is_int(t) else None
-        values = [_value(e) for e in (*left[1], *right[1])]
-        if wanted is None or any(type(v) is not wanted for v in values):
-            continue
-        table = ast.Tuple(elts=[*left[1], *right[1]], ctx=ast.Load())
-        merged = compare(left[0], ast.In if any_of else ast.NotIn, table)
-        rest = [*node.values[:i], merged, *node.values[i + 2 :]]
-        return rest[0] if len(rest) == 1 else ast.BoolOp(op=node.op, values=rest)
-    return None
-
-
-def _alternatives(node: ast.expr, any_of: bool) -> tuple[ast.Name, list[ast.expr]] | None:
-    if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name)):
-        return None
-    op, right = node.ops[0], node.comparators[0]
-    if isinstance(op, ast.Eq if any_of else ast.NotEq):
-        constant = isinstance(right, ast.Constant) or int_value(right) is not None
-        return (node.left, [right]) if constant else None
-    if isinstance(op, ast.In if any_of else ast.NotIn) and isinstance(right, ast.Tuple):
-        return node.left, list(right.elts)
-    return None
 
 
 rewrite(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone
-from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.patterns.pieces import first, made, pieces
+from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.registry import Place, block, statement
 
 
@@ -109,29 +107,3 @@ def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
     if not seen.pure or disturbs(done, seen, scope):
         return False
     return not seen.raises or not conflict(seen, done, scope)
-
-
-@statement(
-    ast.Expr,
-    needs="a list; elements that read nothing of it, and cannot raise where it outlives the function",
-    sound="extending by a list of known elements is appending them in turn",
-    fires=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, x + 1])\nreturn r"),
-    keeps=("xs: list[int]", "r = []\nfor x in xs:\n r.extend([x, len(r)])\nreturn r"),
-)
-def extend_by_elements(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`xs.extend([a, b])` is `xs.append(a)`, `xs.append(b)`."""
-    p = pieces("r.extend(given)", s)
-    if p is None or not isinstance(p["given"], ast.List | ast.Tuple) or not p["given"].elts:
-        return None
-    scope = place.before(i)
-    owner, (head, *rest) = p["r"], p["given"].elts
-    local = isinstance(owner, ast.Name)
-    named = local or (isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name))
-    if not named or kind(scope.type_of(owner)) != "list" or not (local or scope.effects(head).pure):
-        return None
-    own = local and owner.id in scope.owned and private(owner.id, place)
-    written = Effects(heap_writes={owner.id if local else UNKNOWN})
-    later = [scope.effects(e) for e in rest]
-    if not all(e.pure and (own or e.total) and not disturbs(written, e, scope) for e in later):
-        return None
-    return [x for e in (head, *rest) for x in made("r.append(x)", r=owner, x=e)]

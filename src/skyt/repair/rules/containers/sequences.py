@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.values.types import is_str
-from skyt.repair.rules.patterns.conditions import at_least, constant, of_kind, plain, text, values_shared
+from skyt.repair.rules.patterns.conditions import at_least, constant, of_kind, text
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -52,17 +52,6 @@ def _in_step(node: ast.Call, made: ast.ListComp | ast.GeneratorExp, scope: Scope
     return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
 
 
-rewrite(
-    "return-without-copy",
-    ("return list(x)", "return x"),
-    needs=[of_kind("list", "x"), plain("x"), values_shared()],
-    because="results are observed by value, and nobody in the program could change what two names share",
-    fires=("xs: list[int]", "return list(xs)"),
-    keeps=(
-        "xs: list[int]",
-        "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
-    ),
-)
 rewrite(
     "copy-of-list",
     ("x[:]", "list(x)"),

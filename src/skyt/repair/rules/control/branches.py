@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import is_none, leaves, negate, returns
+from skyt.repair.rules.analysis.trees.syntax import is_none, negate, returns
 from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
@@ -18,19 +18,6 @@ def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None =
 
 def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]:
     return [*body[:index], *new, *body[index + 1 :]]
-
-
-@block(
-    needs=ALWAYS,
-    sound="control never reaches a statement behind one that always leaves",
-    fires=("n: int", "return n\nn = 1"),
-    keeps=("n: int", "n = 1\nreturn n"),
-)
-def drop_unreachable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body[:-1]):
-        if leaves([s]):
-            return body[: i + 1]
-    return None
 
 
 @block(

@@ -22,10 +22,8 @@ from skyt.repair.rules.containers.building import start_of
 from skyt.repair.rules.containers.items import Comprehension, results, used_up
 from skyt.repair.rules.control.counting import step_of
 from skyt.repair.rules.control.loops import Lookup, elements_of
-from skyt.repair.rules.expressions.arithmetic import difference
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.patterns.pieces import first, value
-from skyt.repair.rules.registry import Place, block, expression, statement
+from skyt.repair.rules.registry import Place, block, expression
 
 USED_UP = (
     "a comprehension that is used up at once; a plain name of a str, or of a list that it does not change"
@@ -127,49 +125,3 @@ def _distinct(made: Comprehension) -> bool:
 
 def _instead(node: Comprehension | ast.Call, new: Comprehension) -> ast.expr:
     return ast.Call(func=node.func, args=[new], keywords=[]) if isinstance(node, ast.Call) else new
-
-
-@statement(
-    ast.For,
-    needs="a loop over `range(n - 1)` whose body is one loop over `range(i + 1, n)`, or over the elements "
-    "from i + 1 on; an n that the body does not change; an i dead after the loop",
-    sound="a round in which the inner loop has nothing to go through does nothing",
-    fires=(
-        "xs: list[int]",
-        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i + 1, len(xs)):\n"
-        "  r.append(xs[i] - xs[j])\nreturn r",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "r = []\nfor i in range(len(xs) - 1):\n for j in range(i, len(xs)):\n"
-        "  r.append(xs[i] - xs[j])\nreturn r",
-    ),
-)
-def pairs_to_the_end(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
-    """`for i in range(n - 1): for j in range(i + 1, n): …` may as well go up to n."""
-    p = first(
-        s, "for i in range(n):\n for target in e: inner", "for i in range(a, n):\n for target in e: inner"
-    )
-    if p is None or p["i"].id in place.live_at(s) or not private(p["i"].id, place):
-        return None
-    scope = place.before(k)
-    end = _end(p["e"], p["i"].id, scope)
-    gap = difference(end, p["n"], scope) if end is not None else None
-    if end is None or gap is None or int_value(gap) != 1:
-        return None
-    seen, done = scope.effects(end), Effects(writes={p["i"].id})
-    done.include(scope.effects(s))
-    if seen.total and scope.effects(p["n"]).total and not disturbs(done, seen, scope):
-        new = clone(s)
-        new.iter.args[-1] = clone(end)  # type: ignore[attr-defined]
-        return [new]
-    return None
-
-
-def _end(node: ast.expr, name: str, scope: Scope) -> ast.expr | None:
-    """n of `range(name + 1, n)`, and `len(x)` of `x[name + 1:]` for a str or list x."""
-    p = first(node, "range(i + 1, n)", "x[i + 1:]", i=name)
-    if p is None or "n" in p:
-        return p["n"] if p is not None else None
-    t = scope.type_of(p["x"])
-    return value("len(x)", x=p["x"]) if is_str(t) or kind(t) == "list" else None

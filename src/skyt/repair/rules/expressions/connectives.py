@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import compare, int_value
-from skyt.repair.rules.analysis.trees.trees import clone, same, size
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, kind, ordered
+from skyt.repair.rules.analysis.trees.trees import size
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, kind
 from skyt.repair.rules.expressions.comparisons import rank
 from skyt.repair.rules.registry import expression
 
@@ -48,51 +47,3 @@ def order_operands(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | 
     if all(a is b for a, b in zip(values, node.values, strict=True)):
         return None
     return ast.BoolOp(op=node.op, values=values)
-
-
-@expression(
-    ast.BoolOp,
-    needs=MOVABLE + "; equalities (under `or`: inequalities) of operands of type int or str",
-    sound="equality of such values is transitive: all are equal exactly when each equals the first",
-    fires=("a: int; b: int; c: int", "return [a == b and b == c, b != c or c != a]"),
-    keeps=("a: float; b: float; c: float", "return a == b and b == c"),
-)
-def equal_to_first(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`a == b and b == c` is `a == b and a == c`."""
-    wanted = ast.Eq if isinstance(node.op, ast.And) else ast.NotEq
-    for start, end in runs(node, scope, boolean):
-        run = node.values[start:end]
-        links = [v for v in run if isinstance(v, ast.Compare) and _links(v, wanted, scope)]
-        for members in _classes(links):
-            if len(members) < 3:
-                continue
-            first, *others = sorted(members, key=lambda m: rank(m, scope))
-            star: list[ast.expr] = [compare(clone(first), wanted, clone(m)) for m in others]
-            own = [v for v in links if any(same(v.left, m) for m in members)]
-            if len(own) == len(star) and all(any(same(v, s) for s in star) for v in own):
-                continue
-            at = next(i for i, v in enumerate(run) if v is own[0])
-            kept = [v for v in run if not any(v is o for o in own)]
-            new = [*node.values[:start], *kept[:at], *star, *kept[at:], *node.values[end:]]
-            return ast.BoolOp(op=node.op, values=new)
-    return None
-
-
-def _links(node: ast.Compare, wanted: type[ast.cmpop], scope: Scope) -> bool:
-    if not (len(node.ops) == 1 and isinstance(node.ops[0], wanted)):
-        return False
-    sides = (node.left, node.comparators[0])
-    constant = any(isinstance(x, ast.Constant) or int_value(x) is not None for x in sides)
-    return not constant and ordered(scope.type_of(sides[0]), scope.type_of(sides[1]))
-
-
-def _classes(links: list[ast.Compare]) -> list[list[ast.expr]]:
-    """The sets of expressions that the equalities connect."""
-    classes: list[list[ast.expr]] = []
-    for link in links:
-        sides = [link.left, link.comparators[0]]
-        touched = [c for c in classes if any(same(m, x) for m in c for x in sides)]
-        joined = [m for c in touched for m in c]
-        joined += [x for k, x in enumerate(sides) if not any(same(x, m) for m in [*joined, *sides[:k]])]
-        classes = [*(c for c in classes if not any(c is t for t in touched)), joined]
-    return classes

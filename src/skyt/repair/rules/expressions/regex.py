@@ -1,4 +1,4 @@
-"""Regular expressions: constant patterns written in one way."""
+"""Regular expressions: the character classes of constant patterns written in one way."""
 
 from __future__ import annotations
 
@@ -12,139 +12,52 @@ from skyt.repair.rules.analysis.values.infer import dotted
 from skyt.repair.rules.registry import expression
 
 try:
-    from re import _constants as codes  # type: ignore[attr-defined]
     from re import _parser as parser  # type: ignore[attr-defined]
 except ImportError:  # pragma: no cover - another layout of the re module: the rule then never fires
-    codes = parser = None
+    parser = None
 
-
-CATEGORIES = {"CATEGORY_DIGIT": "\\d", "CATEGORY_SPACE": "\\s", "CATEGORY_WORD": "\\w"}
-
-
-CATEGORIES |= {"CATEGORY_NOT_DIGIT": "\\D", "CATEGORY_NOT_SPACE": "\\S", "CATEGORY_NOT_WORD": "\\W"}
-
-
-SPECIAL = frozenset("\\^$.|?*+()[]{}")
-
-
-class _UnknownError(Exception):
-    pass
+FUNCTIONS = frozenset({"re.sub", "re.split", "re.findall", "re.match", "re.search", "re.fullmatch"})
+CLASS = re.compile(r"\[(\^?)((?:\\.|[^]\\[])+)\]")
+KEPT = frozenset({"\\\\", "\\]", "\\^", "\\-", "\\["})
+MEMBER = re.compile(r"(?:\\.|[^\\])-(?:\\.|[^\\])|\\.|.")
 
 
 def canonical_pattern(pattern: str) -> str | None:
-    """The pattern in canonical spelling, or None where it uses more than literals, classes and repeats."""
-    if parser is None:
-        return None
+    """The pattern with its classes in canonical spelling; None if that would be another pattern."""
+    new = CLASS.sub(lambda found: _class(found[1], MEMBER.findall(found[2])), pattern)
     try:
-        tree = parser.parse(pattern)
-        if tree.state.groups > 1 or tree.state.flags & ~re.UNICODE:
-            return None
-        new = "".join(_item(op, argument) for op, argument in tree)
-        return new if _same_tree(new, tree) else None
-    except (re.error, _UnknownError, OverflowError, RecursionError):
+        return (
+            new if parser is not None and _tree(parser.parse(new)) == _tree(parser.parse(pattern)) else None
+        )
+    except (re.error, OverflowError, RecursionError):
         return None
 
 
-def _same_tree(new: str, tree: Any) -> bool:
-    """The canonical spelling must parse to the same thing, class members sorted."""
-    return _sorted(parser.parse(new)) == _sorted(tree)
+def _class(negated: str, members: list[str]) -> str:
+    """Members sorted, each once, with a backslash only where it means something."""
+    plain = {m if len(m) > 2 or m in KEPT or m[1:].isalnum() else m[-1] for m in members}
+    parts = sorted({"\\-" if m == "-" else m for m in plain}, key=lambda m: (m == "\\-", m[0] == "\\", m))
+    alone = len(parts) == 1 and not negated and parts[0][1:].isalpha()
+    return parts[0] if alone else f"[{negated}{''.join(parts)}]"
 
 
-def _sorted(tree: Any) -> list[Any]:
-    found: list[Any] = []
-    for op, argument in tree:
-        name = str(op)
-        if name == "IN":
-            members = sorted(str(m) for m in argument)
-            if len(members) == 1:
-                found.append(("ONE", members[0]))
-            else:
-                found.append(("IN", members))
-        elif name in {"MAX_REPEAT", "MIN_REPEAT"}:
-            low, high, inner = argument
-            found.append((name, low, str(high), _sorted(inner)))
-        else:
-            found.append((name, str(argument)))
-    return found
-
-
-def _item(op: Any, argument: Any) -> str:
-    name = str(op)
-    if name == "LITERAL":
-        return _literal(argument)
-    if name == "NOT_LITERAL":
-        return f"[^{_member_text(argument)}]"
-    if name == "ANY":
-        return "."
-    if name == "AT":
-        known = {"AT_BEGINNING": "^", "AT_END": "$", "AT_BOUNDARY": "\\b"}
-        if str(argument) not in known:
-            raise _UnknownError
-        return known[str(argument)]
-    if name == "IN":
-        return _class(argument)
-    if name == "MAX_REPEAT":
-        low, high, inner = argument
-        if len(inner) != 1:
-            raise _UnknownError
-        body = _item(*inner[0])
-        if str(high) == "MAXREPEAT":
-            return body + {0: "*", 1: "+"}.get(low, f"{{{low},}}")
-        if (low, high) == (0, 1):
-            return body + "?"
-        return body + f"{{{low},{high}}}"
-    raise _UnknownError
-
-
-def _literal(code: int) -> str:
-    char = chr(code)
-    if char in SPECIAL:
-        return "\\" + char
-    return char
-
-
-def _class(members: list[Any]) -> str:
-    negated = bool(members) and str(members[0][0]) == "NEGATE"
-    parts = sorted(
-        {_member(op, argument) for op, argument in (members[1:] if negated else members)}, key=_class_order
-    )
-    if len(parts) == 1 and parts[0].startswith("\\") and parts[0][1:2].isalpha():
-        return parts[0].swapcase() if negated else parts[0]
-    return "[" + ("^" if negated else "") + "".join(parts) + "]"
-
-
-def _class_order(part: str) -> tuple[int, str]:
-    return (2 if part == "\\-" else 1 if part.startswith("\\") else 0, part)
-
-
-def _member(op: Any, argument: Any) -> str:
-    name = str(op)
-    if name == "LITERAL":
-        return _member_text(argument)
-    if name == "RANGE":
-        return f"{_member_text(argument[0])}-{_member_text(argument[1])}"
-    if name == "CATEGORY" and str(argument) in CATEGORIES:
-        return CATEGORIES[str(argument)]
-    raise _UnknownError
-
-
-def _member_text(code: int) -> str:
-    char = chr(code)
-    return "\\" + char if char in "\\]^-[" else char
-
-
-FUNCTIONS = frozenset({"re.sub", "re.split", "re.findall", "re.match", "re.search", "re.fullmatch"})
+def _tree(parsed: Any) -> Any:
+    """What a pattern means, the members of a class sorted."""
+    if isinstance(parsed, parser.SubPattern):
+        items = [(str(op), _tree(given)) for op, given in parsed]
+        return [(op, sorted(given, key=str) if op == "IN" else given) for op, given in items]
+    return [_tree(x) for x in parsed] if isinstance(parsed, list | tuple) else str(parsed)
 
 
 @expression(
     ast.Call,
-    needs="a constant pattern of literals, character classes and repeats, without groups and flags",
+    needs="a constant pattern",
     sound="the new spelling parses to the same expression (checked with the parser of `re` itself)",
     fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
-    keeps=("s: str", "import re\ndef f(s):\n return re.sub('([\\\\s])+', '-', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s, flags=2)"),
 )
 def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[\\s]+` is `\\s+`; `[^\\w\\-]` is `[^\\w-]`; members of a class are sorted."""
+    """`[\\s]+` is `\\s+`; `[^\\w-]` is `[^\\w\\-]`; members of a class are sorted."""
     if dotted(node.func) not in FUNCTIONS or not node.args or not scope.is_module("re"):
         return None
     pattern = node.args[0]
