@@ -4,7 +4,6 @@ from skyt.repair.rules.containers import (
     building,
     containers,
     deques,
-    filling,
     items,
     neighbours,
     sequences,
@@ -48,7 +47,7 @@ RULES_VERSION = "4"
 FAMILIES = (
     *(cleanup, binders, comparisons, truth, connectives, decided, tables, containers, defaults, deques),
     *(counters, grouping, arithmetic, literals, regex, iteration, items, neighbours, sequences, loops),
-    *(indices, joining, building, filling, quantifiers, guards, totals, closed, branches, conditional),
+    *(indices, joining, quantifiers, guards, building, totals, closed, branches, conditional),
     *(orientation, assignments, webs, inline, counting, stacks, objects, ordering),
     *(helpers, definitions, alpha),
 )

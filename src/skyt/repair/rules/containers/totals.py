@@ -8,19 +8,14 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
     call,
-    count_reads,
-    int_value,
     load,
-    mentions,
-    stored_names,
 )
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
-from skyt.repair.rules.containers.building import built, generator_of, needs_loop, start_of
 from skyt.repair.rules.expressions.comparisons import rank
-from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.patterns.pieces import first, pieces, value
-from skyt.repair.rules.registry import Place, block, expression, statement
+from skyt.repair.rules.names.assignments import private
+from skyt.repair.rules.patterns.pieces import first, pieces
+from skyt.repair.rules.registry import Place, expression, statement
 
 
 @expression(
@@ -44,77 +39,6 @@ def count_to_sum(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None
     kept.generators[-1].ifs.append(only.elt)
     kept.elt = ast.Constant(value=1)
     return call("sum", kept)
-
-
-@block(
-    ast.For,
-    needs="a local that starts at 0 and to which only this loop adds; integers; loop variables dead after "
-    "the loop",
-    sound="`sum` adds the same integers in the same order, starting from 0",
-    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x > 1:\n  t = t + x\nreturn t"),
-    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x > t:\n  t = t + x\nreturn t"),
-)
-def loop_to_sum(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`t = 0; for x in e: if c: t = t + f` is `t = sum(f for x in e if c)`; loops may be nested."""
-    for j, s in enumerate(body):
-        if not isinstance(s, ast.For):
-            continue
-        found = _nested(s)
-        if found is None:
-            continue
-        generators, last = found
-        name, bound = simple_target(last), {n for g in generators for n in stored_names(g.target)}
-        if bound & place.live_at(s):
-            continue
-        if name is None or not isinstance(last, ast.Assign):
-            continue
-        item = _added(last.value, name, place.scope)
-        start = start_of(body, j, name)
-        if item is None or start is None:
-            continue
-        if not all(private(n, place) for n in (name, *bound)) or name in bound:
-            continue
-        if int_value(body[start].value) != 0:  # type: ignore[attr-defined]
-            continue
-        if count_reads([item, *generators], name) or needs_loop(item, place.scope):
-            continue
-        total = call("sum", ast.GeneratorExp(elt=item, generators=generators))
-        return [*body[:start], *body[start + 1 : j], assign(name, total), *body[j + 1 :]]
-    return None
-
-
-def _nested(s: ast.For) -> tuple[list[ast.comprehension], ast.stmt] | None:
-    """(generators, the one statement inside) of loops and conditions in each other, if each only reads the
-    variables of those around it."""
-    generators: list[ast.comprehension] = []
-    last: ast.stmt = s
-    while isinstance(last, ast.For):
-        found = built(last)
-        if found is None:
-            return None
-        generators.append(generator_of(last, found[0]))
-        last = found[1]
-    later = {n for g in generators for n in stored_names(g.target)}
-    for k, g in enumerate(generators):
-        if k and mentions(g.iter, later):  # the first is evaluated outside
-            return None
-        later -= stored_names(g.target)
-        if mentions(g.ifs, later):
-            return None
-    return generators, last
-
-
-def _added(total: ast.expr, name: str, scope: Scope) -> ast.expr | None:
-    """What is added to the total, if all of it are integers."""
-    if not is_int(scope.type_of(total)) or not is_int(scope.type_of(load(name))):
-        return None
-    if p := first(total, "t + x", "x + t", t=name):
-        return p["x"] if is_int(scope.type_of(p["x"])) else None
-    p = pieces("a + b + c", total)  # (a + t) + b, as linear forms are written
-    inner = _added(value("a + b", a=p["a"], b=p["b"]), name, scope) if p is not None else None
-    if p is None or inner is None or not is_int(scope.type_of(p["c"])):
-        return None
-    return value("x + c", x=inner, c=p["c"])  # type: ignore[no-any-return]
 
 
 @statement(

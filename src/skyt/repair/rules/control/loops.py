@@ -21,6 +21,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.expressions.comparisons import opposite
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
 from skyt.repair.rules.registry import Place, block, statement
@@ -71,12 +72,10 @@ def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
     keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
 )
 def while_true(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    from skyt.repair.rules.expressions.orientation import negation
-
     p = pieces("while t:\n if c: leave\n rest", s)
-    test = negation(p["c"], place) if p is not None and is_true(p["t"]) else None
-    if p is None or test is None or not isinstance(s, ast.While):
+    if p is None or not is_true(p["t"]) or not isinstance(s, ast.While):
         return None
+    test = opposite(p["c"], place.scope)
     leave, jumps = p["leave"], own_breaks(s.body) or own_breaks(p["leave"], (ast.Continue,))
     after = [] if len(leave) == 1 and isinstance(leave[0], ast.Break) else leave
     if not after or (isinstance(leave[-1], ast.Return) and not jumps):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import rename
-from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.expressions.orientation import negation
+from skyt.repair.rules.containers.building import rounds
+from skyt.repair.rules.expressions.comparisons import opposite
 from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.registry import Place, block
 
@@ -27,26 +26,21 @@ def expand_quantifier(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
         if isinstance(whole, ast.BoolOp) and _quantifier(whole.values[-1]) is not None:
             rest, answer = whole.values[:-1], isinstance(whole.op, ast.Or)
             head: ast.expr = rest[0] if len(rest) == 1 else ast.BoolOp(op=whole.op, values=rest)
-            test = head if answer else negation(head, place)
-            if test is None or not all(place.scope.type_of(v) == "bool" for v in rest):
+            test = head if answer else opposite(head, place.scope)
+            if not all(place.scope.type_of(v) == "bool" for v in rest):
                 continue
             before, whole = made("if c: return v", c=test, v=ast.Constant(value=answer)), whole.values[-1]
         found = _quantifier(whole)
         if found is None:
             continue
         is_all, positive, generator = found
-        g = generator.generators[0]
-        bound = [n.id for n in walk(g.target) if isinstance(n, ast.Name)]
-        names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-        element = rename(clone(generator.elt), names)
-        test = negation(element, place) if is_all else element
-        if test is None:
-            continue
         stop = is_all is not positive
-        inner = made("if c: return v", c=test, v=ast.Constant(value=stop))
-        for condition in reversed(g.ifs):
-            inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-        loop = ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
+
+        def leave(element: ast.expr, stop: bool = stop, is_all: bool = is_all) -> list[ast.stmt]:
+            test = opposite(element, place.scope) if is_all else element
+            return made("if c: return v", c=test, v=ast.Constant(value=stop))
+
+        loop = rounds(generator, place, leave)
         return [*body[:i], *before, loop, ast.Return(value=ast.Constant(value=not stop)), *body[i + 1 :]]
     return None
 

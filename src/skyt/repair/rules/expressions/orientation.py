@@ -36,19 +36,14 @@ def orient_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None
     for i, s in enumerate(body):
         if not isinstance(s, ast.If) or not negative(s.test):
             continue
-        test = negation(s.test, place)
-        if test is None or negative(test):
+        test = opposite(s.test, place.scope)
+        if negative(test):
             continue
         if s.orelse and not leaves(s.body) and not leaves(s.orelse):
             return replaced(body, i, branch(test, s.orelse, s.body))
         if not s.orelse and leaves(s.body) and leaves(body[i + 1 :]):
             return [*body[:i], branch(test, body[i + 1 :]), *s.body]
     return None
-
-
-def negation(test: ast.expr, place: Place) -> ast.expr | None:
-    """The opposite of a condition, pushed inward as far as types allow."""
-    return opposite(test, place.scope)
 
 
 rewrite(
