@@ -12,20 +12,18 @@ from skyt.repair.rules.analysis.values.infer import dotted
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 
-# Methods of a deque with the numbers of arguments with which a list does the same under the same name.
-SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse": 0, "count": 1}
-ENDS = {"popleft": 0, "appendleft": 1}
+# Methods of a deque, and with how many arguments a list does the same.
+SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse": 0, "count": 1, "popleft": 0}
 
 
 @module(
     needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
-    "a list has too, at its ends, by index, for membership, length, truth, and iteration that does not "
-    "change it",
+    "a list has too, at its ends, by index, for membership, length and truth",
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
     fires=(
         "xs: list[int]",
         "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
-        "  q.append(x)\n  if x > 1:\n   q.appendleft(x + 1)\n  if len(q) > 3:\n"
+        "  q.append(x)\n  if len(q) > 3:\n"
         "   r.append(q.popleft())\n return [r, list(q), q[-1]]",
     ),
     keeps=(
@@ -74,33 +72,12 @@ def _allowed(use: ast.expr, holder: Holder, context: Context) -> bool:
         made = holder.parent(parent)
         if not isinstance(made, ast.Call) or made.func is not parent or made.keywords:
             return False
-        known = SHARED | ENDS
-        if len(made.args) != known.get(parent.attr, -1):
+        if len(made.args) != SHARED.get(parent.attr, -1):
             return False
         return parent.attr != "extend" or not any(n in holder.uses for n in walk(made.args[0]))
-    if isinstance(parent, ast.For):
-        return parent.iter is use and _quiet([*parent.body, *parent.orelse], holder, context)
-    if isinstance(parent, ast.comprehension):
-        outer = holder.parent(parent)
-        return parent.iter is use and outer is not None and _quiet([outer], holder, context)
+    if isinstance(parent, ast.For | ast.comprehension):
+        return False  # of a deque that changes meanwhile Python makes an error
     return holder.is_read(use)
-
-
-def _quiet(inside: list[ast.stmt] | list[ast.AST], holder: Holder, context: Context) -> bool:
-    """Whether nothing in there could change the container while it is gone through."""
-    functions = {i.node.name for i in context.program.functions.values()}
-    for n in walk(inside):
-        if isinstance(n, ast.Name) and n.id in functions | context.program.inference.classes:
-            return False
-        if isinstance(n, ast.Attribute) and n.attr in functions:
-            return False
-        if n in holder.uses and isinstance(holder.parent(n), ast.Attribute):
-            return False
-        if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Del):
-            return False
-        if n in holder.made:
-            return False
-    return True
 
 
 def _change(use: ast.expr, holder: Holder) -> None:
@@ -110,5 +87,3 @@ def _change(use: ast.expr, holder: Holder) -> None:
         return
     if method.attr == "popleft":
         method.attr, made.args = "pop", [number(0)]
-    elif method.attr == "appendleft":
-        method.attr, made.args = "insert", [number(0), *made.args]

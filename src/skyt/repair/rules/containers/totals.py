@@ -65,25 +65,3 @@ def keep_extreme(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
         sides = sorted((clone(x), clone(y)), key=lambda a: rank(a, scope))
         return [assign(p["t"].id, call(kept, *sides))]
     return None
-
-
-@expression(
-    ast.Call,
-    needs="integers, at most one of which may raise",
-    sound="the largest of some integers does not depend on their order",
-    fires=("n: int; m: int", "return max(m, n)"),
-    keeps=("n: float; m: float", "return max(m, n)"),
-)
-def order_extremes(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`max(b, a)` is `max(a, b)`."""
-    if scope.builtin(node.func) not in {"max", "min"} or len(node.args) < 2 or node.keywords:
-        return None
-    if not all(is_int(scope.type_of(a)) for a in node.args):
-        return None
-    seen = [scope.effects(a) for a in node.args]
-    if not all(e.pure for e in seen) or sum(e.raises for e in seen) > 1:
-        return None
-    ordered = sorted(node.args, key=lambda a: rank(a, scope))
-    if all(a is b for a, b in zip(ordered, node.args, strict=True)):
-        return None
-    return ast.Call(func=node.func, args=ordered, keywords=[])

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
-from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     call,
-    count_reads,
     int_value,
     load,
     mentions,
@@ -16,18 +13,11 @@ from skyt.repair.rules.analysis.trees.syntax import (
     stored_names,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.containers.building import start_of
-from skyt.repair.rules.containers.items import Comprehension, results, used_up
 from skyt.repair.rules.control.counting import step_of
-from skyt.repair.rules.control.loops import Lookup, elements_of
 from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.registry import Place, block, expression
-
-USED_UP = (
-    "a comprehension that is used up at once; a plain name of a str, or of a list that it does not change"
-)
+from skyt.repair.rules.registry import Place, block
 
 
 @block(
@@ -73,55 +63,3 @@ def _only_counts(name: str, s: ast.For, at: int, place: Place) -> bool:
         return False
     late = [n for n in walk(s.body) if isinstance(n, ast.GeneratorExp) and mentions(n, {name})]
     return private(name, place) and not late and not any(name in stored_names(x) for x in others)
-
-
-@expression(
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.Call,
-    needs=USED_UP + "; an index used only to read the element",
-    sound="the elements come in the order of their indices",
-    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
-    keeps=("xs: list[int]; k: int", "return [xs[i] for i in range(k, len(xs))]"),
-)
-def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`."""
-    made = used_up(node, scope)
-    if made is None:
-        return None
-    for j, g in enumerate(made.generators):
-        if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)):
-            continue
-        found = elements_of(g.iter, scope)
-        if found is None or not _steady(made, found[0], scope) or not _distinct(made):
-            continue
-        source, whole = found
-        inside = [*g.ifs, *made.generators[j + 1 :], *results(made)]
-        lookup = ast.Subscript(value=source, slice=load(g.target.id), ctx=ast.Load())
-        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(inside))
-        if not uses or uses != count_reads(inside, g.target.id):
-            continue
-        name = scope.fresh(made)
-        new = Lookup(lookup, name).visit(clone(made))
-        new.generators[j].target, new.generators[j].iter = ast.Name(id=name, ctx=ast.Store()), whole
-        return _instead(node, new)
-    return None
-
-
-def _steady(made: Comprehension, source: ast.Name, scope: Scope) -> bool:
-    """Whether a comprehension neither changes the str or list that it goes through nor hides its name."""
-    t, seen = scope.type_of(source), scope.effects(made)
-    if source.id in {n for g in made.generators for n in stored_names(g.target)} or not seen.pure:
-        return False
-    return is_str(t) or (kind(t) == "list" and not disturbs(seen, Effects(heap_reads={source.id}), scope))
-
-
-def _distinct(made: Comprehension) -> bool:
-    """Whether every variable of a comprehension is bound once in it, and none inside it again."""
-    bound = [n.id for n in walk(made) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    return len(bound) == len(set(bound)) and not any(isinstance(n, ast.Lambda) for n in walk(made))
-
-
-def _instead(node: Comprehension | ast.Call, new: Comprehension) -> ast.expr:
-    return ast.Call(func=node.func, args=[new], keywords=[]) if isinstance(node, ast.Call) else new

@@ -32,7 +32,7 @@ def hoist_function(context: Context) -> bool:
             others = [x for x in s.body if x is not inner]
             if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
                 continue
-            if inner.args.defaults or inner.args.kw_defaults:
+            if inner.args.defaults:
                 continue
             fresh = context.name(inner.name)
             rename(s, {inner.name: fresh})
@@ -112,8 +112,7 @@ def bound_names(function: ast.FunctionDef) -> set[str]:
 
 
 @module(
-    needs="a class without bases whose body only defines functions and constants, each name once; defaults "
-    "that name nothing",
+    needs="a class that defines each of its methods once",
     sound="methods are looked up by name, and none is called while the class is made",
     fires=(
         "n: int",
@@ -130,9 +129,11 @@ def order_methods(context: Context) -> bool:
     """`__init__`, then the contract's methods in its order, then the others as they are first named."""
     tree, facts = context.tree, context.facts
     for owner in tree.body:
-        if not isinstance(owner, ast.ClassDef) or not _orderless(owner):
+        if not isinstance(owner, ast.ClassDef):
             continue
         methods = {m.name: m for m in owner.body if isinstance(m, ast.FunctionDef)}
+        if len(methods) != len(owner.body):
+            continue
         public = [*facts.methods] if facts.kind == "class" and facts.name == owner.name else []
         special = sorted(n for n in methods if n.startswith("__") and n.endswith("__"))
         elsewhere = [n for s in tree.body if s is not owner for n in in_order(s)]
@@ -145,8 +146,7 @@ def order_methods(context: Context) -> bool:
         order += [name for name in methods if name not in order]
         if order == list(methods):
             continue
-        others = [s for s in owner.body if not isinstance(s, ast.FunctionDef)]
-        owner.body = [*others, *(methods[name] for name in order)]
+        owner.body = [methods[name] for name in order]
         context.record("order-methods", " ".join(methods), " ".join(order))
         return True
     return False
@@ -154,26 +154,3 @@ def order_methods(context: Context) -> bool:
 
 def _named(nodes: list[ast.AST]) -> list[str]:
     return [n.attr for n in nodes if isinstance(n, ast.Attribute)]
-
-
-def _orderless(owner: ast.ClassDef) -> bool:
-    """Whether the statements of a class can stand in any order."""
-    names: list[str] = []
-    for s in owner.body:
-        if isinstance(s, ast.FunctionDef):
-            names.append(s.name)
-            defaults = [*s.args.defaults, *(d for d in s.args.kw_defaults if d is not None)]
-            if any(isinstance(n, ast.Name | ast.Call | ast.NamedExpr) for n in walk(defaults)):
-                return False
-            if any(not isinstance(d, ast.Name) or d.id not in STATIC for d in s.decorator_list):
-                return False
-        elif isinstance(s, ast.Assign) and not any(isinstance(n, ast.Call) for n in walk(s)):
-            names += sorted(stored_names(s))
-            if read_names(s) or any(not isinstance(t, ast.Name) for t in s.targets):
-                return False
-        elif not isinstance(s, ast.Pass):
-            return False
-    return len(names) == len(set(names)) and not STATIC & set(names)
-
-
-STATIC = frozenset({"staticmethod", "classmethod"})

@@ -141,13 +141,8 @@ class _Plain(ast.NodeTransformer):
         return True
 
     def _grows(self, entry: ast.Subscript) -> bool:
-        """`d[k].append(x)` as a statement, or `d[k] = d[k] + e`."""
+        """`d[k].append(x)` as a statement."""
         method = self.holder.parent(entry)
-        if not self.counter and isinstance(method, ast.BinOp) and method.left is entry:
-            stored = self.holder.parent(method)
-            return (
-                isinstance(stored, ast.Assign) and len(stored.targets) == 1 and same(stored.targets[0], entry)
-            )
         outer = self.holder.parent(method) if isinstance(method, ast.Attribute) else None
         called = isinstance(outer, ast.Call) and outer.func is method
         return not self.counter and called and isinstance(self.holder.parent(outer), ast.Expr)  # type: ignore[arg-type]
@@ -157,38 +152,24 @@ class _Plain(ast.NodeTransformer):
         if not isinstance(entry.slice, ast.Name) or len(self.holder.made) != 1:
             return False
         name = entry.slice.id
-        below: ast.AST = entry
         here = self.holder.parent(entry)
         while here is not None:
-            if isinstance(here, ast.For) and below in here.body and self._keys(here.iter, entry):
-                stored = [n for s in here.body for n in walk(s) if isinstance(n, ast.Name)]
-                changed = any(n.id == name and not isinstance(n.ctx, ast.Load) for n in stored)
-                if isinstance(here.target, ast.Name) and here.target.id == name:
-                    return not changed
             if isinstance(here, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
                 bound = [g for g in here.generators if _binds_name(g.target, name)]
                 if bound:
                     plain = len(bound) == 1 and isinstance(bound[0].target, ast.Name)
                     outside = not any(n is entry for n in walk(bound[0].iter))
-                    return plain and outside and self._keys(bound[0].iter, entry)
+                    return plain and outside and same(bound[0].iter, entry.value)
             if isinstance(here, ast.Lambda) and [a.arg for a in here.args.args] == [name]:
                 key = self.holder.parent(here)
                 outer = self.holder.parent(key) if isinstance(key, ast.keyword) and key.arg == "key" else None
                 named = isinstance(outer, ast.Call) and isinstance(outer.func, ast.Name)
                 one = named and outer.func.id in {"sorted", "min", "max"} and len(outer.args) == 1  # type: ignore[union-attr]
-                return one and self._keys(outer.args[0], entry)  # type: ignore[union-attr]
+                return one and same(outer.args[0], entry.value)  # type: ignore[union-attr]
             if isinstance(here, ast.Lambda | ast.FunctionDef):
                 return False
-            below, here = here, self.holder.parent(here)
+            here = self.holder.parent(here)
         return False
-
-    def _keys(self, node: ast.expr, entry: ast.Subscript) -> bool:
-        """The container, its keys, or a sorted list of them."""
-        if p := pieces("d.keys()", node):
-            return same(p["d"], entry.value)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            return node.func.id in {"sorted", "list"} and self._keys(node.args[0], entry)
-        return same(node, entry.value)
 
     def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
         """The entry as the container would have made it."""
@@ -196,10 +177,7 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
         if node not in self.holder.made:
-            entry = node.value.left if isinstance(node.value, ast.BinOp) else None
-            mine = isinstance(entry, ast.Subscript) and entry.value in self.holder.uses and self._grows(entry)
-            self.generic_visit(node)
-            return [*self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
+            return self.generic_visit(node)
         first = ast.Assign(targets=node.targets, value=ast.Dict(keys=[], values=[]), lineno=0)
         source = counted(node.value, self.holder.scope(node, self.context))
         target = node.targets[0]

@@ -9,7 +9,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, number
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
-from skyt.repair.rules.expressions.comparisons import commute, rank
+from skyt.repair.rules.expressions.comparisons import rank
 from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
@@ -158,24 +158,6 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
         if any(abs(k) != 1 for _, k in form[0]) or not scope.effects(node).total:
             continue
         return ast.BinOp(left=written(form, scope), op=ast.FloorDiv(), right=number(divisor))
-    return None
-
-
-@expression(
-    ast.BinOp,
-    needs="operands of type int that can be evaluated in either order",
-    sound="integer multiplication is commutative",
-    fires=("n: int", "return 3 * n"),
-    keeps=("n: any", "return 3 * n"),
-)
-def product_order(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node.op, ast.Mult):
-        return None
-    left, right = node.left, node.right
-    if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
-        return None
-    if rank(left, scope) > rank(right, scope) and commute(left, right, scope):
-        return ast.BinOp(left=right, op=ast.Mult(), right=left)
     return None
 
 

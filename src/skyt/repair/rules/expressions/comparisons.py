@@ -16,7 +16,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     number,
 )
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind, ordered
+from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, is_int, kind, ordered
 from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered
 from skyt.repair.rules.patterns.pieces import first
@@ -116,25 +116,6 @@ def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr 
     ):
         return compare(q["a"], ast.LtE, q["b"])
     return None
-
-
-@expression(
-    ast.Compare,
-    needs="operands whose equality is symmetric (built-in types) and that can be evaluated in either order",
-    sound="equality of built-in values is symmetric",
-    fires=("n: int", "return 3 == n"),
-    keeps=("n: any", "return 3 == n"),
-)
-def equality_order(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    """The operand with the simpler shape comes first; constants come last."""
-    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
-        return None
-    left, right = node.left, node.comparators[0]
-    if rank(left, scope) <= rank(right, scope):
-        return None
-    if not comparable(scope.type_of(left), scope.type_of(right)) or not commute(left, right, scope):
-        return None
-    return compare(right, type(node.ops[0]), left)
 
 
 SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
