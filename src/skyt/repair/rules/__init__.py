@@ -2,6 +2,7 @@
 
 from skyt.repair.rules.containers import (
     building,
+    consumers,
     containers,
     deques,
     items,
@@ -46,7 +47,19 @@ RULES_VERSION = "4"
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (
     *(cleanup, binders, comparisons, truth, connectives, decided, tables, containers, defaults, deques),
-    *(counters, grouping, arithmetic, literals, regex, iteration, items, neighbours, sequences, loops),
+    *(
+        counters,
+        grouping,
+        arithmetic,
+        literals,
+        regex,
+        consumers,
+        iteration,
+        items,
+        neighbours,
+        sequences,
+        loops,
+    ),
     *(indices, joining, quantifiers, guards, building, totals, closed, branches, conditional),
     *(orientation, assignments, webs, inline, counting, stacks, objects, ordering),
     *(helpers, definitions, alpha),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import count_reads, load, read_names, store
+from skyt.repair.rules.analysis.trees.syntax import count_reads, read_names, store
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.control.iteration import consumes
+from skyt.repair.rules.containers.consumers import consumes
 from skyt.repair.rules.control.loops import Lookup, elements_of
 from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.registry import expression
@@ -26,7 +26,8 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     sound="the elements come in the order of their indices, and an item is a key with the entry under it",
     fires=(
         "s: str; xs: list[int]; k: int >= 0",
-        "d = {x: ord(x) for x in s}\nreturn [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60),"
+        "d = {x: ord(x) for x in s}\n"
+        "return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60),"
         " sum(xs[i] * xs[i] for i in range(k, len(xs)))]",
     ),
     keeps=(
@@ -35,8 +36,8 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ),
 )
 def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`; `[… d[k] … for k in d]` is `[… v … for k, v
-    in d.items()]`."""
+    """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`; `[… d[k] … for k in d]` is
+    `[… v … for k, v in d.items()]`."""
     made = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
     if not isinstance(made, Comprehension) or not scope.effects(made).pure:
         return None
@@ -74,22 +75,16 @@ def _by_index(g: ast.comprehension, made: Comprehension, scope: Scope) -> Found 
 
 
 def _by_key(g: ast.comprehension, made: Comprehension, scope: Scope) -> Found | None:
-    p = pieces("d.items()", g.iter) or {"d": g.iter}
-    owner, target = p["d"], g.target
+    p = pieces("d.items()", g.iter)
+    owner, pair = (p["d"], g.target) if p is not None else (g.iter, _both(g.target, store(scope.fresh(made))))
     named = owner.value if isinstance(owner, ast.Attribute) else owner
     if not isinstance(named, ast.Name) or kind(scope.type_of(owner)) != "dict":
         return None
-    pair = (
-        target.elts
-        if isinstance(target, ast.Tuple) and owner is not g.iter
-        else [target, store(scope.fresh(made))]
-    )
-    if (
-        len(pair) != 2
-        or not all(isinstance(n, ast.Name) for n in pair)
-        or (owner is g.iter) is isinstance(target, ast.Tuple)
-    ):
+    if not isinstance(pair, ast.Tuple) or not all(isinstance(n, ast.Name) for n in pair.elts):
         return None
-    both = ast.Tuple(elts=[clone(n) for n in pair], ctx=ast.Store())
-    lookup = value("d[k]", d=owner, k=load(pair[0].id))  # type: ignore[attr-defined]
-    return lookup, pair[1].id, both, value("d.items()", d=owner)  # type: ignore[attr-defined]
+    key, name = (n.id for n in pair.elts)  # type: ignore[attr-defined]
+    return value("d[k]", d=owner, k=key), name, pair, value("d.items()", d=owner)
+
+
+def _both(key: ast.expr, name: ast.expr) -> ast.expr:
+    return ast.Tuple(elts=[key, name], ctx=ast.Store())

@@ -1,88 +1,17 @@
-"""Iteration: map, filter and reversed as comprehensions and slices; sorting in place as a value."""
+"""Sorting and reversing in place as values; methods of sets as operators."""
 
 from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, call, load, read_names, substitute
-from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.containers.sequences import CONSUMERS, _in_step
+from skyt.repair.rules.analysis.trees.syntax import assign, load, read_names
+from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.control.loops import backwards
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.conditions import integer, of_kind, small
-from skyt.repair.rules.patterns.pieces import first, pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, expression, statement
-
-SCOPED = (ast.Lambda, ast.NamedExpr, ast.Yield, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
-
-
-@expression(
-    ast.Call,
-    needs="a consumer that uses up its argument at once; a lambda with one parameter, a builtin, or a "
-    "function of the program that is given to map or filter",
-    sound="the same function is applied to the same elements in the same order",
-    fires=("s: str", "return list(map(ord, s)) + list(filter(lambda c: c != 'a', s))"),
-    keeps=("s: str", "m = map(ord, s)\nreturn [next(m, 0), sum(m)]"),
-)
-def map_to_generator(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`list(map(f, e))` is `list(f(x) for x in e)`; `filter` keeps the elements under a condition."""
-    p = first(node.args[0], "map(f, e)", "filter(f, e)") if len(node.args) == 1 else None
-    applied = _applied(p["f"], scope) if p is not None else None
-    if p is None or applied is None or node.keywords or not consumes(node, scope):
-        return None
-    variable, result = applied
-    target = ast.Name(id=variable, ctx=ast.Store())
-    generator = ast.comprehension(target=target, iter=p["e"], ifs=[], is_async=0)
-    if pieces("filter(f, e)", node.args[0]):
-        generator.ifs, result = [result], load(variable)
-    return call(node.func, ast.GeneratorExp(elt=result, generators=[generator]))
-
-
-def _applied(function: ast.expr, scope: Scope) -> tuple[str, ast.expr] | None:
-    """(variable, the function applied to it)."""
-    variable = scope.fresh(function)
-    if isinstance(function, ast.Lambda):
-        a = function.args
-        plain = len(a.args) == 1 and not a.defaults
-        if not plain or any(isinstance(n, SCOPED) for n in walk(function.body)):
-            return None
-        return variable, substitute(clone(function.body), {a.args[0].arg: load(variable)})
-    own = isinstance(function, ast.Name) and function.id in scope.program.by_name
-    if own or scope.builtin(function) in MAPPED:
-        return variable, ast.Call(func=clone(function), args=[load(variable)], keywords=[])
-    return None
-
-
-def consumes(node: ast.Call, scope: Scope) -> bool:
-    """Whether a call uses up its argument at once, whatever it is."""
-    if scope.builtin(node.func) in CONSUMERS | {"any", "all"}:
-        return True
-    function = node.func
-    return (
-        isinstance(function, ast.Attribute)
-        and function.attr == "join"
-        and is_str(scope.type_of(function.value))
-    )
-
-
-@expression(
-    ast.Call,
-    needs="a str or list; a consumer that uses it up at once",
-    sound="`reversed` gives the elements of the slice with step -1, in the same order",
-    fires=("xs: list[int]", "return list(reversed(xs))"),
-    keeps=("xs: list[int]", "return list(reversed(range(len(xs))))"),
-)
-def reversed_to_slice(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`list(reversed(x))` is `list(x[::-1])`."""
-    p = pieces("reversed(x)", node.args[0]) if len(node.args) == 1 else None
-    if p is None or node.keywords or not consumes(node, scope):
-        return None
-    t = scope.type_of(p["x"])
-    return call(node.func, backwards(p["x"])) if is_str(t) or kind(t) == "list" else None
+from skyt.repair.rules.registry import Place, statement
 
 
 @statement(
@@ -115,23 +44,6 @@ def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
     info = place.scope.info
     loops = [n for n in walk(info.node) if isinstance(n, ast.For)] if info is not None else []
     return any(name in read_names(n.iter) and any(x is s for x in walk(n.body)) for n in loops)
-
-
-@expression(
-    ast.Call,
-    needs="a consumer that goes through all elements at once",
-    sound="going through a list of the elements is going through the elements",
-    fires=("xs: list[int]", "return sorted(list(x % 3 for x in xs))"),
-    keeps=("xs: list[int]", "return any(list(3 // x for x in xs))"),
-)
-def consume_directly(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`sorted(list(e))` is `sorted(e)`."""
-    p = pieces("list(e)", node.args[0]) if len(node.args) == 1 else None
-    if p is None or not consumes(node, scope) or scope.builtin(node.func) in {"any", "all"}:
-        return None
-    if isinstance(p["e"], ast.GeneratorExp) and not _in_step(node, p["e"], scope):
-        return None
-    return ast.Call(func=node.func, args=[p["e"]], keywords=node.keywords)
 
 
 rewrite(
