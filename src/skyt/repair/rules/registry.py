@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from skyt.repair.rules.analysis.scope import Scope
 
 if TYPE_CHECKING:
+    from skyt.repair.rules.analysis.functions import FunctionInfo
     from skyt.repair.rules.engine.context import Context
 
 
@@ -92,6 +93,11 @@ class Place:
         if self._whole is None:
             self._whole = self.start.within(self.body)
         return self._whole
+
+    @property
+    def info(self) -> FunctionInfo:
+        """The function around the block."""
+        return self.start.info  # type: ignore[return-value]
 
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""

@@ -50,7 +50,7 @@ def test_programs_of_held_out_tasks_behave_as_their_normal_forms(
 
 def test_most_ways_to_write_one_algorithm_have_one_normal_form() -> None:
     """The shares that benchmarks.held_out reports, rounded down; other algorithms are among the pairs."""
-    least_of = {"open": 0.50, "opened": 0.25, "sealed": 0.38, "blind_opened": 0.34, "blind_sealed": 0.14}
+    least_of = {"open": 0.50, "opened": 0.25, "sealed": 0.37, "blind_opened": 0.34, "blind_sealed": 0.14}
     for part, least in least_of.items():
         found = [counts(contract, programs, None) for contract, programs in tasks(part)]
         assert sum(c[2] for c in found) / sum(c[0] for c in found) >= least

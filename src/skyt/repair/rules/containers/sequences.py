@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.conditions import at_least, constant, of_kind, text
+from skyt.repair.rules.patterns.conditions import at_least, constant, of_kind, plain, text, values_shared
 from skyt.repair.rules.patterns.rewriting import rewrite
 
+rewrite(
+    "return-without-copy",
+    ("return list(x)", "return x"),
+    needs=[of_kind("list", "x"), plain("x"), values_shared()],
+    because="results are observed by value, and nobody in the program could change what two names share",
+    fires=("xs: list[int]", "return list(xs)"),
+    keeps=(
+        "xs: list[int]",
+        "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
+    ),
+)
 rewrite(
     "copy-of-list",
     ("x[:]", "list(x)"),

@@ -88,9 +88,7 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
     keeps=("s: str", "t = {'a': 1}\nt[s] = 2\nreturn len(t)"),
 )
 def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    info = place.scope.info
-    if info is None:
-        return None
+    info = place.info
     for i, s in enumerate(body):
         name = simple_target(s)
         if name is None or not private(name, place) or name in info.arguments:

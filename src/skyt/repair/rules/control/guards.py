@@ -9,13 +9,14 @@ from typing import Any
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     int_value,
+    number,
     stored_names,
 )
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.patterns.pieces import first, pieces
+from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.registry import Place, block, statement
 
 FEW = 4
@@ -47,8 +48,8 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, list[Any]] | None:
 
 def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> bool:
     """Whether the name still holds what the caller passed."""
-    info = place.scope.info
-    if info is None or name not in info.arguments or body is not info.node.body:
+    info = place.info
+    if name not in info.arguments or body is not info.node.body:
         return False
     return not any(name in stored_names(s) for s in body[:index])
 
@@ -116,3 +117,23 @@ def _known_empty(node: ast.expr, scope: Scope) -> bool:
         isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not) and same(c.operand, node)
         for c in scope.known
     )
+
+
+@statement(
+    ast.If,
+    needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
+    "on it",
+    sound="a case for each value, in which the parameter is that value",
+    fires=("n: int >= 0", "if n < 2:\n return n\nreturn n * 3"),
+    keeps=("n: int", "if n < 2:\n return n\nreturn n * 3"),
+)
+def split_guard(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
+    """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
+    p = pieces("if c: return n", s)
+    if p is None or not isinstance(p["n"], ast.Name):
+        return None
+    scope = place.before(i)
+    found = _values(p["c"], scope)
+    if found is None or found[0] != p["n"].id or not is_int(scope.type_of(p["n"])):
+        return None
+    return [x for v in found[1] for x in made("if n == k: return k", n=p["n"], k=number(v))]

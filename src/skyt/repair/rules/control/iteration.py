@@ -41,8 +41,8 @@ def change_in_place(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
 
 def _gone_through(name: str, s: ast.stmt, place: Place) -> bool:
     """Whether a statement stands in a loop over this list, which goes on with the old one."""
-    info = place.scope.info
-    loops = [n for n in walk(info.node) if isinstance(n, ast.For)] if info is not None else []
+    info = place.info
+    loops = [n for n in walk(info.node) if isinstance(n, ast.For)]
     return any(name in read_names(n.iter) and any(x is s for x in walk(n.body)) for n in loops)
 
 

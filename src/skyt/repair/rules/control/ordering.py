@@ -75,8 +75,8 @@ def _shape(s: ast.stmt, place: Place) -> str:
     target = _target(s)
     if target is None or not isinstance(s, ast.Assign | ast.Expr):
         return ""
-    info = place.scope.info
-    arguments = info.arguments if info else []
+    info = place.info
+    arguments = info.arguments
     parts: list[str] = ["1" if isinstance(target, ast.Attribute) else "0"]
     for n in in_order(s.value):
         if isinstance(n, ast.Name):
@@ -93,8 +93,8 @@ def _shape(s: ast.stmt, place: Place) -> str:
 
 def _first_read(s: ast.stmt, place: Place) -> int:
     """How far into the program the variable or attribute is first read."""
-    info, target, tree = place.scope.info, _target(s), place.context.tree
+    info, target, tree = place.info, _target(s), place.context.tree
     if isinstance(target, ast.Attribute):
         return place.context.census(tree).first_read.get("." + target.attr, 0)
-    found = place.context.census(info.node if info else tree).first_read
+    found = place.context.census(info.node).first_read
     return found.get(target.id, 0) if target is not None else 0

@@ -107,7 +107,7 @@ def append_to_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
 @statement(
     ast.Assign,
     needs="a local dict, empty at first, whose entries are only lengthened in this way and which is else "
-    "only returned or searched; a pure key",
+    "only returned; a pure key",
     sound="nobody has the list that was there before, so that it may be lengthened in place",
     fires=("xs: list[str]", "d = {}\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\nreturn d"),
     keeps=(
@@ -117,9 +117,9 @@ def append_to_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
 )
 def lengthen_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`d[k] = d.get(k, []) + [x]` is an empty list if there is none, and an append."""
-    info = place.scope.info
+    info = place.info
     p = pieces(LENGTHENED, s)
-    if p is None or info is None or not isinstance(p["d"], ast.Name):
+    if p is None or not isinstance(p["d"], ast.Name):
         return None
     name, scope = p["d"].id, place.before(i)
     if name not in scope.owned or not private(name, place) or not plain_dict(p["d"], scope):
@@ -138,17 +138,13 @@ LENGTHENED = "d[k] = d.get(k, []) + [x]"
 
 def _keeps_entries(use: ast.Name, parents: dict[int, ast.AST]) -> bool:
     """Whether a use of the dict neither hands out nor brings in one of its lists (but by returning it)."""
-    outer = here = parents.get(id(use))
+    here = parents.get(id(use))
     while here is not None and not isinstance(here, ast.stmt):
         here = parents.get(id(here))
     if isinstance(here, ast.Assign) and use in here.targets:
         return pieces("d = {}", here) is not None
     if isinstance(here, ast.Return) and here.value is use:
         return True
-    if isinstance(outer, ast.Compare):
-        return outer.left is not use and all(isinstance(o, ast.In | ast.NotIn) for o in outer.ops)
-    if isinstance(outer, ast.Call):
-        return pieces("len(d)", outer) is not None
     p = first(here, LENGTHENED, "d[k].append(x)", d=use)
     if p is not None:
         return not mentions([p["k"], p["x"]], {use.id})

@@ -162,6 +162,15 @@ def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | Non
 
 
 rewrite(
+    "integer-root",
+    *((f"int({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
+    *((f"math.floor({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
+    needs=[at_least(0, "n"), at_most(2**50, "n")],
+    because="below 2**52 the double nearest to a square root never rounds past an integer",
+    fires=("n: int >= 0 <= 1000000", "return int(n ** 0.5)"),
+    keeps=("n: int >= 0", "return int(n ** 0.5)"),
+)
+rewrite(
     "absolute",
     ("abs(x)", "x"),
     needs=[at_least(0, "x")],

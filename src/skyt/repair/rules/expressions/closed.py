@@ -22,11 +22,6 @@ def closed_value(node: ast.expr) -> int | bool | None:
     """The value of an expression of integer and boolean constants; None where it is not one, or raises."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, int) else None
-    if isinstance(node, ast.UnaryOp):
-        inner = closed_value(node.operand)
-        if inner is None or not isinstance(node.op, ast.Not | ast.USub):
-            return None
-        return not inner if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BinOp):
         return _apply(BINARY.get(type(node.op)), closed_value(node.left), closed_value(node.right))
     if isinstance(node, ast.Compare) and len(node.ops) == 1:

@@ -107,8 +107,6 @@ def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr 
             return compare(p["a"], ast.Lt, number(limit + 1))
         if (limit := int_value(p["a"])) is not None:
             return compare(number(limit - 1), ast.Lt, p["b"])
-        if q := first(node, "a + 1 <= b", "a <= b - 1"):
-            return compare(q["a"], ast.Lt, q["b"])
     elif (
         int_value(p["a"]) is None
         and int_value(p["b"]) is None

@@ -35,8 +35,6 @@ def decided_condition(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr |
         verdict = False
     if verdict is None or not scope.effects(node).pure:
         return None
-    if isinstance(node, ast.UnaryOp):
-        return ast.Constant(value=verdict)
     return ast.Constant(value=verdict)
 
 
@@ -45,24 +43,15 @@ def _by_bounds(node: ast.Compare, scope: Scope) -> bool | None:
     if not (is_int(scope.type_of(left)) and is_int(scope.type_of(right))):
         return None
     (a, b), (c, d) = scope.interval(left), scope.interval(right)
-    if isinstance(op, ast.GtE | ast.Gt):
-        a, b, c, d = c, d, a, b
-        op = ast.LtE() if isinstance(op, ast.GtE) else ast.Lt()
-    if isinstance(op, ast.Lt):
-        if b is not None and c is not None and b < c:
-            return True
-        return False if a is not None and d is not None and a >= d else None
-    if isinstance(op, ast.LtE):
-        if b is not None and c is not None and b <= c:
-            return True
-        return False if a is not None and d is not None and a > d else None
-    apart = (b is not None and c is not None and b < c) or (a is not None and d is not None and a > d)
     if isinstance(op, ast.Eq | ast.NotEq):
-        if apart:
-            return isinstance(op, ast.NotEq)
-        if a is not None and a == b == c == d:
-            return isinstance(op, ast.Eq)
-    return None
+        apart = (b is not None and c is not None and b < c) or (a is not None and d is not None and a > d)
+        return isinstance(op, ast.NotEq) if apart else None
+    if not isinstance(op, ast.Lt | ast.LtE):
+        return None
+    reach = isinstance(op, ast.LtE)
+    if b is not None and c is not None and b < c + reach:
+        return True
+    return False if a is not None and d is not None and a >= d + reach else None
 
 
 @expression(

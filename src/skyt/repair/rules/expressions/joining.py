@@ -29,9 +29,7 @@ from skyt.repair.rules.registry import Place, block
 )
 def join_to_concatenation(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; … r.append(a) … "".join(r)` is `r = ""; … r = r + a … r`."""
-    info = place.scope.info
-    if info is None:
-        return None
+    info = place.info
     for i, s in enumerate(body):
         name = simple_target(s)
         if name is None or not isinstance(s, ast.Assign) or name not in place.scope.owned:

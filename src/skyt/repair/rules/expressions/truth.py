@@ -6,7 +6,6 @@ import ast
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare, is_false, is_true, number
-from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.patterns.conditions import boolean, of_kind, sized, truth_only
 from skyt.repair.rules.patterns.rewriting import rewrite
@@ -68,22 +67,12 @@ def flatten_boolean(node: ast.BoolOp, scope: Scope, boolean: bool) -> ast.expr |
             values.append(value)
             changed = changed or not last
             break
-        elif (
-            boolean
-            and any(same(value, v) for v in values)
-            and scope.effects(value).pure
-            and all(scope.effects(v).pure for v in values)
-        ):
-            changed = True
         else:
             values.append(value)
     if not changed:
         return None
     if not values:
         return ast.Constant(value=conjunction)
-    decided = is_false(values[-1]) if conjunction else is_true(values[-1])
-    if len(values) > 1 and boolean and decided and all(scope.effects(v).total for v in values[:-1]):
-        return values[-1]
     return values[0] if len(values) == 1 else ast.BoolOp(op=node.op, values=values)
 
 

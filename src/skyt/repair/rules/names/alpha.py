@@ -6,10 +6,15 @@ import ast
 
 from skyt.repair.rules.analysis.trees.bindings import own_nodes
 from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, stored_names
-from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
+
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+BUILTIN_ATTRIBUTES = frozenset(
+    name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
+) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
 
 
 @module(
@@ -23,17 +28,14 @@ def rename_private(context: Context) -> bool:
     """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
     tree = context.tree
     kept = _kept_names(tree, context)
-    private, foreign = _private_attributes(tree, context)
-    attributes = _Appearance(set(), private, foreign)
-    if private:
-        attributes.visit(tree)
-    fields = {name: f"a{i}" for i, name in enumerate(attributes.attributes)}
-    shown: dict[str, str] = {}
-    shown |= _rename_globals(tree, kept)
-    for owner, function in local_functions(tree):
-        shown |= {f"{function.name}:{k}": v for k, v in _rename_locals(tree, owner, function, kept).items()}
+    fields = {name: f"a{i}" for i, name in enumerate(_private_attributes(tree, context))}
+    shown = _numbered([tree], _globals(tree) - kept, "g")
+    for _, function in local_functions(tree):
+        inside = [function.args, *function.body]
+        found = _numbered(inside, {n for x in inside for n in _bound(x)} - kept, "v")
+        shown |= {f"{function.name}:{k}": v for k, v in found.items()}
     if fields:
-        _Rename({}, fields, foreign).visit(tree)
+        _Attributes(fields).visit(tree)
     shown |= {"." + k: v for k, v in fields.items()}
     if all(k.split(":")[-1].lstrip(".") == v for k, v in shown.items()):
         return False
@@ -50,145 +52,74 @@ def _kept_names(tree: ast.Module, context: Context) -> set[str]:
     return kept
 
 
-def _rename_globals(tree: ast.Module, kept: set[str]) -> dict[str, str]:
-    """Functions, classes and variables of the module: g0, g1, …"""
-    names = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+def _globals(tree: ast.Module) -> set[str]:
+    """Functions, classes and variables of the module that no function hides."""
+    names = {s.name for s in tree.body if isinstance(s, DEFINITIONS)}
     names |= {n for s in tree.body if isinstance(s, ast.Assign) for n in stored_names(s)}
-    shadowed = {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    hidden = {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     for _, function in local_functions(tree):
-        shadowed |= {n for s in function.body for n in stored_names(s)}
-    if not names - kept - shadowed:
-        return {}
-    order = _Appearance(names - kept - shadowed, set())
-    order.visit(tree)
-    return _numbered(tree, tree, order, "g")
+        hidden |= stored_names(function.body)
+    return names - hidden
 
 
-def _rename_locals(
-    tree: ast.Module, owner: ast.ClassDef | None, function: ast.FunctionDef, kept: set[str]
-) -> dict[str, str]:
-    """Locals and parameters of one function (functions nested in it included): v0, v1, …"""
-    names = {n.id for n in walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    names |= {n.arg for n in walk(function) if isinstance(n, ast.arg)}
-    names |= {
-        n.name for n in walk(function) if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function
-    }
-    order = _Appearance(names - kept, set())
-    for part in (function.args, *function.body):
-        order.visit(part)
-    return _numbered(tree, function, order, "v")
+def _bound(where: ast.AST) -> set[str]:
+    """Every name that is bound inside, functions nested in it included."""
+    stores = {n.id for n in walk(where) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    return stores | {_name(n) for n in walk(where) if isinstance(n, (ast.arg, *DEFINITIONS))}
 
 
-def _numbered(
-    tree: ast.Module, where: ast.Module | ast.FunctionDef, order: _Appearance, letter: str
-) -> dict[str, str]:
-    taken = {n.id for n in walk(where) if isinstance(n, ast.Name)} - set(order.found)
-    if isinstance(where, ast.Module):
-        taken |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)} - set(
-            order.found
-        )
+def _name(n: ast.AST) -> str:
+    """The variable, parameter, function or class that a node names."""
+    return getattr(n, "id", "") or (n.arg if isinstance(n, ast.arg) else getattr(n, "name", ""))
+
+
+def _numbered(where: list[ast.AST], names: set[str], letter: str) -> dict[str, str]:
+    """Rename these names inside: v0, v1, … in order of appearance, without those that are taken."""
+    seen = [_name(n) for x in where for n in in_order(x) if not isinstance(n, ast.alias)]
+    taken = set(seen) - names
     numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
-    renaming = {name: next(numbers) for name in order.found}
-    if isinstance(where, ast.Module):
-        _Rename(renaming, {}).visit(where)
-    else:
-        where.args = _Rename(renaming, {}).visit(where.args)
-        where.body = [_Rename(renaming, {}).visit(s) for s in where.body]
+    renaming = {name: next(numbers) for name in dict.fromkeys(seen) if name in names}
+    for x in where:
+        Renaming(renaming).visit(x)
     return renaming
 
 
-def _private_attributes(tree: ast.Module, context: Context) -> tuple[set[str], set[int]]:
-    """Attributes that the program's own classes define; and places where a name like theirs (`items`) means
-    that of a built-in type."""
-    defined = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+def _private_attributes(tree: ast.Module, context: Context) -> list[str]:
+    """Attributes that the program's own classes define and that mean nothing else, in order of appearance."""
+    nodes = in_order(tree)
+    defined = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):
             defined |= {m.name for m in owner.body if isinstance(m, ast.FunctionDef)}
-    defined = {a for a in defined if not (a.startswith("__") and a.endswith("__"))}
-    defined -= context.facts.public
-    foreign: set[int] = set()
-    for name in sorted(defined & _BUILTIN_ATTRIBUTES):
-        elsewhere = _foreign(name, context)
-        if elsewhere is None:
-            defined.discard(name)
-        else:
-            foreign |= elsewhere
-    return defined, foreign
+    defined -= {a for a in defined if a.startswith("__") and a.endswith("__")} | context.facts.public
+    defined -= {a for a in defined & BUILTIN_ATTRIBUTES if not _of_objects(a, nodes, context)}
+    seen = [n.attr if isinstance(n, ast.Attribute) else getattr(n, "name", "") for n in nodes]
+    return [a for a in dict.fromkeys(seen) if a in defined]
 
 
-def _foreign(name: str, context: Context) -> set[int] | None:
-    """The uses of an attribute that belong to built-in types; None if some use cannot be told."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    for info in context.program.functions.values():
-        for n in own_nodes(info.node):
-            if not (isinstance(n, ast.Attribute) and n.attr == name):
-                continue
-            seen.add(id(n))
-            t = kind(context.program.type_of(n.value, info))
-            if not t or t == "none":
-                return None
-            if not t.startswith("object:"):
-                found.add(id(n))
-    everywhere = {id(n) for n in walk(context.tree) if isinstance(n, ast.Attribute) and n.attr == name}
-    return found if seen == everywhere else None
+def _of_objects(name: str, nodes: list[ast.AST], context: Context) -> bool:
+    """Whether every use of an attribute is surely of an object of the program's classes."""
+    own = {
+        id(n)
+        for info in context.program.functions.values()
+        for n in own_nodes(info.node)
+        if isinstance(n, ast.Attribute) and kind(context.program.type_of(n.value, info)).startswith("object:")
+    }
+    return all(id(n) in own for n in nodes if isinstance(n, ast.Attribute) and n.attr == name)
 
 
-_BUILTIN_ATTRIBUTES = frozenset(
-    name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
-) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
+class _Attributes(ast.NodeTransformer):
+    """Renames private attributes and methods."""
 
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
 
-class _Appearance(ast.NodeVisitor):
-    """The order in which private names and attributes appear in the text."""
-
-    def __init__(self, names: set[str], attributes: set[str], foreign: set[int] | None = None) -> None:
-        self.names, self.private_attributes, self.foreign = names, attributes, foreign or set()
-        self.found: dict[str, None] = {}
-        self.attributes: dict[str, None] = {}
-
-    def _see(self, name: str) -> None:
-        if name in self.names:
-            self.found.setdefault(name)
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self._see(node.id)
-
-    def visit_arg(self, node: ast.arg) -> None:
-        self._see(node.arg)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name in self.private_attributes:
-            self.attributes.setdefault(node.name)
-        self._see(node.name)
-        self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._see(node.name)
-        self.generic_visit(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.visit(node.value)
-        if node.attr in self.private_attributes and id(node) not in self.foreign:
-            self.attributes.setdefault(node.attr)
-
-
-class _Rename(Renaming):
-    """Renames variables and private attributes."""
-
-    def __init__(
-        self, names: dict[str, str], attributes: dict[str, str], foreign: set[int] | None = None
-    ) -> None:
-        super().__init__(names)
-        self.attributes, self.foreign = attributes, foreign or set()
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802 - the name says what it visits
-        if id(node) not in self.foreign:
-            node.attr = self.attributes.get(node.attr, node.attr)
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = self.names.get(node.attr, node.attr)
         return self.generic_visit(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:  # noqa: N802 - the name says what it visits
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         for item in node.body:
             if isinstance(item, ast.FunctionDef):
-                item.name = self.attributes.get(item.name, item.name)
-        return super().visit_ClassDef(node)
+                item.name = self.names.get(item.name, item.name)
+        return self.generic_visit(node)

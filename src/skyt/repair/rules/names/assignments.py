@@ -22,8 +22,8 @@ def simple_target(s: ast.stmt) -> str | None:
 
 def private(name: str, place: Place) -> bool:
     """Whether a name is a local that no nested function sees and no handler can find."""
-    info = place.scope.info
-    return info is not None and name not in place.context.liveness(info.node).always
+    info = place.info
+    return name not in place.context.liveness(info.node).always
 
 
 @statement(

@@ -91,9 +91,7 @@ def own_comprehension_variables(context: Context) -> bool:
     keeps=("xs: list[int]", "x = 0\nt = 0\nfor x in xs:\n t = t + x\nreturn t + x"),
 )
 def own_loop_variable(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    info = place.scope.info
-    if info is None:
-        return None
+    info = place.info
     if not isinstance(s, ast.For) or s.orelse:
         return None
     for name in sorted(stored_names(s.target)):

@@ -88,7 +88,7 @@ def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> st
         if not count_reads(node, name):
             before.append(node)
             continue
-        if isinstance(node, ast.Lambda):
+        if isinstance(node, ast.Lambda | ast.IfExp) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
             return "repeated"
         if isinstance(node, COMPREHENSIONS):
             first = node.generators[0].iter
@@ -97,15 +97,6 @@ def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> st
             if count_reads(node.values[0], name):
                 return find_use(node.values[:1], name, before)
             found = find_use(node.values, name, before)
-            return "maybe" if found == "once" else found
-        if isinstance(node, ast.IfExp):
-            if count_reads(node.test, name):
-                return find_use([node.test], name, before)
-            before.append(node.test)
-            found = find_use([node.body if count_reads(node.body, name) else node.orelse], name, before)
-            return "maybe" if found == "once" else found
-        if isinstance(node, ast.Compare) and len(node.ops) > 1:
-            found = find_use([node.left, *node.comparators], name, before)
             return "maybe" if found == "once" else found
         return find_use(list(_operands(node)), name, before)
     return ""
@@ -188,9 +179,7 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
     keeps=("xs: list[int]", "k = len(xs)\nxs.append(1)\nreturn k * k"),
 )
 def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    info = place.scope.info
-    if info is None:
-        return None
+    info = place.info
     for i, s in enumerate(body):
         name = simple_target(s)
         if name is None or not private(name, place) or name in info.arguments:
@@ -252,10 +241,6 @@ def _scan(rest: Sequence[ast.stmt], name: str, seen: Effects, scope: Scope, dirt
             if inside and (changed or dirty):
                 return None
             dirty = dirty or changed
-        elif isinstance(t, NESTED):
-            if count_reads(t, name):
-                return None
-            dirty = True
         elif isinstance(t, ast.Assign):
             result = _simple(t.value, name, seen, scope, dirty)
             if result is None or (result and any(count_reads(x, name) for x in t.targets)):

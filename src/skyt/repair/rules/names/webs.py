@@ -22,9 +22,7 @@ from skyt.repair.rules.registry import Place, block
 )
 def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
-    info = place.scope.info
-    if info is None:
-        return None
+    info = place.info
     for i, s in enumerate(body):
         name = simple_target(s)
         if name is None or name in place.live_out or not private(name, place):

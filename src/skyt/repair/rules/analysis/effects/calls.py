@@ -121,6 +121,8 @@ def _knows(node: ast.Call, scope: Scope) -> bool:
 def _change(node: ast.Call, receiver: ast.expr, scope: Scope, found: Effects) -> None:
     name, t = node.func.attr, scope.type_of(receiver)  # type: ignore[attr-defined]
     owner = kind(t)
+    found.heap_writes.add(root(receiver))
+    found.heap_reads.add(root(receiver))
     if owner not in SIZED or "." + name in scope.program.by_name:
         found.fails()
         found.other = True
@@ -128,8 +130,6 @@ def _change(node: ast.Call, receiver: ast.expr, scope: Scope, found: Effects) ->
     if node.keywords and not pure_call(ast.Call(ast.Name("sorted"), [], node.keywords), scope.pure,
                                        scope.program.by_name):  # fmt: skip
         found.other = True
-    found.heap_writes.add(root(receiver))
-    found.heap_reads.add(root(receiver))
     for a in node.args:
         if name in {"extend", "update", "extendleft", "remove", "index"}:
             read(a, scope, found)

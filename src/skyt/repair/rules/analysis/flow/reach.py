@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_BUILTINS, PURE_METHODS
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
@@ -15,7 +15,11 @@ QUIET = PURE_BUILTINS | {"print"}
 
 
 class Reach:
-    """What the entry point needs of a module: names, and the statements that stay because of them."""
+    """What the entry point needs of a module: names, and the statements that stay because of them.
+
+    What a needed function does to a variable of the module need not be asked: a program with a function that
+    keeps something there is outside the language.
+    """
 
     def __init__(self, tree: ast.Module, entry: str) -> None:
         self.tree = tree
@@ -23,43 +27,32 @@ class Reach:
         for s in tree.body:
             for name in {s.name} if isinstance(s, DEFINITIONS) else stored_names(s):
                 self.uses.setdefault(name, set()).update(free_names(s))
-        self.definitions = {s.name: s for s in tree.body if isinstance(s, DEFINITIONS)}
-        self.variables = {n for s in tree.body if not isinstance(s, DEFINITIONS) for n in stored_names(s)}
-        self.needed = self._closure({entry} | self._registered())
-        self.called = frozenset(self.needed)
-        self.stateful = any(_keeps_state(s, self) for n, s in self.definitions.items() if n in self.needed)
+        self.definitions = {s.name for s in tree.body if isinstance(s, DEFINITIONS)}
+        self.needed = self._closure({entry})
         while True:
             self.kept = [s for s in tree.body if not self._idle(s)]
             plain = [s for s in self.kept if not isinstance(s, (*DEFINITIONS, ast.Import, ast.ImportFrom))]
-            more = self._closure(self.needed | read_names(plain))
+            registered = {s.name for s in self.kept if isinstance(s, DEFINITIONS)}
+            more = self._closure(self.needed | read_names(plain) | registered)
             if more == self.needed:
                 break
             self.needed = more
 
-    def _closure(self, names: Iterable[str]) -> set[str]:
+    def _closure(self, names: Iterable[str], without: Container[str] = ()) -> set[str]:
         found, pending = set[str](), sorted(names)
         while pending:
             name = pending.pop()
-            if name in self.uses and name not in found:
+            if name in self.uses and name not in found and name not in without:
                 found.add(name)
                 pending.extend(self.uses[name])
-        return found
-
-    def _registered(self) -> set[str]:
-        """Definitions that something else may find: by a decorator of the program, or as a subclass."""
-        own = {n for n, s in self.definitions.items() if isinstance(s, ast.FunctionDef)}
-        found = {
-            n for n, s in self.definitions.items() if read_names(s.decorator_list) & (own | self.variables)
-        }
-        hooks = {"__subclasses__", "__init_subclass__"}
-        if any(getattr(n, "attr", getattr(n, "name", "")) in hooks for n in walk(self.tree)):
-            found |= {n for n, s in self.definitions.items() if isinstance(s, ast.ClassDef)}
         return found
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor changes what is needed."""
         if isinstance(s, DEFINITIONS):
-            return s.name not in self.needed
+            parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
+            seen = (read_names(s.decorator_list) & set(self.uses)) | (read_names(parents) & self.definitions)
+            return s.name not in self.needed and not seen
         if isinstance(s, ast.If) and _asks_for_main(s.test) and not s.orelse:
             return True
         if not isinstance(s, ast.If | ast.Expr | ast.Assign | ast.For | ast.Assert | ast.With | ast.Pass):
@@ -70,25 +63,9 @@ class Reach:
         ):
             return False
         bound = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        if self.needed & (bound | self.changes(nodes)):
-            return False
-        return not (self.stateful and any(isinstance(n, ast.Call) and not _quiet(n) for n in nodes))
-
-    def changes(self, nodes: Iterable[ast.AST], seen: frozenset[str] = frozenset()) -> set[str]:
-        """Variables of the module whose objects the calls among these nodes may change."""
-        found: set[str] = set()
-        for n in nodes:
-            if not isinstance(n, ast.Call) or _quiet(n):
-                continue
-            handed = [*n.args, *(k.value for k in n.keywords)]
-            if isinstance(n.func, ast.Attribute):
-                handed.append(n.func.value)
-            found |= {x.id for a in handed for x in walk(a) if isinstance(x, ast.Name)} & self.variables
-            callee = self.definitions.get(getattr(n.func, "id", ""))
-            # What the entry point does itself at every call (a table of known results) does no harm earlier.
-            if isinstance(callee, ast.FunctionDef) and callee.name not in seen | self.called:
-                found |= self.changes(walk(callee), seen | {callee.name}) | _stored_into(callee)
-        return found
+        own = self.needed & self.definitions
+        handled = self._closure(free_names(s), without=own) if any(map(_changes, nodes)) else set()
+        return not self.needed & (bound | (handled - self.definitions))
 
 
 def free_names(node: ast.AST) -> set[str]:
@@ -117,40 +94,13 @@ def _asks_for_main(test: ast.expr) -> bool:
     )
 
 
-def _quiet(n: ast.Call) -> bool:
+def _changes(n: ast.AST) -> bool:
+    """Whether a node is a call that may change what it reaches."""
+    if not isinstance(n, ast.Call):
+        return False
     if isinstance(n.func, ast.Attribute):
-        return n.func.attr in PURE_METHODS
-    return isinstance(n.func, ast.Name) and n.func.id in QUIET
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _stored_into(function: ast.FunctionDef) -> set[str]:
-    """Names of the module that a function rebinds, or into whose objects it stores."""
-    found = {x for n in walk(function) if isinstance(n, ast.Global) for x in n.names}
-    for n in walk(function):
-        if isinstance(n, ast.Attribute | ast.Subscript) and not isinstance(n.ctx, ast.Load):
-            found.add(_root(n))
-    return found
-
-
-def _keeps_state(s: ast.stmt, reach: Reach) -> bool:
-    """Whether a definition remembers earlier calls otherwise than in a table of results."""
-    variables = reach.variables & free_names(s)
-    for n in walk(s):
-        if isinstance(n, ast.Global):
-            return True
-        stores = isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)
-        if stores and _root(n) in {*reach.definitions, "cls"}:
-            return True
-        counts = isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Subscript)
-        if counts and _root(n.target) in variables:  # type: ignore[attr-defined]
-            return True
-    return False
+        return n.func.attr not in PURE_METHODS
+    return not (isinstance(n.func, ast.Name) and n.func.id in QUIET)
 
 
 class Outside:

@@ -64,14 +64,12 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
         if n.__class__ is ast.Name:
             if n.ctx.__class__ is not ast.Load:
                 found.add(n.id)
-        elif not isinstance(n, ast.stmt | ast.excepthandler):
+        elif not isinstance(n, ast.stmt):
             continue
         elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(n.name)
         elif isinstance(n, ast.Import | ast.ImportFrom):
             found.update((a.asname or a.name).split(".")[0] for a in n.names)
-        elif isinstance(n, ast.ExceptHandler) and n.name:
-            found.add(n.name)
     return found
 
 

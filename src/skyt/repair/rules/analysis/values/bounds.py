@@ -49,8 +49,6 @@ def _by_form(node: ast.expr, scope: Scope) -> Interval:
             lows = [interval(a, scope)[0] for a in node.args]
             known = [low for low in lows if low is not None]
             return (max(known) if known else None), None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "isqrt":
-        return 0, None
     if isinstance(node, ast.BinOp):
         return _arithmetic(node, scope)
     return EVERYTHING
@@ -71,9 +69,7 @@ def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
         low = a // c if a is not None and a < 0 else a // d if a is not None and d is not None else None
         if a is not None and a >= 0 and low is None:
             low = 0
-        if b is not None and b < 0:
-            return low, b // d if d is not None else -1
-        return low, b // c if b is not None else None
+        return low, b // c if b is not None and b >= 0 else None
     if isinstance(node.op, ast.Mod) and c is not None and c > 0:
         return 0, d - 1 if d is not None else None
     if isinstance(node.op, ast.Mod) and c is not None and c >= 0:
@@ -114,8 +110,6 @@ def _by_path(node: ast.expr, known: Sequence[ast.expr], start: Interval) -> Inte
             low, high = meet((low, high), (value, None))
     while low is not None and low in unequal:
         low += 1
-    while high is not None and high in unequal:
-        high -= 1
     return low, high
 
 

@@ -203,15 +203,9 @@ class Inference:
         if not isinstance(function, ast.Attribute):
             return ANY
         if dotted(function) in MODULE_TYPES and function.value.id not in env:  # type: ignore[attr-defined]
-            return self._made(dotted(function), args, env)
+            made = ANY if args and dotted(function).startswith("collections.") else None
+            return made or MODULE_TYPES[dotted(function)]
         return self._method(self.of(function.value, env), function.attr, args, env)
-
-    def _made(self, name: str, args: list[ast.expr], env: Env) -> Type:
-        if args and name == "collections.OrderedDict":
-            return ANY
-        if args and name == "collections.deque":
-            return ("deque", element(self.of(args[0], env)))
-        return MODULE_TYPES[name]
 
     def _function(self, name: str, args: list[ast.expr], keywords: list[ast.keyword], env: Env) -> Type:
         if name in self.results:
