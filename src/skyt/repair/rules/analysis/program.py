@@ -79,9 +79,6 @@ class Program:
         self._nonnegative()
         self.seen.clear()  # found while not all was known
 
-    def info(self, function: ast.FunctionDef) -> FunctionInfo:
-        return self.functions[id(function)]
-
     def type_of(self, node: ast.expr | None, function: FunctionInfo | None) -> Type:
         result = self.inference.of(node, function.env if function else {})
         return ANY if result is None else result
@@ -149,7 +146,7 @@ class Program:
                 name = info.arguments[-len(info.node.args.defaults) :][info.node.args.defaults.index(default)]
                 env[name] = join(env.get(name), self.inference.of(default, {}))
         for owner in (s for s in self.tree.body if isinstance(s, ast.ClassDef)):
-            self._infer_class(owner)
+            self.inference.attributes.update(dict.fromkeys(stored_names(owner.body), ANY))
         for _ in range(MAX_ROUNDS):
             before = self._snapshot()
             for info in self.functions.values():
@@ -169,16 +166,6 @@ class Program:
     def _snapshot(self) -> tuple[object, ...]:
         envs = tuple(tuple(info.env.items()) for info in self.functions.values())
         return envs, tuple(self.inference.attributes.items()), tuple(self.inference.results.items())
-
-    def _infer_class(self, owner: ast.ClassDef) -> None:
-        """Names in the body of a class are attributes of its objects until something else is assigned."""
-        known = self.inference.attributes
-        for s in owner.body:
-            if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
-                name = s.targets[0].id
-                known[name] = join(known.get(name), self.inference.of(s.value, {}))
-            else:
-                known.update(dict.fromkeys(stored_names(s), ANY))
 
     def _infer_function(self, info: FunctionInfo) -> None:
         env, infer = info.env, self.inference

@@ -157,14 +157,9 @@ class Scope:
                 return True
             if isinstance(c, ast.Compare) and len(c.ops) == 1:
                 right = c.comparators[0]
-                empty = isinstance(right, ast.List) and not right.elts
-                if isinstance(c.ops[0], ast.NotEq) and empty and same(c.left, node):
-                    return True
                 length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[node], keywords=[])
                 if isinstance(c.ops[0], ast.NotEq) and int_value(right) == 0 and same(c.left, length):
                     return True
-                if isinstance(c.ops[0], ast.Gt) and int_value(right) is not None and same(c.left, length):
-                    return (int_value(right) or 0) >= 0
                 if isinstance(c.ops[0], ast.Lt) and int_value(c.left) is not None and same(right, length):
                     return (int_value(c.left) or 0) >= 0
         return False

@@ -12,38 +12,20 @@ from skyt.repair.rules.registry import Place, block
 
 
 @block(
-    needs="neighbouring assignments of pure values, or changes to containers, neither of which reads or "
-    "writes what the other writes, and of which not both may raise",
+    needs="neighbouring assignments of pure values, changes to containers, or an assignment and a condition "
+    "behind it, neither of which reads or writes what the other writes, and of which not both may raise or "
+    "leave",
     sound="two computations that do not touch each other's data can be done in either order",
-    fires=("xs: list[int]", "a = len(xs)\nb = 0\nreturn [a, b, a, b]"),
-    keeps=("xs: list[int]", "a = len(xs)\nb = a\nreturn [a, b, a, b]"),
+    fires=("xs: list[int]; n: int", "a = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
+    keeps=("xs: list[int]; n: int", "a = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
 )
 def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """By the shape of the value, then by where the variable is first read."""
+    """Conditions first; assignments by the shape of the value, then by where the variable is first read."""
     for i, (s, t) in enumerate(pairwise(body)):
-        if _target(s) is None or _target(t) is None or type(s) is not type(t):
-            continue
-        if not _before(t, s, place):
-            continue
-        scope = place.before(i)
-        first, second = scope.effects(s), scope.effects(t)
-        if not (first.other or second.other) and not conflict(first, second, scope):
-            return [*body[:i], t, s, *body[i + 2 :]]
-    return None
-
-
-@block(
-    ast.If,
-    needs="an assignment, and a condition behind it, neither of which reads or writes what the other writes, "
-    "and of which not both may raise or leave",
-    sound="two computations that do not touch each other's data can be done in either order",
-    fires=("n: int; m: int", "k = m + 1\nif n > 2:\n n = n - 2\nreturn [k, n]"),
-    keeps=("n: int; m: int", "k = n + 1\nif n > 2:\n n = n - 2\nreturn [k, n]"),
-)
-def conditions_first(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`k = k + 1; if c: x = y` is `if c: x = y; k = k + 1`."""
-    for i, (s, t) in enumerate(pairwise(body)):
-        if _target(s) is None or not isinstance(s, ast.Assign) or not isinstance(t, ast.If):
+        if _target(s) is None or not (
+            (isinstance(s, ast.Assign) and isinstance(t, ast.If))
+            or (_target(t) is not None and type(s) is type(t) and _before(t, s, place))
+        ):
             continue
         scope = place.before(i)
         first, second = scope.effects(s), scope.effects(t)

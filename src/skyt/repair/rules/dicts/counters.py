@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.holders import Holder
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, load, number, read_names
+from skyt.repair.rules.analysis.trees.syntax import int_value, load, number
 from skyt.repair.rules.analysis.trees.trees import children, clone, same, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, is_int
 from skyt.repair.rules.dicts.defaults import VIEWS
@@ -70,33 +70,6 @@ def _increment(s: ast.stmt, given: dict[str, ast.expr], scope: Scope) -> ast.exp
     p = pieces("d[k] = e + d[k]", s, **given)
     whole = p is not None and is_int(scope.type_of(p["e"])) and is_int(scope.type_of(value("d[k]", **given)))
     return p["e"] if p is not None and whole else None
-
-
-@statement(
-    ast.If,
-    needs="a dict of integers; a key without effects; an integer variable",
-    sound="where there is no entry, 0 is added, which changes no integer",
-    fires=(
-        "xs: list[int]",
-        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x]\n d[x] = d.get(x, 0) + 1\nreturn t",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "d = {}\nt = 0\nfor x in xs:\n if 4 - x in d:\n  t = t + d[4 - x] / 2\n"
-        " d[x] = d.get(x, 0) + 1\nreturn t",
-    ),
-)
-def add_by_get(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`if k in d: t = t + d[k]` is `t = t + d.get(k, 0)`."""
-    p = first(s, "if k in d: t = t + d[k]", "if k in d: t = d[k] + t")
-    if p is None or p["t"].id in read_names(p["k"]) or not plain_dict(p["d"], scope := place.before(i)):
-        return None
-    numbers = (p["t"], value("d[k]", d=p["d"], k=p["k"]))
-    if not scope.effects(p["k"]).total or scope.type_of(p["k"]) not in IMMUTABLE:
-        return None
-    if all(scope.type_of(load(n.id) if n is p["t"] else n) == "int" for n in numbers):
-        return made("t = t + d.get(k, 0)", **p)
-    return None
 
 
 @statement(

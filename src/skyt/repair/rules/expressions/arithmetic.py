@@ -134,33 +134,15 @@ def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
     return [] if int_value(node) is not None else [node]
 
 
-@expression(
-    ast.BinOp,
-    needs="operands of type int, a positive constant divisor",
-    sound="x + y // k equals (k·x + y) // k for integers, exactly",
+rewrite(
+    "one-quotient",
+    ("(b - a) // 2 + a", "(a + b) // 2"),
+    ("a + (b - a) // 2", "(a + b) // 2"),
+    needs=[integer("a", "b")],
+    because="x + y // 2 is (2 * x + y) // 2 for integers, exactly",
     fires=("a: int; b: int", "return a + (b - a) // 2"),
     keeps=("a: float; b: float", "return a + (b - a) // 2"),
 )
-def one_quotient(node: ast.BinOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`low + (high - low) // 2` is `(low + high) // 2`. Fires only where it makes the sum shorter."""
-    if not isinstance(node.op, ast.Add):
-        return None
-    for outer, quotient in ((node.left, node.right), (node.right, node.left)):
-        if not (isinstance(quotient, ast.BinOp) and isinstance(quotient.op, ast.FloorDiv)):
-            continue
-        divisor = int_value(quotient.right)
-        if divisor is None or divisor < 1:
-            continue
-        inside = linear(quotient.left, scope)
-        form = _sum(_scaled(linear(outer, scope), divisor), inside)
-        if form is None or inside is None or len(form[0]) > len(inside[0]):
-            continue
-        if any(abs(k) != 1 for _, k in form[0]) or not scope.effects(node).total:
-            continue
-        return ast.BinOp(left=written(form, scope), op=ast.FloorDiv(), right=number(divisor))
-    return None
-
-
 rewrite(
     "integer-root",
     *((f"int({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),

@@ -16,7 +16,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     number,
 )
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, is_int, kind, ordered
+from skyt.repair.rules.analysis.values.types import is_int, ordered
 from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered
 from skyt.repair.rules.patterns.pieces import first
@@ -156,37 +156,14 @@ def binding_order(scope: Scope) -> dict[str, int]:
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 
-@expression(
-    ast.Compare,
-    needs="inner operands without effects; if they may raise: of immutable type, and not reading an iterator",
-    sound="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
+OPERATORS = ("<", "<=", ">", ">=", "==", "!=")
+rewrite(
+    "split-chain",
+    *((f"a {p} b {q} c", f"a {p} b and b {q} c") for p in OPERATORS for q in OPERATORS),
+    because="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
     fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
     keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
 )
-def split_chain(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    if len(node.ops) == 1 or not all(_repeats(c, scope) for c in node.comparators[:-1]):
-        return None
-    if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):  # evaluated again it is another object
-        return None
-    values: list[ast.expr] = []
-    left = node.left
-    for op, right in zip(node.ops, node.comparators, strict=True):
-        values.append(compare(clone(left), type(op), clone(right)))
-        left = right
-    return ast.BoolOp(op=ast.And(), values=values)
-
-
-def _repeats(node: ast.expr, scope: Scope) -> bool:
-    """Whether evaluating an expression a second time gives the same value (if the first time gave one)."""
-    seen = scope.effects(node)
-    if seen.total or not seen.pure or scope.type_of(node) not in IMMUTABLE:
-        return seen.total
-    read = [n for n in walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Subscript | ast.Call)]
-    own = {n.func for n in read if isinstance(n, ast.Call)}
-    types = [scope.type_of(n) for n in read if n not in own]
-    return all(t in IMMUTABLE or kind(t) in SIZED for t in types)
-
-
 rewrite(
     "less-than",
     ("a > b", "b < a"),
