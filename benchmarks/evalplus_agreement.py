@@ -5,7 +5,7 @@ oracle), and by `benchmarks.evalplus_judge`, which shares no code with it, on th
 that Python can parse, without what stands there beside definitions and imports. Every disagreement is listed.
 
     homeostat code contracts import HumanEvalPlus.jsonl.gz --out contracts-he
-    python -m benchmarks.evalplus_agreement contracts-he [--tasks HumanEvalPlus.jsonl.gz] [--rows dev.jsonl.gz]
+    python -m benchmarks.evalplus_agreement contracts-he [--tasks HumanEvalPlus.jsonl.gz] [--rows GZ]
 """
 
 from __future__ import annotations
