@@ -5,7 +5,7 @@ oracle), and by `benchmarks.evalplus_judge`, which shares no code with it, on th
 that Python can parse, without what stands there beside definitions and imports. Every disagreement is listed.
 
     homeostat code contracts import HumanEvalPlus.jsonl.gz --out contracts-he
-    python -m benchmarks.evalplus_agreement contracts-he [--tasks HumanEvalPlus.jsonl.gz] [--rows dev.jsonl.gz]
+    python -m benchmarks.evalplus_agreement contracts-he [--tasks HumanEvalPlus.jsonl.gz] [--rows GZ]
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from typing import Any
 from benchmarks.evalplus_judge import Judge
 
 from skyt.contracts.contract import read_contracts
-from skyt.oracle.oracle import Oracle
-from skyt.runs.assess import prepare
-from skyt.sandbox.pool import SandboxPool
+from skyt.runs.assess import Assessor
+from skyt.runs.config import MeasureConfig
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 _KEPT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
@@ -80,10 +79,12 @@ def main() -> int:
 
 
 def by_contracts(rows: list[dict[str, Any]], contracts: dict[str, Any], workers: int) -> list[str]:
-    """`pass`, or the first failure, of each row."""
-    programs = [(prepare(row["raw_output"], contracts[row["contract_id"]]).text, row) for row in rows]
-    with SandboxPool(workers) as pool:
-        verdicts = Oracle(pool).check_many([(text, contracts[row["contract_id"]]) for text, row in programs])
+    """`pass`, or the first failure, of each row; verdicts that an earlier run kept are not made again."""
+    judged = [(contracts[row["contract_id"]], row["raw_output"]) for row in rows]
+    with Assessor(MeasureConfig(), workers) as bench:
+        programs = [(contract, bench.prepare(raw, contract).text) for contract, raw in judged]
+        bench.warm_verdicts(programs)
+        verdicts = [bench.verdict(*program) for program in programs]
     return ["pass" if verdict.compliant else verdict.failures[0] for verdict in verdicts]
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from skyt.text.distance import Distance, Measured
 
 MAX_ROUNDS = 6
+NEARER_INPUTS = 100  # on which a program on the way is compared: it is no evidence, only nearer
 MAX_RULES = 20  # distinct rules tried one by one in a round
 Record = dict[str, Any]
 
@@ -74,8 +75,9 @@ class Tools(Protocol):
     def verdict(self, code: str) -> tuple[bool, str]:
         """Whether the oracle accepts a program, and a digest of everything it found."""
 
-    def comparison(self, code: str, other: str) -> Record:
-        """What running both programs on the same calls found (`equal`, `inputs`, `counterexample`, …)."""
+    def comparison(self, code: str, other: str, most: int | None = None) -> Record:
+        """What running both programs on the same calls found (`equal`, `inputs`, `counterexample`, …); on at
+        most so many generated inputs."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,11 @@ def _closest(current: Repair, original: str, findings: str, canon: str, tools: T
     """The nearest program on the way, if the oracle finds of it exactly what it found of this one and no call
     tells it from the original."""
     near = tools.approach(current.text, canon)
-    if near.measured.d >= current.d_after or tools.verdict(near.text)[1] != findings:
+    if near.measured.d >= current.d_after:
         return current
-    tested = tools.comparison(original, near.text)
-    if not tested["equal"]:
+    arrived = near.measured.d == 0.0  # evidence, and not only a program on the way
+    tested = tools.comparison(original, near.text, None if arrived else NEARER_INPUTS)
+    if not tested["equal"] or tools.verdict(near.text)[1] != findings:
         return current
     closer = replace(
         current,

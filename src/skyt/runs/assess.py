@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from skyt.canon import Canon, Versions
 from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import ORACLE_VERSION, Oracle, Verdict
 from skyt.repair.equivalence.store import compare_once
-from skyt.repair.repair import MAX_ROUNDS, Approach, Form, Repair, approach, repair
+from skyt.repair.repair import MAX_ROUNDS, NEARER_INPUTS, Approach, Form, Repair, approach, repair
 from skyt.repair.rules import RULES, Facts, NormalForm, normal_form
 from skyt.runs.config import MeasureConfig
 from skyt.runs.kept import Kept, key
@@ -32,7 +32,7 @@ from skyt.text.trim import trimmed
 
 V = TypeVar("V")
 _REMEMBER = 200_000  # results of each kind
-_AT_ONCE = 16  # programs before the oracle, for each worker; their verdicts are then kept
+_AT_ONCE = 16  # programs that are judged or compared together, for each worker
 
 
 def versions() -> Versions:
@@ -149,13 +149,10 @@ class Assessor(AbstractContextManager["Assessor"]):
         how = [chosen.evidence, chosen.inputs, chosen.seed, self.distance.id]
         return key("repair", contract.hash, text, canon, *how)
 
-    def comparison(self, contract: Contract, text: str, other: str) -> dict[str, Any]:
+    def comparison(self, contract: Contract, text: str, other: str, inputs: int) -> dict[str, Any]:
         """What running both on the same calls finds. A record is shared: treat it as read-only."""
-        pair = (text, other, contract)
-        return self._comparisons.remember((contract.id, text, other), lambda: self._compare([pair])[0])
-
-    def _compare(self, pairs: list[tuple[str, str, Contract]]) -> list[dict[str, Any]]:
-        return compare_once(pairs, self.pool, self.settings.inputs, self.settings.seed)
+        self._compare_new([(contract, text, other)], inputs, quiet=True)
+        return self._comparisons[contract.id, text, other, inputs]
 
     def warm_verdicts(self, programs: Sequence[tuple[Contract, str]], *, quiet: bool = False) -> None:
         """Put all programs that have no verdict yet before the oracle at once: the pool works in parallel."""
@@ -202,15 +199,26 @@ class Assessor(AbstractContextManager["Assessor"]):
 
     def warm_comparisons(self, programs: Sequence[tuple[Contract, str, str]]) -> None:
         """Make the comparisons that repair will ask for, on all workers of the pool: of samples with their
-        canons first, then of those that stay away with the first program on the way."""
-        self._compare_new([job for job in programs if self._comparable(*job)])
+        canons, then of those that stay away with the programs on the way, which the oracle sees as well."""
+        inputs, fewer = self.settings.inputs, min(self.settings.inputs, NEARER_INPUTS)
+        self._compare_new([job for job in programs if self._comparable(*job)], inputs)
         nearer = []
         for contract, text, canon in programs:
+            known = self._comparisons.get((contract.id, text, canon, inputs), {"equal": False})
+            if not known["equal"]:
+                nearer += [(contract, text, near) for near in self._way(contract, text, canon)]
+        self._compare_new(nearer, fewer)
+        same = [job for job in nearer if self._comparisons[job[0].id, *job[1:], fewer]["equal"]]
+        self.warm_verdicts([(contract, near) for contract, _, near in same])
+
+    def _way(self, contract: Contract, text: str, canon: str) -> Iterator[str]:
+        """The programs that rules lead to one after the other, as far as that is known already."""
+        for _ in range(MAX_ROUNDS):
             near = self._approaches.get((contract.id, text, canon))
-            known = self._comparisons.get((contract.id, text, canon), {"equal": False})
-            if near is not None and near.text != text and not known["equal"]:
-                nearer.append((contract, text, near.text))
-        self._compare_new(nearer)
+            if near is None or near.text == text:
+                return
+            text = near.text
+            yield text
 
     def _comparable(self, contract: Contract, text: str, canon: str) -> bool:
         """Whether everything but the comparison speaks for replacing this sample by the canon."""
@@ -221,11 +229,21 @@ class Assessor(AbstractContextManager["Assessor"]):
             return True
         return accepted and self.accepts_equivalent(contract)
 
-    def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]]) -> None:
-        new = {(c.id, text, other): (c, text, other) for c, text, other in jobs}
-        new = {key: job for key, job in new.items() if key not in self._comparisons}
-        pairs = [(text, other, contract) for contract, text, other in new.values()]
-        self._comparisons.update(zip(new, self._compare(pairs), strict=True))
+    def _compare_new(
+        self, jobs: Sequence[tuple[Contract, str, str]], inputs: int, *, quiet: bool = False
+    ) -> None:
+        new = {(contract.id, text, other, inputs): (text, other, contract) for contract, text, other in jobs}
+        todo = [(key, pair) for key, pair in new.items() if key not in self._comparisons]
+        if not todo:
+            return
+        size = _AT_ONCE * self.workers
+        with nullcontext() if quiet else progress("comparing", total=len(todo), unit="programs") as bar:
+            for at in range(0, len(todo), size):
+                some = todo[at : at + size]
+                found = compare_once([pair for _, pair in some], self.pool, inputs, self.settings.seed)
+                self._comparisons.update(zip((key for key, _ in some), found, strict=True))
+                if bar is not None:
+                    bar.advance(len(some))
 
 
 Rewritten = tuple[str, str, str, NormalForm, Approach | None]
@@ -287,5 +305,8 @@ class _ContractTools:
         verdict = self._bench.verdict(self._contract, code)
         return verdict.compliant, json.dumps([verdict.compliant, list(verdict.failures)])
 
-    def comparison(self, code: str, other: str) -> dict[str, Any]:
-        return self._bench.comparison(self._contract, code, other)
+    def comparison(self, code: str, other: str, most: int | None = None) -> dict[str, Any]:
+        inputs = self._bench.settings.inputs
+        return self._bench.comparison(
+            self._contract, code, other, inputs if most is None else min(inputs, most)
+        )

@@ -38,7 +38,9 @@ class CallResult:
     @property
     def too_large(self) -> bool:
         """Whether a part of the value did not travel because of its size."""
-        return self.kind == "value" and ('{"o":"too large"' in self.text or '{"o":"int too large"' in self.text)
+        return self.kind == "value" and (
+            '{"o":"too large"' in self.text or '{"o":"int too large"' in self.text
+        )
 
     def show(self) -> str:
         """For people, in at most a few hundred characters: `6`, `raises ValueError`, `ran out of time`."""

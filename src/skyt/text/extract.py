@@ -26,7 +26,7 @@ def extract_code(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     blocks = _fenced(text)
-    if not blocks:
+    if not blocks or _is_program(text):
         return _without_prose(text)
     codes = [code.strip("\n") for tag, code in blocks if tag in _PYTHON_TAGS and code.strip()]
     codes = codes or [code.strip("\n") for _, code in blocks if code.strip()]
@@ -41,6 +41,12 @@ def extract_code(text: str) -> str:
         if part.defined > main.defined:
             main = part
     return _with_dependencies(main, defining)
+
+
+def _is_program(text: str) -> bool:
+    """Whether the whole text is Python that defines something: its fences then stand inside strings."""
+    tree = _tree(text)
+    return tree is not None and bool(_Part(text, tree).defined)
 
 
 class _Part:

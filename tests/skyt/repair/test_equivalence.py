@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,9 @@ from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import harvested
 from skyt.repair.equivalence.smallest import smallest_difference
 from skyt.repair.equivalence.store import VerdictStore, compare_once
+from skyt.sandbox.job import EncodedCalls, Limits
 from skyt.sandbox.pool import SandboxPool
+from skyt.sandbox.results import CallResult
 from skyt.text.mutants import mutants
 
 CONTRACTS = load_contracts()
@@ -155,3 +158,24 @@ def test_undecided_verdicts_and_broken_files_are_not_used(tmp_path: Path) -> Non
 def test_without_the_variable_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOMEOSTAT_VERDICTS", raising=False)
     assert VerdictStore.from_environment().path((RECURSIVE, GCD, CONTRACTS["gcd"]), 100, 0) is None
+
+
+class _OutOfTime:
+    """A pool in which every program answers 0 to `made` calls of a batch and has no time for the others."""
+
+    def __init__(self, made: float) -> None:
+        self.made, self.limits = made, Limits()
+
+    def run(self, _code: str, _entry: object, calls: Any, *_: object, **__: object) -> list[CallResult]:
+        count = calls.count if isinstance(calls, EncodedCalls) else len(calls)
+        made = round(self.made * count)
+        return [CallResult("value", "0")] * made + [CallResult("unrun")] * (count - made)
+
+
+@pytest.mark.parametrize(("made", "equal"), [(1.0, True), (0.6, True), (0.2, False)])
+def test_calls_for_which_both_have_no_time_left_are_not_counted(made: float, equal: bool) -> None:
+    contract, canon = CONTRACTS["gcd"], f"{RECURSIVE}  # {made}"  # results of a canon are remembered
+    found = compare(GCD, canon, contract, inputs=300, pool=cast("SandboxPool", _OutOfTime(made)))
+    planned = len(battery(contract, 300, 0, cast("SandboxPool", _OutOfTime(1.0))).inside)
+    assert found.equal is equal and found.undecided == 0
+    assert (found.unreached == 0) is (made == 1.0) and (found.inputs < planned) is (made < 1.0)

@@ -47,7 +47,7 @@ class Letters:
     def verdict(self, code: str) -> tuple[bool, str]:
         return "q" not in code, str("q" in code)
 
-    def comparison(self, code: str, other: str) -> dict[str, Any]:
+    def comparison(self, code: str, other: str, most: int | None = None) -> dict[str, Any]:
         call = {"shown": "f(1)", "program": "2", "canon": "3"}
         return {"equal": self.equal, "inputs": 1000, "counterexample": None if self.equal else call}
 

@@ -93,3 +93,8 @@ def test_extraction_is_idempotent_on_what_parses(text: str) -> None:
     except (SyntaxError, ValueError):
         return
     assert extract_code(code) == code
+
+
+def test_fences_inside_the_strings_of_a_program_are_none() -> None:
+    code = 'def f():\n    return 1\n"""\nTitle\n~~~~~\n\nwords\n"""\nimport os'
+    assert extract_code(f"\n{code}\n\n").strip() == code

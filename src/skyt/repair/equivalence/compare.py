@@ -23,10 +23,11 @@ from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "3"
+EQUIVALENCE_VERSION = "4"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
 BASE = 40  # drawn calls into which constants are put
 FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
+MADE = 3  # at least one in so many of the planned calls must be made before the time for them is used up
 FAR_RESTARTS = 4  # calls without an end, each of which costs a process
 
 
@@ -57,8 +58,9 @@ class Equivalence:
     `equal`: no difference inside the domain, nor outside where the contract's policy binds. `outside` is a
     call outside the domain on which they differ although nothing is promised there (for the record, not
     against them). `undecided` counts calls on which neither program came to an end. `from_constants` are the
-    calls among `inputs` that the programs' constants suggested; `unreached` counts those beyond the sizes
-    that the contract generates on which a program did not end in time, which is not held against either.
+    calls among `inputs` that the programs' constants suggested. `unreached` counts calls that are not held
+    against either: those beyond the sizes that the contract generates on which a program did not end in time,
+    and those for which both had no time left.
     """
 
     equal: bool
@@ -105,14 +107,18 @@ def compare(
     made = harvested(contract, (code, canon), seed, calls.drawn[:BASE])
     made = Harvest(*(tuple(filtered(contract, list(some), pool)) for some in (made.near, made.far)))
     run = _Run(code, canon, contract, seed, pool)
+    from_constants = 0
     for part in (calls.inside[:FIRST], made.near, calls.inside[FIRST:]):
+        before = run.tried
         if found := run.told_apart(part):
             return found
+        from_constants += (run.tried - before) * (part is made.near)
+    enough = run.undecided <= run.tried // 100 and run.tried >= run.unreached // (MADE - 1)
+    before = run.tried
     if found := run.told_apart_far(made.far):
         return found
     outside = _first_outside(code, list(calls.outside), run.reference, contract, pool)
     binding = contract.out_of_domain.policy != "any"
-    enough = run.undecided <= run.tried // 100
     return Equivalence(
         equal=enough and not (binding and outside is not None),
         inputs=run.tried,
@@ -120,7 +126,7 @@ def compare(
         counterexample=outside if binding else None,
         outside=outside,
         undecided=run.undecided,
-        from_constants=len(made.near) + len(made.far) - run.unreached,
+        from_constants=from_constants + run.tried - before,
         unreached=run.unreached,
     )
 
@@ -135,7 +141,7 @@ class _Run:
         self.tried = self.undecided = self.unreached = 0
 
     def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
-        """The finding, if one of these calls shows a difference."""
+        """The finding, if one of these calls shows a difference. What neither came to is not tried."""
         if not calls:
             return None
         encoded = encode_calls(calls)
@@ -143,6 +149,9 @@ class _Run:
         entry = self.contract.entry_point
         results = self.pool.run(self.code, entry, encoded, self.limits, equality=equality)
         for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
+            if got.kind == wanted.kind == "unrun":
+                self.unreached += 1
+                continue
             self.tried += 1
             if same(got, wanted, equality):
                 continue
