@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.values.naturals import Environment
-from skyt.repair.rules.analysis.values.types import is_int
+from skyt.repair.rules.analysis.values.types import Type
 from skyt.repair.rules.facts import Parameter
 
 
@@ -17,7 +16,7 @@ class FunctionInfo:
     node: ast.FunctionDef
     owner: ast.ClassDef | None
     public: bool
-    env: Environment = field(default_factory=Environment)
+    env: dict[str, Type] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
     assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
@@ -37,12 +36,6 @@ class FunctionInfo:
                 if argument == name:
                     return parameter.min, parameter.max
         return (0 if name in self.nonnegative else None), None
-
-    @property
-    def naturals(self) -> frozenset[str]:
-        """Variables and parameters that are never negative integers."""
-        lows = {a: self.bounds_of(a)[0] for a in self.value_arguments if is_int(self.env.get(a))}
-        return self.nonnegative | {a for a, low in lows.items() if low is not None and low >= 0}
 
     @property
     def value_arguments(self) -> list[str]:

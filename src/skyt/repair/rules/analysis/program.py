@@ -28,7 +28,6 @@ from skyt.repair.rules.analysis.trees.bindings import (
 from skyt.repair.rules.analysis.trees.syntax import local_functions, returns, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, walk, walk_shallow
 from skyt.repair.rules.analysis.values.infer import Inference
-from skyt.repair.rules.analysis.values.naturals import Environment, open_power
 from skyt.repair.rules.analysis.values.types import ANY, Type, element, join, kind
 from skyt.repair.rules.facts import Facts
 
@@ -63,15 +62,6 @@ class Program:
         self._elsewhere: set[tuple[int, str]] = set()  # names of containers that have other names too
         self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         self._collect()
-        self._analyse()
-        if any(open_power(n) for n in nodes) and any(i.naturals for i in self.functions.values()):
-            # Where an exponent is never negative the power is an integer: the first pass could not know.
-            for info in self.functions.values():
-                info.env = Environment.knowing(info.naturals)
-            self.inference.attributes, self.inference.results = {}, {}
-            self._analyse()
-
-    def _analyse(self) -> None:
         self._infer()
         for info in self.functions.values():
             info.owned = frozenset(owned_names(info))

@@ -6,10 +6,11 @@ import ast
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
 from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.patterns.conditions import immutable
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, statement
 
 
@@ -26,28 +27,15 @@ def private(name: str, place: Place) -> bool:
     return name not in place.context.liveness(info.node).always
 
 
-@statement(
-    ast.Assign,
-    needs="a constant; or locals and a pure value of immutable type that reads none of them",
-    sound="every target gets the same value, left to right, and evaluating it again gives it again",
+rewrite(
+    "split-chained",
+    ("x = y = e", "x = e\ny = e"),
+    ("x = y = z = e", "x = e\ny = e\nz = e"),
+    needs=[immutable("e")],
+    because="every variable gets the same value, left to right, and evaluating it again gives it again",
     fires=("n: int", "a = b = 0\nreturn a + b + n"),
     keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
 )
-def split_chained(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`i = j = 0` is `i = 0; j = 0`."""
-    if isinstance(s, ast.Assign) and len(s.targets) > 1 and _repeats(s, place.before(i)):
-        return [*(ast.Assign(targets=[t], value=clone(s.value), lineno=0) for t in s.targets)]
-    return None
-
-
-def _repeats(s: ast.Assign, scope: Scope) -> bool:
-    if isinstance(s.value, ast.Constant):
-        return True
-    names = {t.id for t in s.targets if isinstance(t, ast.Name)}
-    if len(names) != len(s.targets) or names & read_names(s.value):
-        return False
-    t = scope.type_of(s.value)
-    return t in IMMUTABLE and t != "float" and scope.effects(s.value).pure
 
 
 @statement(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from skyt.repair.rules.analysis.values.naturals import natural
+from skyt.repair.rules.analysis.trees.syntax import int_value
 from skyt.repair.rules.analysis.values.types import ANY, Type, element, is_int, is_number, is_str, join, kind
 
 Env = Mapping[str, Type]
@@ -74,6 +74,13 @@ def dotted(node: ast.expr) -> str:
     return ""
 
 
+def _natural(node: ast.expr) -> bool:
+    """Whether an expression is by its form an integer that is not negative."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"len", "abs"}
+    return (int_value(node) or 0) > 0 or int_value(node) == 0
+
+
 class Inference:
     """Types of expressions, given types of variables, attributes, and results of the program's own
     functions."""
@@ -133,7 +140,7 @@ class Inference:
             if "float" in (a, b):
                 return "float" if not isinstance(op, ast.Pow) else ANY
             if isinstance(op, ast.Pow):
-                return "int" if natural(node.right, env) else ANY
+                return "int" if _natural(node.right) else ANY
             both_bool = a == b == "bool" and isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor)
             return "bool" if both_bool else "int"
         if isinstance(op, ast.Add):
