@@ -25,7 +25,7 @@ KINDS = {
     "products": "amazonReviewSnippets",
     "messages": "tweets",
 }
-PART = 0.15  # of each kind, to calibrate on, and as much again to choose limits with
+PART = 0.15  # of each kind, to calibrate on, and the next as much, of which every third piece, for limits
 
 
 def main() -> None:
@@ -41,12 +41,12 @@ def main() -> None:
     for name, pieces in kinds.items():
         part = int(PART * len(pieces))
         calibrate += pieces[:part]
-        choose += pieces[part : 2 * part]
+        choose += pieces[part : 2 * part : 3]
         write(asked.out / f"{name}.txt", pieces[2 * part :])
     articles = (asked.wikitext / "valid.txt").read_text(encoding="utf-8").split("\n")
     part = len(articles) // 5
     write(asked.out / "calibrate.txt", [*calibrate, *articles[:part]])
-    write(asked.out / "choose.txt", [*choose, *articles[part : 2 * part]])
+    write(asked.out / "choose.txt", [*choose, *articles[part : 2 * part : 3]])
     write(asked.out / "articles.txt", (asked.wikitext / "test.txt").read_text(encoding="utf-8").split("\n"))
 
 

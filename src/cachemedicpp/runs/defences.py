@@ -14,6 +14,7 @@ from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.heuristics import CALIBRATED as LEVELLED
 from cachemedicpp.repair.heuristics import HEURISTICS, Levels, measure_levels
+from cachemedicpp.repair.safe import Safe
 from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
@@ -41,7 +42,7 @@ def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
 
 def check_defence_names(config: MedicConfig) -> None:
     """Refuse defences that are unknown or that this run will not have."""
-    known = ["none", *HEURISTICS, *LEVELLED, *LEARNED, OPERATORS, "G", "guard"]
+    known = ["none", *HEURISTICS, *LEVELLED, *LEARNED, OPERATORS, "safe", "G", "guard"]
     if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
         raise UserError("eval.defences: name at least one defence to compare with none")
     for name in config.eval.defences or []:
@@ -62,6 +63,8 @@ def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
         if wanted is None or family in wanted or OPERATORS in wanted:
             folder = operator_folder(run_dir, config, family)
             found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
+    if wanted is not None and "safe" in wanted:
+        found.append(kinds.from_repair("safe", Safe(setup.layers)))
     if wanted is None or "G" in wanted:
         whole = calibrated(setup, run_dir)
         found.append(kinds.from_repair("G", whole))

@@ -116,6 +116,7 @@ def defences(as_json: Json = False) -> None:
     about |= {name: _line(kind.__doc__ or "") for name, kind in (HEURISTICS | CALIBRATED).items()}
     about |= {
         "A, B, C": "learned operators: homeostat cache train",
+        "safe": "undoes only what cannot be anything but damage: not finite, impossibly large",
         "G": "repairs blind from calibrated statistics: homeostat cache calibrate",
         "guard": "knows by fingerprints what changed and recomputes exactly that",
     }

@@ -25,7 +25,7 @@ from homeostat.core.errors import UserError
 KINDS = ("own head", "other heads", "whole block", "sinks")
 # multiples beyond which a block cannot be: one and a half times the most seen in text that neither
 # calibration nor the test of this limit has seen (docs/engines.md); short calibrations know less
-LIMIT, SHORT_LIMIT, _SHORT = 2.25, 4.0, 20_000
+LIMIT, SHORT_LIMIT, _SHORT = 3.25, 4.0, 20_000
 _SINKS = 4.0  # in a block: twice as many as there ever were in clean text
 _OWN, _ALL = 8.0, 14.0  # standardised residuals that are never outliers, as in `repair.gaussian.outliers`
 

@@ -73,7 +73,7 @@ def own_comprehension_variables(context: Context) -> bool:
                 m.id for m in walk(function) if isinstance(m, ast.Name) and not any(m is k for k in walk(n))
             }
             arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
-            clash = names & (outside | arguments)
+            clash = names & (outside | arguments | BUILTINS | MODULES)
             first = n.generators[0].iter
             if not clash or any(isinstance(k, ast.Name) and k.id in clash for k in walk(first)):
                 continue
