@@ -9,7 +9,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
 from skyt.repair.rules.control.branches import replaced
-from skyt.repair.rules.patterns.conditions import immutable
+from skyt.repair.rules.patterns.conditions import of_kind
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block, statement
 
@@ -31,7 +31,7 @@ rewrite(
     "split-chained",
     ("x = y = e", "x = e\ny = e"),
     ("x = y = z = e", "x = e\ny = e\nz = e"),
-    needs=[immutable("e")],
+    needs=[of_kind("int bool str none", "e")],
     because="every variable gets the same value, left to right, and evaluating it again gives it again",
     fires=("n: int", "a = b = 0\nreturn a + b + n"),
     keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
