@@ -2,7 +2,7 @@
 
     homeostat code contracts import ../shared/data/evalplus/HumanEvalPlus.jsonl.gz --out contracts-he
     homeostat code replay ../shared/data/humaneval_generations/dev.jsonl.gz --contracts contracts-he \\
-        --evidence equivalent --canon modal --out runs/humaneval
+        --evidence equivalent --out runs/humaneval
     python -m benchmarks.evalplus_study runs/humaneval --contracts contracts-he --figure study.png
 
 With `--contracts`, every sample that was replaced by its canon is run beside it on inputs that neither the

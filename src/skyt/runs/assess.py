@@ -151,8 +151,11 @@ class Assessor(AbstractContextManager["Assessor"]):
 
     def comparison(self, contract: Contract, text: str, other: str, inputs: int) -> dict[str, Any]:
         """What running both on the same calls finds. A record is shared: treat it as read-only."""
-        self._compare_new([(contract, text, other)], inputs, quiet=True)
-        return self._comparisons[contract.id, text, other, inputs]
+        pair = (text, other, contract)
+        return self._comparisons.remember(
+            (contract.id, text, other, inputs),
+            lambda: compare_once([pair], self.pool, inputs, self.settings.seed)[0],
+        )
 
     def warm_verdicts(self, programs: Sequence[tuple[Contract, str]], *, quiet: bool = False) -> None:
         """Put all programs that have no verdict yet before the oracle at once: the pool works in parallel."""
@@ -229,21 +232,18 @@ class Assessor(AbstractContextManager["Assessor"]):
             return True
         return accepted and self.accepts_equivalent(contract)
 
-    def _compare_new(
-        self, jobs: Sequence[tuple[Contract, str, str]], inputs: int, *, quiet: bool = False
-    ) -> None:
+    def _compare_new(self, jobs: Sequence[tuple[Contract, str, str]], inputs: int) -> None:
         new = {(contract.id, text, other, inputs): (text, other, contract) for contract, text, other in jobs}
         todo = [(key, pair) for key, pair in new.items() if key not in self._comparisons]
         if not todo:
             return
         size = _AT_ONCE * self.workers
-        with nullcontext() if quiet else progress("comparing", total=len(todo), unit="programs") as bar:
+        with progress("comparing", total=len(todo), unit="programs") as bar:
             for at in range(0, len(todo), size):
                 some = todo[at : at + size]
                 found = compare_once([pair for _, pair in some], self.pool, inputs, self.settings.seed)
                 self._comparisons.update(zip((key for key, _ in some), found, strict=True))
-                if bar is not None:
-                    bar.advance(len(some))
+                bar.advance(len(some))
 
 
 Rewritten = tuple[str, str, str, NormalForm, Approach | None]
