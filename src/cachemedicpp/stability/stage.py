@@ -107,6 +107,8 @@ def measure_prompt(
 ) -> dict[str, Any]:
     """Sensitivity of every curve at every norm and number format; for the first prompts also the map."""
     config = setup.config.stability
+    axes = setup.config.corruption.axes.model_copy(update={"time_mode": config.time_mode})
+    curves = {name: defence.under(axes) for name, defence in curves.items()}
     own, first = own_dtype(setup.model), min((*setup.layers, *map_layers(setup)))
     result: dict[str, Any] = {"sensitivity": {}, "cosine": {}, "relative_norm": {}, "map": []}
     for dtype in dict.fromkeys([own, *config.dtypes]):

@@ -220,6 +220,17 @@ def test_results_are_the_same_for_any_batch_and_come_in_both_number_formats(smal
     assert results[0]["sensitivity"]["bfloat16"]["baseline"]["0"] == [0.0]
 
 
+def test_a_defence_that_knows_the_time_mask_is_told_the_mask_of_the_perturbations(small_setup: Any) -> None:
+    drifts = []
+    for mode in ("old_only", "all_past"):
+        setup = small_setup(stability__time_mode=mode)
+        reset = heuristics((1, 2), oracle=False, axes=setup.config.corruption.axes)[0]
+        assert reset.name == "reset_clear"
+        found = measure_prompt(setup, {"baseline": Defence(), "heuristics": reset}, 0, prompts(setup)[0][0])
+        drifts.append(found["sensitivity"]["float32"]["heuristics"]["0"][0])
+    assert drifts[0] != drifts[1]  # all that can be perturbed is thrown away, and nothing else
+
+
 def _leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for name, part in value.items() if name != "bfloat16" for leaf in _leaves(part)]
