@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -128,10 +129,23 @@ def _local(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int]
         yield alone[0] if alone else (index, _died("it broke its process pool"))
 
 
+def _begin() -> None:
+    """The first thing a worker does: it is quiet, and it ends when the process that started it is gone."""
+    silence()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None  # noqa: S101
+    parent.join()
+    os._exit(1)
+
+
 def _pool(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
     """Outcomes as they come; stops early when a worker dies."""
     with ProcessPoolExecutor(
-        min(workers, len(todo)), mp_context=get_context("spawn"), initializer=silence
+        min(workers, len(todo)), mp_context=get_context("spawn"), initializer=_begin
     ) as pool:
         futures = {pool.submit(_attempt, function, items[index]): index for index in todo}
         waiting = set(futures)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,38 @@ def test_a_task_that_kills_its_worker_does_not_take_the_others_along() -> None:
     assert [o.ok for o in outcomes] == [True, True, False, True, True]
     assert [o.value for o in outcomes if o.ok] == [1, 2, 4, 5]
     assert "died" in (outcomes[2].error or "")
+
+
+def say_who_and_stay(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    run = get_context("spawn").Process(target=_run_both, args=(str(tmp_path),))
+    run.start()
+    _wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    run.kill()
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    _wait_until(lambda: not any(_is_running(pid) for pid in workers))
+
+
+def _run_both(folder: str) -> None:
+    run_tasks(say_who_and_stay, [folder, folder], workers=2)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.05)
 
 
 @pytest.mark.ray
