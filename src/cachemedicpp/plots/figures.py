@@ -117,6 +117,8 @@ def clean_vs_overhead(metrics: Record) -> Any:
             yerr=[[max(0.0, y - low)], [max(0.0, high - y)]],
             linestyle="none",
             capsize=2,
+            elinewidth=0.6,
+            markersize=8,
             label=label(name),
             **look(name),
         )

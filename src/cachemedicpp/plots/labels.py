@@ -23,17 +23,18 @@ _LOOK = {
     "G+guard": 7,
     "G_without": 7,
 }
+_LETTERS = "DEFHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
 ORACLE_SUFFIX = ":oracle"
 __all__ = ["ORACLE_SUFFIX", "headline", "label", "look"]
 
 
 def look(defence: str) -> dict[str, Any]:
-    """Colour and marker of a curve: a repair's own, or grey with a marker that depends on the name alone."""
+    """Colour and marker of a curve: a repair's own, or grey with a letter that depends on the name alone."""
     if defence in _LOOK:
         return {"color": PALETTE[_LOOK[defence]], "marker": MARKERS[_LOOK[defence]]}
     single = heuristics()
     place = single.index(defence) if defence in single else -1
-    return {"color": PALETTE[8], "marker": MARKERS[place % len(MARKERS)]}
+    return {"color": PALETTE[8], "marker": f"$\\mathsf{{{_LETTERS[place]}}}$"}
 
 
 def headline(defences: list[str]) -> list[str]:
