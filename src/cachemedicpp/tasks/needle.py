@@ -85,21 +85,37 @@ class NeedleTask:
 def greedy(
     model: Any, tokenizer: Any, query: Sequence[int], cache: Any, forks: int, max_new_tokens: int
 ) -> list[str]:
-    """Greedy continuations of all forks in one batch; a fork is done at its end-of-text token."""
+    """Greedy continuations of all forks in one batch; a fork is done at its end-of-text token.
+
+    Forks that are done leave the batch once they are half of it, unless something attached to the model keeps
+    account of the batch's rows.
+    """
     import torch
 
-    stops = _stop_ids(model, tokenizer)
+    from cachemedicpp.cache.growing import make_room
+
+    stops = _stop_ids(model, tokenizer).to(model.device)
+    fixed = model.config.get_text_config()._attn_implementation not in ("sdpa", "eager")
     ids = rows(query, forks, model)
-    done = torch.zeros(forks, dtype=torch.bool, device=model.device)
-    chosen = []
+    answers: list[list[int]] = [[] for _ in range(forks)]
+    running = list(range(forks))  # the fork in each row of the batch
+    done = torch.zeros(forks, dtype=torch.bool, device=model.device)  # of each row
     for _ in range(max_new_tokens):
         logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-        ids = logits.argmax(-1, keepdim=True)  # [F, 1]
-        chosen.append(ids.where(~done[:, None], ids.new_tensor(tokenizer.pad_token_id)))
-        done |= torch.isin(ids[:, 0], stops.to(ids.device))
+        if not answers[0]:
+            make_room(cache, max_new_tokens)  # not before: layers that forks share are one tensor until here
+        ids = logits.argmax(-1, keepdim=True)  # [rows, 1]
+        for row, fork in enumerate(running):
+            if not done[row]:
+                answers[fork].append(int(ids[row]))
+        done |= torch.isin(ids[:, 0], stops)
         if bool(done.all()):
             break
-    return list(tokenizer.batch_decode(torch.cat(chosen, dim=1), skip_special_tokens=True))
+        if not fixed and 2 * int(done.sum()) >= len(done):
+            left = (~done).nonzero().squeeze(1)
+            cache.batch_select_indices(left)
+            ids, done, running = ids[left], done[left], [running[row] for row in left.tolist()]
+    return list(tokenizer.batch_decode(answers, skip_special_tokens=True))
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> Any:
