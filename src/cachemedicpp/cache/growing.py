@@ -13,7 +13,7 @@ from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
 
-class GrowingLayer(DynamicLayer):
+class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """A dynamic layer whose keys and values are the filled part of larger tensors."""
 
     def __init__(self, layer: DynamicLayer, room: int) -> None:
@@ -24,10 +24,12 @@ class GrowingLayer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
+        assert self.keys is not None and self.values is not None  # noqa: S101
         stored = self.keys.shape[-2]
         end = stored + key_states.shape[-2]
-        if self._whole is None or end > self._whole[0].shape[-2] or not self._in_place():
+        if not self._fits(self.keys, self.values, end):
             self._whole = self._larger(self.keys, end), self._larger(self.values, end)
+        assert self._whole is not None  # noqa: S101
         for whole, new in zip(self._whole, (key_states, value_states), strict=True):
             whole[..., stored:end, :] = new
         self.keys, self.values = (whole[..., :end, :] for whole in self._whole)
@@ -38,12 +40,11 @@ class GrowingLayer(DynamicLayer):
         whole[..., : old.shape[-2], :] = old
         return whole
 
-    def _in_place(self) -> bool:
-        """Nobody has put other tensors in the place of the filled part."""
-        assert self._whole is not None  # noqa: S101
-        return all(
-            x.data_ptr() == whole.data_ptr() and x.shape[0] == whole.shape[0]
-            for x, whole in zip((self.keys, self.values), self._whole, strict=True)
+    def _fits(self, keys: Tensor, values: Tensor, end: int) -> bool:
+        """There is room, and nobody has put other tensors in the place of the filled part."""
+        return self._whole is not None and all(
+            x.data_ptr() == whole.data_ptr() and len(x) == len(whole) and end <= whole.shape[-2]
+            for x, whole in zip((keys, values), self._whole, strict=True)
         )
 
 
