@@ -97,25 +97,23 @@ def greedy(
     stops = _stop_ids(model, tokenizer).to(model.device)
     fixed = model.config.get_text_config()._attn_implementation not in ("sdpa", "eager")
     ids = rows(query, forks, model)
-    answers: list[list[int]] = [[] for _ in range(forks)]
-    running = list(range(forks))  # the fork in each row of the batch
+    chosen = torch.full((forks, max_new_tokens), tokenizer.pad_token_id, device=model.device)
+    running = torch.arange(forks, device=model.device)  # the fork in each row of the batch
     done = torch.zeros(forks, dtype=torch.bool, device=model.device)  # of each row
-    for _ in range(max_new_tokens):
+    for step in range(max_new_tokens):
         logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-        if not answers[0]:
+        if step == 0:
             make_room(cache, max_new_tokens)  # not before: layers that forks share are one tensor until here
         ids = logits.argmax(-1, keepdim=True)  # [rows, 1]
-        for row, fork in enumerate(running):
-            if not done[row]:
-                answers[fork].append(int(ids[row]))
+        chosen[running[~done], step] = ids[~done, 0]
         done |= torch.isin(ids[:, 0], stops)
         if bool(done.all()):
             break
         if not fixed and 2 * int(done.sum()) >= len(done):
             left = (~done).nonzero().squeeze(1)
             cache.batch_select_indices(left)
-            ids, done, running = ids[left], done[left], [running[row] for row in left.tolist()]
-    return list(tokenizer.batch_decode(answers, skip_special_tokens=True))
+            ids, done, running = ids[left], done[left], running[left]
+    return list(tokenizer.batch_decode(chosen[:, : step + 1], skip_special_tokens=True))
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> Any:
