@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--wikitext", type=int, default=2)
     parser.add_argument("--sst2", type=int, default=6)
     parser.add_argument("--needle", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=64, help="the most forks in a batch (eval.fork_batch)")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="one example of Wikitext and three of SST-2")
     options = parser.parse_args()
@@ -80,7 +81,7 @@ def main() -> None:
             slow = naive(model, family, task, example, cells, defences)
             _add(own["naive"], wall, cpu)
             wall, cpu = time.perf_counter(), time.process_time()
-            fast = evaluate_example(model, family, task, example, cells, defences, len(cells))["scores"]
+            fast = evaluate_example(model, family, task, example, cells, defences, options.rows)["scores"]
             _add(own["forked"], wall, cpu)
             for name, values in slow.items():
                 for one, other in zip(values, fast[name], strict=True):

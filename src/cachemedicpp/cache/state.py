@@ -175,7 +175,7 @@ def readable(cache: Any) -> KVState:
 def stack(states: Sequence[KVState]) -> KVState:
     """Forks of equal length as one batch, in the given order.
 
-    A layer that every fork shares is expanded instead of copied where the batch size is one.
+    A layer that every fork shares as one row is expanded instead of copied.
     """
     first = states[0]
     joined: dict[int, tuple[Tensor, Tensor]] = {}
@@ -242,7 +242,7 @@ def _square(x: Tensor) -> Tensor:
 
 
 def _join(tensors: Sequence[Tensor]) -> Tensor:
-    head = tensors[0]
-    if head.shape[0] == 1 and all(x is head for x in tensors):
-        return head.expand(len(tensors), *head.shape[1:])
-    return torch.cat(list(tensors))
+    head, rows = tensors[0], sum(len(x) for x in tensors)
+    if (len(head) == 1 or head.stride(0) == 0) and all(x is head for x in tensors):
+        return head[:1].expand(rows, *head.shape[1:])
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

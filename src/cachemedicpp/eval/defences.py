@@ -63,6 +63,11 @@ class Defence:
         """What stays attached while the cache is read."""
         return nullcontext()
 
+    @property
+    def attaches(self) -> bool:
+        """Whether something stays attached while the cache is read: no other defence may share the batch."""
+        return False
+
     def under(self, axes: AxesConfig) -> Self:
         """This defence where the protocol's masks are `axes`, for those that use them."""
         return self
@@ -108,6 +113,10 @@ class Inline(Defence):
     """A query-conditioned operator: attached to attention while the model runs."""
 
     repair: Repair | None = None
+
+    @property
+    def attaches(self) -> bool:
+        return True
 
     def under(self, axes: AxesConfig) -> Self:
         return replace(self, repair=replace(self.repair, axes=axes)) if self._forgets else self  # type: ignore[type-var]

@@ -2,7 +2,8 @@
 
 A prefix is run once. Its cache is forked for every (type, epsilon), corrupted once, and the corrupted forks
 are stacked into a batch. Each defence then gets that same batch, so comparisons between defences are paired
-by construction. Only the query is run for each of them, and a defence that throws away all that damage can
+by construction. Only the query is run for each of them: what several defences made of the forks before they
+are read goes into one batch, which reads the weights once, and a defence that throws away all that damage can
 reach has the same score in every cell, so it is run once.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,6 +20,8 @@ from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.tasks.base import Example, Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,25 +69,37 @@ def evaluate_example(
     for chunk in _chunks(cells, fork_batch):
         corrupted, forks = corrupt_forks(clean, family, example, chunk)
         events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
-        for defence in defences:
-            if not defence.discards:
-                scores[defence.name] += _scored(model, task, example, defence, corrupted, forks)
+        for group in _together([d for d in defences if not d.discards], fork_batch // len(chunk)):
+            found = _scored(model, task, example, group, corrupted, forks)
+            for defence, own in zip(group, _chunks(found, len(chunk)), strict=True):
+                scores[defence.name] += own
     for defence in defences:
         if defence.discards:
-            once = _scored(model, task, example, defence, clean, Forks(example.stored, clean, [None]))
+            once = _scored(model, task, example, [defence], clean, Forks(example.stored, clean, [None]))
             scores[defence.name] = once * len(cells)
     return {"key": example.key, "scores": scores, "events": events}
 
 
+def _together(defences: Sequence[Defence], most: int) -> Iterator[list[Defence]]:
+    """Defences whose forks can be read in one batch: those that attach nothing, `most` at a time."""
+    at_rest = [defence for defence in defences if not defence.attaches]
+    yield from (list(group) for group in _chunks(at_rest, max(1, most)))
+    yield from ([defence] for defence in defences if defence.attaches)
+
+
 def _scored(
-    model: Any, task: Task, example: Example, defence: Defence, state: KVState, forks: Forks
+    model: Any, task: Task, example: Example, defences: Sequence[Defence], state: KVState, forks: Forks
 ) -> list[dict[str, Any]]:
-    """The scores of every fork of `state` under a defence."""
+    """The scores of every fork of `state`, under one defence after the other."""
+    mended: list[KVState] = []
     with torch.no_grad():
-        cache = state.cache()
-        defence.mend(model, cache, forks)
-        with defence.attached(model, forks):
-            return [asdict(score) for score in task.score(model, example, cache, len(forks.plans))]
+        for defence in defences:
+            cache = state.cache()
+            defence.mend(model, cache, forks)
+            mended.append(KVState(cache))
+        batch = stack(mended)
+        with defences[0].attached(model, forks):
+            return [asdict(score) for score in task.score(model, example, batch.cache(), batch.batch)]
 
 
 def corrupt_forks(
@@ -109,6 +124,6 @@ def family_for(family: CorruptionFamily, task: Task, example: Example) -> Corrup
     return family.fitted(len(example.stored), task.axes, example.focus)
 
 
-def _chunks(cells: Sequence[Cell], size: int) -> Iterator[Sequence[Cell]]:
-    for start in range(0, len(cells), size):
-        yield cells[start : start + size]
+def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

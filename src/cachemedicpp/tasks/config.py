@@ -193,7 +193,7 @@ class EvalConfig(ConfigModel):
     overhead_tokens: int = Field(32, ge=2, description="tokens decoded for each overhead measurement")
     overhead_context: int = Field(512, ge=32, description="context of the overhead measurement, in tokens")
     overhead_repeats: int = Field(3, ge=1)
-    fork_batch: int = Field(8, ge=1, description="forks of a prefix scored in one forward")
+    fork_batch: int = Field(8, ge=1, description="the most forks of a prefix scored in one forward")
     bootstrap: int = Field(2000, ge=100, description="resamples of every confidence interval")
 
     @field_validator("tasks")

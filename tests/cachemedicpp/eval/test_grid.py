@@ -55,14 +55,15 @@ def test_values_do_not_depend_on_how_many_forks_share_a_batch(
     setup = small_setup()
     defences = [Defence(), *heuristics(setup.layers, oracle=False)]
     for task in setup.tasks:
-        alone, together = (
+        alone, *others = (
             evaluate_example(tiny_llama, setup.family, task, task.examples[0], setup.cells, defences, size)
-            for size in (1, 13)
+            for size in (1, 13, 4 * len(setup.cells))  # the last: several defences in a batch
         )
-        for name, scores in alone["scores"].items():
-            for one, other in zip(scores, together["scores"][name], strict=True):
-                assert one["value"] == pytest.approx(other["value"], rel=1e-4, abs=1e-5)
-        assert alone["events"] == together["events"]
+        for together in others:
+            for name, scores in alone["scores"].items():
+                for one, other in zip(scores, together["scores"][name], strict=True):
+                    assert one["value"] == pytest.approx(other["value"], rel=1e-4, abs=1e-5)
+            assert alone["events"] == together["events"]
 
 
 def test_each_value_equals_a_prefill_and_a_scoring_of_its_own(
