@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, load_repair, sequence_keys
+from cachemedicpp.cache.state import changed
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
 from homeostat.core import atomic
 from homeostat.core.models import DEFAULT_MODEL, load_model
@@ -84,12 +85,10 @@ def family(model: Any, tokenizer: Any, params: dict[str, Any], scope: str) -> Co
     )
 
 
-def named(report: dict[str, Any], plan: Any, rows: int, state: KVState) -> dict[str, int]:
+def named(report: dict[str, Any], clean: KVState, damaged: KVState) -> dict[str, int]:
     """How many damaged head tensors the report names, and how many sound ones it names in error."""
-    truth = np.zeros((rows, len(state), state[0].K.shape[1]), dtype=bool)
-    if plan is not None:
-        for layer, mask in plan.masks().items():
-            truth[:, layer] = mask.any(-1).numpy()
+    layers = zip(clean, damaged, strict=True)
+    truth = np.stack([changed(*both, clean.length).any(-1).numpy() for both in layers], axis=1)
     told = {(m["row"], m["layer"], m["tensor"], m["head"]) for m in report["misfits"]}
     hits = sum(bool(truth[row, layer, head]) for row, layer, _, head in told)
     return {
@@ -147,7 +146,7 @@ def add(
         out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
         mended = damaged.cache()
         report = repair.repair_cache(mended)
-        for name, n in named(report, plan, len(chunk.ids), chunk.clean).items():
+        for name, n in named(report, chunk.clean, damaged).items():
             result["named"][name] += n
         out["G"] += loss(model, mended, chunk.ids).tolist()
     if "guard" in todo:
