@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
@@ -12,7 +13,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.analysis.values.types import is_int
-from skyt.repair.rules.expressions.comparisons import rank
 from skyt.repair.rules.names.assignments import private
 from skyt.repair.rules.patterns.pieces import first, pieces
 from skyt.repair.rules.registry import Place, expression, statement

@@ -103,7 +103,7 @@ def _limit(test: ast.expr, name: str, scope: Scope) -> ast.expr | None:
 )
 def anonymous_rounds(s: ast.stmt, place: Place, k: int) -> list[ast.stmt] | None:
     """`for i in range(2, n + 1)` with i unused becomes `for i in range(n - 1)`."""
-    from skyt.repair.rules.expressions.arithmetic import difference
+    from skyt.repair.rules.analysis.values.linear import difference
 
     p, scope = pieces("for i in range(a, b): body", s), place.scope
     if p is None or count_reads(p["body"], p["i"].id) or p["i"].id in place.live_at(s):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.ranking import binding_order
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     own_breaks,
@@ -12,7 +13,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
     substitute,
 )
 from skyt.repair.rules.analysis.trees.trees import NESTED, clone, walk
-from skyt.repair.rules.expressions.comparisons import binding_order
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block
 

@@ -4,32 +4,45 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from skyt.repair.rules.analysis.effects.commuting import Effects, conflict
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.patterns.making import Made, Spelled
 from skyt.repair.rules.patterns.order import Duties, Event, duties
 from skyt.repair.rules.patterns.template import Found, Template, build, fill, match, shape
-from skyt.repair.rules.registry import RULES, Example, Place, Rule, example
+from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Place, Rule, example
 
 
 class Rewriting:
     """One pair of templates of a rule, with what has to be shown for it."""
 
-    def __init__(self, before: str, after: str, needs: Sequence[Condition]) -> None:
+    def __init__(
+        self, before: str, after: str, needs: Sequence[Condition], made: Mapping[str, Made] | None = None
+    ) -> None:
         self.before, self.after, self.needs = Template.read(before), Template.read(after), needs
-        self.shape = shape(self.before.expression or self.before.body[0])
-        if unknown := self.after.names - self.before.names:
+        self.made = {name: m for name, m in (made or {}).items() if name in self.after.names}
+        if unknown := self.after.names - self.before.names - set(self.made):
             raise ValueError(f"{sorted(unknown)[0]} stands for nothing: it is not in\n{self.before.text}")
         leaving = frozenset[str]().union(*(n.leaving for n in needs))
         known = {name: value for n in needs for name, value in n.decides.items()}
-        self.duties: Duties = duties(self.before, self.after, leaving, known)
+        spelled = Spelled(self.made)
+        evaluated = Template(self.after.text, [spelled.visit(clone(s)) for s in self.after.body])
+        self.duties: Duties = duties(self.before, evaluated, leaving, known)
 
-    def fits(self, found: Found, where: Where) -> bool:
-        return all(n.holds(found, where) for n in self.needs) and self._in_turn(found, where.scope)
+    def pieces(self, found: Found, where: Where) -> Found | None:
+        """All that the after side needs; None where a condition fails or something bears no moving."""
+        if not all(n.holds(found, where) for n in self.needs):
+            return None
+        computed = {name: m.compute(found, where) for name, m in self.made.items()}
+        pieces = found | {name: piece for name, piece in computed.items() if piece is not None}
+        complete = len(pieces) == len(found) + len(computed)
+        return pieces if complete and self._in_turn(pieces, where.scope) else None
 
     def _in_turn(self, found: Found, scope: Scope) -> bool:
         """Whether what the rule moves, drops and repeats bears it."""
@@ -61,61 +74,97 @@ def rewrite(
     name: str,
     *forms: tuple[str, str],
     needs: Sequence[Condition] = (),
+    made: Mapping[str, Made] | None = None,
+    on: tuple[type[ast.expr], ...] = (),
     because: str,
     fires: Example,
     keeps: Example,
-) -> None:
-    """Register a rule. Every form is (before, after)."""
-    made = [Rewriting(before, after, needs) for before, after in forms]
-    words = "; ".join(n.words for n in needs) or "nothing"
-    shape = "expression" if made[0].before.expression is not None else "block"
-    apply = _expression(made) if shape == "expression" else _block(made)
-    roots = tuple({type(m.before.expression or m.before.body[0]) for m in made})
+) -> ExpressionRule:
+    """Register a rule, and give what applies it. Every form is (before, after). `made` computes names of the
+    after side; `on` are the kinds of expression that a before side which is a name alone stands for."""
+    rules = [Rewriting(before, after, needs, made) for before, after in forms]
+    words = "; ".join([*(n.words for n in needs), *(f"`{n}`: {m.words}" for n, m in (made or {}).items())])
+    shape = "expression" if on or rules[0].before.expression is not None else "block"
+    apply = _expression(rules) if shape == "expression" else _block(rules)
+    roots: tuple[type, ...] = on or tuple({type(r.before.expression or r.before.body[0]) for r in rules})
     frame = inspect.currentframe()
     home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
     shown = {"fires": example(fires), "keeps": example(keeps), "forms": tuple(forms), "home": home}
-    RULES.append(Rule(name, shape, words, because, apply, roots, **shown))  # type: ignore[arg-type]
+    RULES.append(Rule(name, shape, words or "nothing", because, apply, roots, **shown))  # type: ignore[arg-type]
+    return apply
 
 
-def _expression(forms: list[Rewriting]) -> Callable[..., Any]:
-    def apply(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-        looks = shape(node)
-        for form in forms:
-            found: Found = {}
-            if form.shape != looks or not match(form.before.expression, node, found):
+def _groups(rules: list[Rewriting]) -> list[tuple[Template, list[Rewriting]]]:
+    """Forms in a row that have one before side."""
+    grouped = groupby(rules, key=lambda r: r.before.text)
+    return [(group[0].before, group) for group in ([*g] for _, g in grouped)]
+
+
+def _expression(rules: list[Rewriting]) -> ExpressionRule:
+    groups = [(t.body[0].value, t.shape, group) for t, group in _groups(rules)]  # type: ignore[attr-defined]
+
+    def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
+        looks, where = shape(whole), Where(scope, boolean)
+        for pattern, wanted, group in groups:
+            if wanted is not None and wanted != looks:
                 continue
-            if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-                continue
-            if not form.fits(found, Where(scope, boolean)):
-                continue
-            new = fill(form.after.body[0].value, found)  # type: ignore[attr-defined]
-            old = scope.effects(node).errors
-            if UNKNOWN in old or scope.effects(new).errors <= old:
-                return new
+            for node, put_back in _runs(pattern, whole):
+                found: Found = {}
+                if not match(pattern, node, found):
+                    continue
+                for form in group:
+                    pieces = form.pieces(found, where)
+                    new = None if pieces is None else fill(form.after.body[0].value, pieces)  # type: ignore[attr-defined]
+                    if new is None or (form.made and same(new, node)):
+                        continue
+                    old = scope.effects(node).errors
+                    if UNKNOWN in old or scope.effects(new).errors <= old:
+                        return put_back(new)
         return None
 
     return apply
 
 
-def _block(forms: list[Rewriting]) -> Callable[..., Any]:
-    starts = {form.before.body[0].__class__ for form in forms}
+def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, Callable[[ast.expr], ast.expr]]]:
+    """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands: what
+    may be done to the run alone may be done to it among others. With each, how the whole is put together."""
+    if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
+        yield node, lambda new: new
+    if not (isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp)):
+        return
+    values, count = node.values, len(pattern.values)
+    for i in range(len(values) - count + 1 if len(values) > count else 0):
+        before, run, after = values[:i], values[i : i + count], values[i + count :]
+
+        def put_back(
+            new: ast.expr, before: list[ast.expr] = before, after: list[ast.expr] = after
+        ) -> ast.expr:
+            return ast.BoolOp(op=node.op, values=[*before, new, *after])
+
+        yield ast.BoolOp(op=node.op, values=run), put_back
+
+
+def _block(rules: list[Rewriting]) -> Callable[..., Any]:
+    groups = [(t.body, t.shape, group) for t, group in _groups(rules)]
+    starts = {body[0].__class__ for body, _, _ in groups}
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, s in enumerate(body):
             if s.__class__ not in starts:
                 continue
             looks = shape(s)
-            for form in forms:
-                if form.shape != looks:
+            for wanted, seen, group in groups:
+                if seen != looks:
                     continue
-                wanted = form.before.body
                 last = isinstance(wanted[-1], ast.Expr) and isinstance(wanted[-1].value, ast.Name)
                 end = len(body) if last else i + len(wanted)
                 found: Found = {}
                 if end > len(body) or not match(wanted, body[i:end], found):
                     continue
-                if form.fits(found, Where(place.before(i))):
-                    return [*body[:i], *build(form.after.body, found), *body[end:]]
+                for form in group:
+                    pieces = form.pieces(found, Where(place.before(i)))
+                    if pieces is not None:
+                        return [*body[:i], *build(form.after.body, pieces), *body[end:]]
         return None
 
     return apply

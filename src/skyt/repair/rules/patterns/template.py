@@ -41,11 +41,17 @@ class Template:
         return only.value if isinstance(only, ast.Expr) and not _block_name(only) else None
 
     @property
+    def shape(self) -> tuple[object, ...] | None:
+        """What can be seen of what it matches at a glance; None where that may be anything."""
+        first = self.expression or self.body[0]
+        return None if len(self.body) == 1 and _block_name(first) else shape(first)
+
+    @property
     def names(self) -> set[str]:
         return {n.id for n in walk(self.body) if isinstance(n, ast.Name) and n.id not in FIXED}
 
 
-def _block_name(s: ast.stmt) -> str | None:
+def _block_name(s: ast.AST) -> str | None:
     """The name of a statement that stands for statements."""
     if isinstance(s, ast.Expr) and isinstance(s.value, ast.Name) and s.value.id not in FIXED:
         return s.value.id
