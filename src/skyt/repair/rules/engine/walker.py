@@ -16,6 +16,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     leaves,
     load,
     number,
+    operands,
     own_breaks,
     refuted,
     stored_names,
@@ -130,6 +131,7 @@ class Walker:
                 node.values[i] = self.expr(value, here, boolean)
                 facts = conjuncts if isinstance(node.op, ast.And) else refuted
                 here = here.with_known(facts(node.values[i])).without(here.changes(node.values[i]))
+            node.values = operands(node)  # `a and (b and c)` is `a and b and c`
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
         elif isinstance(node, ast.IfExp):

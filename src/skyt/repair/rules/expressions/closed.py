@@ -1,46 +1,17 @@
-"""Closed expressions: the value of one without variables, and terms of sums that are known to be 0."""
+"""Terms of sums that are known to be 0."""
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, int_value, number, substitute
 from skyt.repair.rules.analysis.trees.trees import clone
-from skyt.repair.rules.analysis.values.evaluate import BINARY, COMPARE
+from skyt.repair.rules.patterns.making import constant_value
 from skyt.repair.rules.patterns.pieces import first, pieces, value
 from skyt.repair.rules.registry import expression
 
-LARGEST = 10**9
 LONGEST = 64  # terms tried before a sum is left alone
-COMPARISONS = {kind: ask for kind, ask in COMPARE.items() if kind not in (ast.In, ast.NotIn)}
-
-
-def closed_value(node: ast.expr) -> int | bool | None:
-    """The value of an expression of integer and boolean constants; None where it is not one, or raises."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) else None
-    if isinstance(node, ast.BinOp):
-        return _apply(BINARY.get(type(node.op)), closed_value(node.left), closed_value(node.right))
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        sides = closed_value(node.left), closed_value(node.comparators[0])
-        return _apply(COMPARISONS.get(type(node.ops[0])), *sides)
-    if isinstance(node, ast.BoolOp):
-        values = [v for v in map(closed_value, node.values) if v is not None]
-        if len(values) < len(node.values):
-            return None
-        conjunction = isinstance(node.op, ast.And)
-        return next((v for v in values[:-1] if bool(v) is not conjunction), values[-1])
-    return None
-
-
-def _apply(function: Callable[[int, int], int] | None, a: int | None, b: int | None) -> int | None:
-    if function is None or a is None or b is None or max(abs(a), abs(b)) > LARGEST:
-        return None
-    divides = function in (operator.floordiv, operator.mod)
-    return None if divides and b == 0 else function(a, b)
 
 
 @expression(
@@ -73,7 +44,7 @@ def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | N
 def _idle(made: ast.GeneratorExp, g: ast.comprehension, term: int, scope: Scope) -> bool:
     """Whether the term for this value of the variable is 0, or is left out."""
     at = {g.target.id: number(term)}  # type: ignore[attr-defined]
-    conditions = [closed_value(substitute(clone(c), at)) for c in g.ifs]
+    conditions = [constant_value(substitute(clone(c), at)) for c in g.ifs]
     sure = all(v is not None or scope.effects(c).total for v, c in zip(conditions, g.ifs, strict=True))
     left_out = any(v is not None and not v for v in conditions)
-    return sure and (left_out or closed_value(substitute(clone(made.elt), at)) == 0)
+    return sure and (left_out or constant_value(substitute(clone(made.elt), at)) == 0)

@@ -24,7 +24,7 @@ from skyt.repair.rules.analysis.values.types import ordered as in_order
 from skyt.repair.rules.patterns.pieces import value
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
+    from skyt.repair.rules.patterns.template import Found, Value
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ def constant(*names: str) -> Condition:
     return _each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
 
 
+def number(*names: str) -> Condition:
+    return _each("an integer constant", names, lambda e, w: int_value(e) is not None)
+
+
 def immutable(*names: str) -> Condition:
     return _each("of immutable type", names, lambda e, w: w.scope.immutable(e))
 
@@ -131,6 +135,13 @@ def leaving(*names: str) -> Condition:
     )
 
 
+def running_on(*names: str) -> Condition:
+    return Condition(
+        " and ".join(f"`{n}`" for n in names) + " may run on to what follows",
+        lambda found, w: not any(leaves(found[n]) for n in names),  # type: ignore[arg-type]
+    )
+
+
 def sized(*names: str) -> Condition:
     return _each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
 
@@ -167,3 +178,36 @@ def values_shared() -> Condition:
         "no function of the program changes an object that is not its own",
         lambda found, w: w.scope.values_shared,
     )
+
+
+def domain_only() -> Condition:
+    return Condition(
+        "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
+    )
+
+
+CLASSES = frozenset({"int", "str", "list", "float", "bool", "dict", "set", "tuple"})
+
+
+def instance(x: str, k: str) -> Condition:
+    return Condition(
+        f"`{x}` is of a class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is True
+    )
+
+
+def no_instance(x: str, k: str) -> Condition:
+    return Condition(
+        f"`{x}` is of no class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is False
+    )
+
+
+def _instance(x: Value, classes: Value, w: Where) -> bool | None:
+    """Whether a value is of one of some built-in classes, where its type is known."""
+    t = _kind(x, w)  # type: ignore[arg-type]
+    nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+    names = [c.id for c in nodes if isinstance(c, ast.Name) and not w.scope.is_local(c.id)]
+    if t not in CLASSES or len(names) != len(nodes):
+        return None
+    if {t, "object"} & {*names} or (t == "bool" and "int" in names):
+        return True
+    return False if {*names} <= CLASSES else None

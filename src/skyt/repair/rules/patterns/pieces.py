@@ -45,7 +45,7 @@ def made(template: str, **parts: Any) -> list[ast.stmt]:
 
 def value(template: str, **parts: Any) -> Any:
     """The expression that a template says."""
-    return fill(read(template).expression, _given(parts))  # type: ignore[arg-type]
+    return fill(read(template).body[0].value, _given(parts))  # type: ignore[attr-defined]
 
 
 def _given(parts: dict[str, Any]) -> Found:

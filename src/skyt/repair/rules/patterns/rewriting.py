@@ -11,6 +11,7 @@ from typing import Any
 from skyt.repair.rules.analysis.effects.commuting import Effects, conflict
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import clone, same
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, Spelled
@@ -139,7 +140,7 @@ def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, Callabl
         def put_back(
             new: ast.expr, before: list[ast.expr] = before, after: list[ast.expr] = after
         ) -> ast.expr:
-            return ast.BoolOp(op=node.op, values=[*before, new, *after])
+            return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, [*before, new, *after])))
 
         yield ast.BoolOp(op=node.op, values=run), put_back
 

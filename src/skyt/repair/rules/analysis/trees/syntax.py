@@ -232,6 +232,13 @@ def negate(node: ast.expr) -> ast.expr:
     return ast.UnaryOp(op=ast.Not(), operand=clone(node))
 
 
+def operands(node: ast.BoolOp) -> list[ast.expr]:
+    """The operands of an `and` or `or`, with those of the same connective inside it."""
+    op = node.op.__class__
+    inner = [v.values if isinstance(v, ast.BoolOp) and v.op.__class__ is op else [v] for v in node.values]
+    return [operand for values in inner for operand in values]
+
+
 def conjuncts(node: ast.expr) -> list[ast.expr]:
     """The conditions that all hold when `node` holds."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):

@@ -273,6 +273,10 @@ class _Machine:
                 return sum(args[0])
             if name == "str" and len(args) == 1 and type(args[0]) in (int, str):
                 return str(args[0])
+            if name == "ord" and type(args[0]) is str:
+                return ord(args[0])
+            if name == "chr" and type(args[0]) is int and not 0xD800 <= args[0] <= 0xDFFF:
+                return chr(args[0])
             if name == "range" and all(type(a) is int for a in args):
                 return range(*args)
             if name in {"abs", "min", "max", "int", "bool"} and all(type(a) is int for a in args):
