@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import count_reads, read_names, store
+from skyt.repair.rules.analysis.trees.syntax import count_reads, int_value, load, number, read_names, store
 from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.containers.consumers import consumes
-from skyt.repair.rules.control.loops import Lookup, elements_of
-from skyt.repair.rules.patterns.pieces import pieces, value
+from skyt.repair.rules.patterns.pieces import first, pieces, value
 from skyt.repair.rules.registry import expression
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -88,3 +87,27 @@ def _by_key(g: ast.comprehension, made: Comprehension, scope: Scope) -> Found | 
 
 def _both(key: ast.expr, name: ast.expr) -> ast.expr:
     return ast.Tuple(elts=[key, name], ctx=ast.Store())
+
+
+def elements_of(node: ast.Call, scope: Scope) -> tuple[ast.Name, ast.expr] | None:
+    """(s, the elements of the str or list s at the indices of a range): `s[k:]` for `range(k, len(s))`, and
+    `s[::-1]` for `range(len(s) - 1, -1, -1)`."""
+    back = pieces("range(len(s) - 1, -1, -1)", node)
+    p = back or first(node, "range(len(s))", "range(a, len(s))")
+    t = scope.type_of(p["s"]) if p is not None else None
+    if p is None or not isinstance(p["s"], ast.Name) or not (is_str(t) or kind(t) == "list"):
+        return None
+    if back or int_value(p.get("a", number(0))) == 0:
+        return p["s"], value("s[::-1]" if back else "s", **p)
+    low = scope.interval(p["a"])[0]
+    if low is None or low < 0 or not scope.effects(p["a"]).total:
+        return None
+    return p["s"], value("s[a:]", **p)
+
+
+class Lookup(ast.NodeTransformer):
+    def __init__(self, lookup: ast.expr, name: str) -> None:
+        self.lookup, self.name = lookup, name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return load(self.name) if same(node, self.lookup) else self.generic_visit(node)

@@ -7,7 +7,7 @@ for a rule in templates to look at the program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from skyt.repair.rules.patterns.pieces import value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.patterns.template import Found, Value
+    from skyt.repair.rules.registry import Place
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,17 @@ class Where:
 
     scope: Scope
     boolean: bool = False  # only the truth of the expression counts
+    place: Place | None = None  # of a match of statements
+    matched: Sequence[ast.stmt] = ()
+    last: bool = False  # whether they are the last of their block
+
+    def live_after(self) -> frozenset[str]:
+        """The variables that may be read after what was matched."""
+        return self.place.live_at(self.matched[-1]) if self.place is not None else frozenset()
+
+    def name(self, base: str) -> str:
+        """A name that occurs nowhere in the program."""
+        return self.place.context.name(base) if self.place is not None else base
 
 
 @dataclass(frozen=True)
@@ -41,14 +53,22 @@ class Condition:
     holds: Callable[[Found, Where], bool]
     leaving: frozenset[str] = frozenset()  # blocks that it says control never runs out of
     decides: Mapping[str, bool] = field(default_factory=dict)  # names of which it says whether they are true
+    own: frozenset[str] = (
+        frozenset()
+    )  # variables, or entries such as `d[k]`, that are the rule's business alone
+    end: str = ""  # what happens at the end of the block anyway
+    lazily: bool = False  # elements of a list can be made when a loop asks for them
 
 
-def _each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
+def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
     """A condition on each of some names, or on what is made of them (`len(x) - k`)."""
-    shown = " and ".join(f"`{n}`" for n in names)
     return Condition(
-        f"{shown}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
+        f"{shown(names)}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
     )
+
+
+def shown(names: Sequence[str]) -> str:
+    return " and ".join(f"`{n}`" for n in names)
 
 
 def _piece(name: str, found: Found) -> ast.expr:
@@ -56,21 +76,21 @@ def _piece(name: str, found: Found) -> ast.expr:
 
 
 def integer(*names: str) -> Condition:
-    return _each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
+    return each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
 
 
 def text(*names: str) -> Condition:
-    return _each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
+    return each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
 
 
 def boolean(*names: str) -> Condition:
-    return _each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
+    return each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
 
 
 def of_kind(kinds: str, *names: str) -> Condition:
     """Of one of these built-in types: `of_kind("list set", "x")`."""
     wanted = frozenset(kinds.split())
-    return _each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
+    return each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
 
 
 def _kind(e: ast.expr, w: Where) -> str:
@@ -80,20 +100,20 @@ def _kind(e: ast.expr, w: Where) -> str:
 
 def constant(*names: str) -> Condition:
     """An integer constant above 0."""
-    return _each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
+    return each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
 
 
 def number(*names: str) -> Condition:
-    return _each("an integer constant", names, lambda e, w: int_value(e) is not None)
+    return each("an integer constant", names, lambda e, w: int_value(e) is not None)
 
 
 def immutable(*names: str) -> Condition:
-    return _each("of immutable type", names, lambda e, w: w.scope.immutable(e))
+    return each("of immutable type", names, lambda e, w: w.scope.immutable(e))
 
 
 def plain(*names: str) -> Condition:
     """A variable, or an attribute of one."""
-    return _each(
+    return each(
         "a name or attribute",
         names,
         lambda e, w: isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name),
@@ -101,7 +121,7 @@ def plain(*names: str) -> Condition:
 
 
 def small(*names: str) -> Condition:
-    return _each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
+    return each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
 
 
 def at_least(low: int, *names: str) -> Condition:
@@ -109,7 +129,7 @@ def at_least(low: int, *names: str) -> Condition:
         least = w.scope.interval(e)[0]
         return least is not None and least >= low
 
-    return _each(f"an int of at least {low}", names, test)
+    return each(f"an int of at least {low}", names, test)
 
 
 def at_most(high: int, *names: str) -> Condition:
@@ -117,7 +137,7 @@ def at_most(high: int, *names: str) -> Condition:
         most = w.scope.interval(e)[1]
         return most is not None and most <= high
 
-    return _each(f"an int of at most {high}", names, test)
+    return each(f"an int of at most {high}", names, test)
 
 
 def ordered(a: str, b: str) -> Condition:
@@ -143,26 +163,26 @@ def running_on(*names: str) -> Condition:
 
 
 def sized(*names: str) -> Condition:
-    return _each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
+    return each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
 
 
 def not_constant(*names: str) -> Condition:
-    return _each("not an integer constant", names, lambda e, w: int_value(e) is None)
+    return each("not an integer constant", names, lambda e, w: int_value(e) is None)
 
 
 def always_true(name: str) -> Condition:
-    made = _each("a constant that is true", (name,), lambda e, w: is_true(e))
+    made = each("a constant that is true", (name,), lambda e, w: is_true(e))
     return replace(made, decides={name: True})
 
 
 def always_false(name: str) -> Condition:
-    made = _each("a constant that is false", (name,), lambda e, w: is_false(e))
+    made = each("a constant that is false", (name,), lambda e, w: is_false(e))
     return replace(made, decides={name: False})
 
 
 def no_quantifier(name: str) -> Condition:
     """Not `any` or `all` over a generator, which are loops in disguise: see expand-quantifier."""
-    return _each(
+    return each(
         "no `any` or `all` over a generator at its end",
         (name,),
         lambda e, w: not is_quantifier(e.values[-1] if isinstance(e, ast.BoolOp) else e),

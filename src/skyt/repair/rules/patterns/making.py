@@ -13,6 +13,8 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from skyt.repair.rules.analysis.effects.commuting import conflict
+from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.trees.syntax import number
 from skyt.repair.rules.analysis.values import linear
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, returned
@@ -68,3 +70,15 @@ def difference(a: str, b: str) -> Made:
         f"`{a} - {b}`, simplified",
         lambda found, where: linear.difference(found[a], found[b], where.scope),  # type: ignore[arg-type]
     )
+
+
+def ranked(a: str, b: str, place: int) -> Made:
+    """The first or the second of two pieces, in the order that all commutative operations have."""
+
+    def compute(found: Found, where: Where) -> Value:
+        one, other = found[a], found[b]
+        fixed = conflict(where.scope.effects(one), where.scope.effects(other), where.scope)
+        turned = not fixed and rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        return (one, other)[place if not turned else 1 - place]
+
+    return Made(f"number {place + 1} of `{a}` and `{b}` in their order", compute, like=(a, b)[place])

@@ -1,8 +1,9 @@
 """Templates: Python text in which every name that is not a builtin stands for something.
 
 In an expression a name stands for any expression; a name that is assigned stands for a variable; a name that
-is a statement by itself stands for one or more statements. A name that occurs twice stands for the same thing
-both times.
+is a statement by itself stands for one or more statements, with a star for any number of them. The condition
+of a comprehension stands for all that it has, and for True if it has none. A name that occurs twice stands
+for the same thing both times.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ class Template:
     def expression(self) -> ast.expr | None:
         """The expression, if that is all there is."""
         only = self.body[0] if len(self.body) == 1 else None
-        return only.value if isinstance(only, ast.Expr) and not _block_name(only) else None
+        return only.value if isinstance(only, ast.Expr) and not block_name(only) else None
 
     @property
     def shape(self) -> tuple[object, ...] | None:
         """What can be seen of what it matches at a glance; None where that may be anything."""
         first = self.expression or self.body[0]
-        return None if len(self.body) == 1 and _block_name(first) else shape(first)
+        return None if len(self.body) == 1 and block_name(first) else shape(first)
 
     @property
     def names(self) -> set[str]:
         return {n.id for n in walk(self.body) if isinstance(n, ast.Name) and n.id not in FIXED}
 
 
-def _block_name(s: ast.AST) -> str | None:
+def block_name(s: ast.AST) -> str | None:
     """The name of a statement that stands for statements."""
-    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Name) and s.value.id not in FIXED:
-        return s.value.id
-    return None
+    named = s.value if isinstance(s, ast.Expr) else None
+    named = named.value if isinstance(named, ast.Starred) else named
+    return named.id if isinstance(named, ast.Name) and named.id not in FIXED else None
 
 
 FIELDS: dict[type, tuple[str, ...]] = {
@@ -87,6 +88,10 @@ def match(pattern: object, node: object, found: Found) -> bool:
     if kind is not ast.Name and kind in FIELDS:
         if kind is not node.__class__:
             return False
+        if kind is ast.comprehension and len(pattern.ifs) == 1:  # type: ignore[attr-defined]
+            node = _one_condition(node)  # type: ignore[arg-type]
+        if isinstance(pattern, ast.BoolOp) and not isinstance(pattern.values[-1], ast.Name):
+            node = _grouped(node, len(pattern.values))  # type: ignore[arg-type]
         return all(match(getattr(pattern, f, None), getattr(node, f, None), found) for f in FIELDS[kind])
     if isinstance(pattern, ast.Name) and pattern.id not in FIXED:
         if not isinstance(node, ast.expr):
@@ -109,27 +114,56 @@ def _bind(name: str, value: Value, found: Found) -> bool:
     return True
 
 
+def _one_condition(node: ast.comprehension) -> ast.comprehension:
+    whole: ast.expr = ast.BoolOp(op=ast.And(), values=node.ifs)
+    if len(node.ifs) < 2:
+        whole = node.ifs[0] if node.ifs else ast.Constant(value=True)
+    return ast.comprehension(target=node.target, iter=node.iter, ifs=[whole], is_async=node.is_async)
+
+
+def _grouped(node: ast.BoolOp, count: int) -> ast.BoolOp:
+    """`a or b or c` as `(a or b) or c`: as many operands as the pattern has."""
+    extra = len(node.values) - count + 1
+    if extra < 2:
+        return node
+    first = ast.BoolOp(op=node.op, values=node.values[:extra])
+    return ast.BoolOp(op=node.op, values=[first, *node.values[extra:]])
+
+
 def _match_list(patterns: Sequence[object], nodes: Sequence[object], found: Found) -> bool:
-    names = [_block_name(p) if isinstance(p, ast.stmt) else None for p in patterns]
-    many = [i for i, n in enumerate(names) if n is not None]
-    if not many:
+    if not any(isinstance(p, ast.Expr) and block_name(p) for p in patterns):
         pairs = zip(patterns, nodes, strict=False)
         return len(patterns) == len(nodes) and all(match(p, n, found) for p, n in pairs)
-    at = many[0]
-    after = len(patterns) - at - 1
-    end = len(nodes) - after
-    if len(many) > 1 or end <= at:
-        return False
-    block = [n for n in nodes[at:end] if isinstance(n, ast.stmt)]
-    outer = [*zip(patterns[:at], nodes[:at], strict=True), *zip(patterns[at + 1 :], nodes[end:], strict=True)]
-    return _bind(names[at] or "", block, found) and all(match(p, n, found) for p, n in outer)
+    return _match_blocks(patterns, nodes, found)  # type: ignore[arg-type]
+
+
+def _match_blocks(patterns: Sequence[ast.stmt], nodes: Sequence[ast.stmt], found: Found) -> bool:
+    """Statements where a name stands for several: the first such name for as many as it can."""
+    if not patterns:
+        return not nodes
+    first, rest = patterns[0], patterns[1:]
+    name = block_name(first)
+    if name is None:
+        return bool(nodes) and match(first, nodes[0], found) and _match_blocks(rest, nodes[1:], found)
+    least, later = fewest([first]), fewest(rest)
+    for count in range(len(nodes) - later, least - 1, -1):
+        attempt = dict(found)
+        if _bind(name, list(nodes[:count]), attempt) and _match_blocks(rest, nodes[count:], attempt):
+            found.update(attempt)
+            return True
+    return False
+
+
+def fewest(patterns: Sequence[ast.stmt]) -> int:
+    """How many statements there are at least."""
+    return sum(not (isinstance(p, ast.Expr) and isinstance(p.value, ast.Starred)) for p in patterns)
 
 
 def build(template: Sequence[ast.stmt], found: Found) -> list[ast.stmt]:
     """The statements that a template says, with what its names stand for."""
     made: list[ast.stmt] = []
     for s in template:
-        name = _block_name(s)
+        name = block_name(s)
         if name is not None:
             made += [clone(x) for x in found[name]]  # type: ignore[union-attr]
         else:
@@ -153,6 +187,20 @@ class _Filled(ast.NodeTransformer):
         if isinstance(new, ast.Name):
             new.ctx = node.ctx
         return new  # type: ignore[return-value]
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [c for c in node.ifs if not (isinstance(c, ast.Constant) and c.value is True)]
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        inner = [
+            v.values if isinstance(v, ast.BoolOp) and type(v.op) is type(node.op) else [v]
+            for v in node.values
+        ]
+        node.values = [v for values in inner for v in values]
+        return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         for name in ("body", "orelse"):
