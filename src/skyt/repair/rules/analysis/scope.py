@@ -9,11 +9,11 @@ import collections
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.effects.effects import Effects, disturbs, effects, test_effects
 from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
 from skyt.repair.rules.analysis.trees.syntax import int_value, read_names
-from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.trees.trees import OPERATORS, same, walk
 from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
 
@@ -221,4 +221,4 @@ PLAIN = frozenset(
 
 def plain(node: ast.expr) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
-    return all(n.__class__ in PLAIN or n.__class__ in SILENT for n in walk(node))
+    return all(n.__class__ in PLAIN or n.__class__ in OPERATORS for n in walk(node))
