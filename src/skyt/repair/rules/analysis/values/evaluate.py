@@ -35,9 +35,7 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
-OF_INTEGERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (range, abs, min, max, int, bool)
-}
+OF_INTEGERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (range, abs, min, max, int, bool)}
 MAKERS: dict[str, Callable[[], Any]] = {"set": set, "dict": dict, "list": list}
 TEXT_METHODS = words("lower upper strip isalnum isalpha isdigit replace")
 
