@@ -20,7 +20,7 @@ from skyt.repair.rules.control import (
     ordering,
     quantifiers,
 )
-from skyt.repair.rules.definitions import cleanup, definitions, helpers, objects
+from skyt.repair.rules.definitions import cleanup, definitions, helpers
 from skyt.repair.rules.dicts import counters, defaults, grouping
 from skyt.repair.rules.engine.rounds import NormalForm, normal_form
 from skyt.repair.rules.expressions import (
@@ -58,7 +58,7 @@ FAMILIES = (
         loops,
     ),
     *(joining, quantifiers, guards, building, totals, closed, branches, conditional),
-    *(orientation, assignments, webs, inline, counting, stacks, objects, ordering),
+    *(orientation, assignments, webs, inline, counting, stacks, ordering),
     *(helpers, definitions, alpha),
 )
 _ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}

@@ -56,6 +56,7 @@ class Rule:
     apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
+    again: bool = False  # a rule of phase 0 that every round applies too
     fires: Example = ("", "")
     keeps: Example = ("", "")
     home: str = ""  # the module that has it
@@ -153,12 +154,12 @@ def statement(
 
 
 def module(
-    *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1
+    *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1, again: bool = False
 ) -> Callable[[ModuleRule], ModuleRule]:
-    """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
+    """`phase` 0 runs once before the fixed point (and inside it too with `again`), 1 inside, 2 once after."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(_rule(f, "module", needs, sound, fires, keeps, phase=phase))
+        RULES.append(_rule(f, "module", needs, sound, fires, keeps, phase=phase, again=again))
         return f
 
     return register
@@ -173,6 +174,9 @@ def _rule(
     keeps: Example,
     nodes: tuple[type, ...] = (),
     phase: int = 1,
+    again: bool = False,
 ) -> Rule:
     name = f.__name__.replace("_", "-")
-    return Rule(name, shape, needs, sound, f, nodes, phase, example(fires), example(keeps), f.__module__)
+    return Rule(
+        name, shape, needs, sound, f, nodes, phase, again, example(fires), example(keeps), f.__module__
+    )

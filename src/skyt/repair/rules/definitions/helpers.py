@@ -45,7 +45,6 @@ def inline_function(context: Context) -> bool:
     for info in list(program.functions.values()):
         if not _inlinable(info, context):
             continue
-        key = _key(info)
         calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
         if not calls or (not info.public and _mentions(context.tree, info) != len(calls)):
             continue
@@ -59,13 +58,9 @@ def inline_function(context: Context) -> bool:
             if _inline_call(owner, call, info, context):
                 context.record("inline-function", before, text(owner.node.body))
                 if not info.public:
-                    _drop_if_unused(context, info, key)
+                    _drop_if_unused(context, info)
                 return True
     return False
-
-
-def _key(info: FunctionInfo) -> str:
-    return ("." if info.owner else "") + info.node.name
 
 
 def _inlinable(info: FunctionInfo, context: Context) -> bool:
@@ -104,7 +99,7 @@ def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
     return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in walk(tree))
 
 
-def _drop_if_unused(context: Context, info: FunctionInfo, key: str) -> None:
+def _drop_if_unused(context: Context, info: FunctionInfo) -> None:
     if _mentions(context.tree, info):
         return
     if info.owner is None:
@@ -227,23 +222,22 @@ def _fit(
     alone = isinstance(statement, ast.Expr) and statement.value is call
     if alone and _is_final(statement, owner.node) and all(r.value is None for r in _returns(body)):
         return [*prologue, *body]
-    exits = _returns(body)
-    last = body[-1]
-    straight = not exits or (len(exits) == 1 and exits[0] is last)
-    if not straight:
-        return _fit_branches(statement, call, body, prologue, scope, context)
-    result: ast.expr = ast.Constant(value=None)
-    inner = body
-    if isinstance(last, ast.Return):
-        result, inner = last.value or result, body[:-1]
-    if isinstance(statement, ast.Expr) and statement.value is call:
-        tail: list[ast.stmt] = [] if isinstance(result, ast.Constant | ast.Name) else [ast.Expr(value=result)]
-        return [*prologue, *inner, *tail]
+    if alone:
+        return _for_effect(body, prologue)
     placed = _with_name(statement, call, scope, context)
-    if placed is None:
+    inner = None if placed is None else _assigning(body, placed[0])
+    return None if placed is None or inner is None else [*prologue, *inner, placed[1]]
+
+
+def _for_effect(body: list[ast.stmt], prologue: list[ast.stmt]) -> list[ast.stmt] | None:
+    """The body of a helper whose result nobody uses, if it returns only at its end."""
+    exits, last = _returns(body), body[-1]
+    if exits and exits != [last]:
         return None
-    name, new = placed
-    return [*prologue, *inner, assign(name, result), new]
+    if not isinstance(last, ast.Return):
+        return [*prologue, *body]
+    kept = last.value is not None and not isinstance(last.value, ast.Constant | ast.Name)
+    return [*prologue, *body[:-1], *([ast.Expr(value=last.value)] if kept and last.value else [])]
 
 
 def _with_name(
@@ -271,25 +265,6 @@ def _unaffected(node: ast.expr, scope: Scope) -> bool:
             return True
     seen = scope.effects(node)
     return seen.total and not seen.heap_reads
-
-
-def _fit_branches(
-    statement: ast.stmt,
-    call: ast.Call,
-    body: list[ast.stmt],
-    prologue: list[ast.stmt],
-    scope: Scope,
-    context: Context,
-) -> list[ast.stmt] | None:
-    """A helper that returns at the ends of its branches: every return becomes an assignment."""
-    if isinstance(statement, ast.Expr) and statement.value is call:
-        return None
-    placed = _with_name(statement, call, scope, context)
-    if placed is None:
-        return None
-    name, new = placed
-    inner = _assigning(body, name)
-    return None if inner is None else [*prologue, *inner, new]
 
 
 def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:

@@ -21,11 +21,11 @@ class Census:
     """How often each name is read and stored in a piece of program, and how far into it each name and each
     attribute (`.name`) is first read."""
 
-    def __init__(self, where: ast.AST) -> None:
+    def __init__(self, where: ast.AST | Sequence[ast.AST]) -> None:
         self.reads: Counter[str] = Counter()
         self.stores: Counter[str] = Counter()
         self.first_read: dict[str, int] = {}
-        for i, n in enumerate(in_order(where)):
+        for i, n in enumerate(in_order(where) if isinstance(where, ast.AST) else walk(where)):
             if n.__class__ is ast.Name:
                 if n.ctx.__class__ is ast.Load:
                     self.reads[n.id] += 1

@@ -139,7 +139,7 @@ def _round(context: Context) -> bool:
         if len(context.trace) != count:
             context.changed()
     for rule in context.rules:
-        if rule.shape == "module" and rule.phase == 1:
+        if rule.shape == "module" and (rule.phase == 1 or rule.again):
             _apply_module(rule, context)
     return len(context.trace) != before
 

@@ -8,10 +8,9 @@ from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import clone
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
-from skyt.repair.rules.control.branches import replaced
 from skyt.repair.rules.patterns.conditions import of_kind
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block, statement
+from skyt.repair.rules.registry import Place, statement
 
 
 def simple_target(s: ast.stmt) -> str | None:
@@ -136,25 +135,3 @@ def _plain_element(target: ast.Subscript, value: ast.expr, scope: Scope) -> bool
     if isinstance(key, ast.Name | ast.Constant):
         return True
     return scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
-
-
-@block(
-    ast.Assign,
-    needs="a local that is not live afterwards; a value without effects that cannot raise, or else its "
-    "evaluation stays",
-    sound="a value nobody can read need not be stored",
-    fires=("n: int", "m = n + 1\nreturn n"),
-    keeps=("n: int", "m = n + 1\nreturn m"),
-)
-def drop_dead_store(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place) or name in place.live_at(s):
-            continue
-        if not isinstance(s, ast.Assign):
-            continue
-        scope = place.before(i)
-        if scope.effects(s.value).total:
-            return replaced(body, i) or [ast.Pass()]
-        return replaced(body, i, ast.Expr(value=s.value))
-    return None
