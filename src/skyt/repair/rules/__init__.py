@@ -3,7 +3,6 @@
 from skyt.repair.rules.containers import (
     building,
     consumers,
-    containers,
     deques,
     items,
     sequences,
@@ -44,7 +43,7 @@ RULES_VERSION = "4"
 
 # The order in which rules are tried. It decides the way and, as far as tested, not the end.
 FAMILIES = (
-    *(cleanup, binders, comparisons, truth, connectives, decided, tables, containers, defaults, deques),
+    *(cleanup, binders, comparisons, truth, connectives, decided, tables, defaults, deques),
     *(
         counters,
         grouping,

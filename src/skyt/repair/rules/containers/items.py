@@ -40,7 +40,7 @@ def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boole
     made = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
     if not isinstance(made, Comprehension) or not scope.effects(made).pure:
         return None
-    if isinstance(node, ast.Call) and (node.keywords or not consumes(node, scope)):
+    if isinstance(node, ast.Call) and (node.keywords or not consumes(node.func, scope)):
         return None
     bound = [n.id for n in walk(made) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
     if len(bound) != len(set(bound)) or any(isinstance(n, ast.Lambda) for n in walk(made)):

@@ -206,8 +206,8 @@ class Run:
 
     def _consumed(self, consumer: ast.expr | None, made: Comprehension) -> None:
         """A comprehension and what uses it up; `any` and `all` leave it at the first element that decides."""
-        if isinstance(consumer, ast.Attribute):
-            self.value(consumer.value)
+        if consumer is not None:
+            self.value(consumer)
         if not self._rounds(made):
             return
         if isinstance(consumer, ast.Name) and consumer.id in {"any", "all"}:

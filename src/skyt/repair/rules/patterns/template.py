@@ -45,7 +45,10 @@ class Template:
     def shape(self) -> tuple[object, ...] | None:
         """What can be seen of what it matches at a glance; None where that may be anything."""
         first = self.expression or self.body[0]
-        return None if len(self.body) == 1 and block_name(first) else shape(first)
+        any_call = (
+            isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id not in FIXED
+        )
+        return None if any_call or (len(self.body) == 1 and block_name(first)) else shape(first)
 
     @property
     def names(self) -> set[str]:
