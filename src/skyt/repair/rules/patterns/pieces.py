@@ -11,7 +11,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 from skyt.repair.rules.analysis.trees.syntax import load
-from skyt.repair.rules.patterns.template import Found, Template, build, fill, match
+from skyt.repair.rules.patterns.matching import match
+from skyt.repair.rules.patterns.template import Found, Template, build, fill
 
 read = lru_cache(maxsize=None)(Template.read)
 

@@ -15,8 +15,9 @@ from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.matching import match
 from skyt.repair.rules.patterns.statements import block_rule
-from skyt.repair.rules.patterns.template import Found, Template, fill, match, shape
+from skyt.repair.rules.patterns.template import Found, Template, fill, shape
 from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]

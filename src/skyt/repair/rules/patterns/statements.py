@@ -8,22 +8,23 @@ from collections.abc import Iterable, Sequence
 from skyt.repair.rules.analysis.trees.syntax import mentions
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.duty import Rewriting
-from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, match, shape
+from skyt.repair.rules.patterns.matching import match
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, shape
 from skyt.repair.rules.registry import BlockRule, Place
 
 
 def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     """What applies the forms of a rule, grouped by their before side, to a block."""
-    known = [(t.body, shape(t.body[0]), group) for t, group in groups]
-    starts = {body[0].__class__ for body, _, _ in known}
+    known = [(t.body, shape(t.body[0]), _Ends(t.body), group) for t, group in groups]
+    starts = {body[0].__class__ for body, _, _, _ in known}
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, s in enumerate(body):
             if s.__class__ not in starts:
                 continue
             looks = shape(s)
-            for wanted, seen, group in known:
-                for end in _ends(wanted, body, i) if seen == looks else ():
+            for wanted, seen, ends, group in known:
+                for end in ends.after(i, body) if seen == looks else ():
                     found: Found = {}
                     if match(wanted, body[i:end], found):
                         new = _rewritten(group, found, body[i:end], place, i)
@@ -34,15 +35,21 @@ def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     return apply
 
 
-def _ends(wanted: list[ast.stmt], body: list[ast.stmt], start: int) -> Iterable[int]:
-    """Where what is matched may end: with a name for several statements at the end of the block."""
-    if block_name(wanted[-1]):
-        return (len(body),)
-    end = start + len(wanted)
-    if fewest(wanted) == len(wanted):
-        return (end,) if end <= len(body) else ()
-    last = wanted[-1].__class__
-    return [k for k in range(start + fewest(wanted), len(body) + 1) if body[k - 1].__class__ is last]
+class _Ends:
+    """Where what a template matches may end: at the end of the block if its last name stands for several
+    statements."""
+
+    def __init__(self, wanted: list[ast.stmt]) -> None:
+        self.least, self.last = fewest(wanted), wanted[-1].__class__
+        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
+
+    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
+        end, size = start + self.least, len(body)
+        if self.whole or end > size:
+            return (size,) if end <= size else ()
+        if self.fixed:
+            return (end,) if body[end - 1].__class__ is self.last else ()
+        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
 
 
 def _rewritten(

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]
 Found = dict[str, Value]
 FIXED = BUILTINS | set(MODULE_MEMBERS)
-SKIPPED = frozenset({"ctx", "type_comment", "kind", "lineno", "is_async"})
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,6 @@ def block_name(s: ast.AST) -> str | None:
     return named.id if isinstance(named, ast.Name) and named.id not in FIXED else None
 
 
-FIELDS: dict[type, tuple[str, ...]] = {
-    cls: tuple(f for f in cls._fields if f not in SKIPPED)
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.AST)
-}
-
-
 def shape(node: ast.AST) -> tuple[object, ...]:
     """What can be seen of a node at a glance; equal for a pattern and all that it matches."""
     kind = node.__class__
@@ -83,78 +75,6 @@ def shape(node: ast.AST) -> tuple[object, ...]:
     if isinstance(node, ast.If | ast.For | ast.While):
         return kind, bool(node.orelse)
     return (kind,)
-
-
-def match(pattern: object, node: object, found: Found) -> bool:
-    """Whether a piece of program is what a pattern says; what its names stand for goes into `found`."""
-    kind = pattern.__class__
-    if kind is not ast.Name and kind in FIELDS:
-        if kind is not node.__class__:
-            return False
-        if kind is ast.comprehension and len(pattern.ifs) == 1:  # type: ignore[attr-defined]
-            node = _one_condition(node)  # type: ignore[arg-type]
-        if isinstance(pattern, ast.BoolOp) and not isinstance(pattern.values[-1], ast.Name):
-            node = _grouped(node, len(pattern.values))  # type: ignore[arg-type]
-        return all(match(getattr(pattern, f, None), getattr(node, f, None), found) for f in FIELDS[kind])
-    if isinstance(pattern, ast.Name) and pattern.id not in FIXED:
-        if not isinstance(node, ast.expr):
-            return False
-        stored = not isinstance(pattern.ctx, ast.Load) and not pattern.id.startswith("target")
-        if stored and not isinstance(node, ast.Name):
-            return False
-        return _bind(pattern.id, node, found)
-    if isinstance(pattern, ast.Name):
-        return isinstance(node, ast.Name) and node.id == pattern.id
-    if isinstance(pattern, list):
-        return isinstance(node, list) and _match_list(pattern, node, found)
-    return type(pattern) is type(node) and pattern == node
-
-
-def _bind(name: str, value: Value, found: Found) -> bool:
-    if name in found:
-        return same(found[name], value)
-    found[name] = value
-    return True
-
-
-def _one_condition(node: ast.comprehension) -> ast.comprehension:
-    whole: ast.expr = ast.BoolOp(op=ast.And(), values=node.ifs)
-    if len(node.ifs) < 2:
-        whole = node.ifs[0] if node.ifs else ast.Constant(value=True)
-    return ast.comprehension(target=node.target, iter=node.iter, ifs=[whole], is_async=node.is_async)
-
-
-def _grouped(node: ast.BoolOp, count: int) -> ast.BoolOp:
-    """`a or b or c` as `(a or b) or c`: as many operands as the pattern has."""
-    extra = len(node.values) - count + 1
-    if extra < 2:
-        return node
-    first = ast.BoolOp(op=node.op, values=node.values[:extra])
-    return ast.BoolOp(op=node.op, values=[first, *node.values[extra:]])
-
-
-def _match_list(patterns: Sequence[object], nodes: Sequence[object], found: Found) -> bool:
-    if not any(isinstance(p, ast.Expr) and block_name(p) for p in patterns):
-        pairs = zip(patterns, nodes, strict=False)
-        return len(patterns) == len(nodes) and all(match(p, n, found) for p, n in pairs)
-    return _match_blocks(patterns, nodes, found)  # type: ignore[arg-type]
-
-
-def _match_blocks(patterns: Sequence[ast.stmt], nodes: Sequence[ast.stmt], found: Found) -> bool:
-    """Statements where a name stands for several: the first such name for as many as it can."""
-    if not patterns:
-        return not nodes
-    first, rest = patterns[0], patterns[1:]
-    name = block_name(first)
-    if name is None:
-        return bool(nodes) and match(first, nodes[0], found) and _match_blocks(rest, nodes[1:], found)
-    least, later = fewest([first]), fewest(rest)
-    for count in range(len(nodes) - later, least - 1, -1):
-        attempt = dict(found)
-        if _bind(name, list(nodes[:count]), attempt) and _match_blocks(rest, nodes[count:], attempt):
-            found.update(attempt)
-            return True
-    return False
 
 
 def fewest(patterns: Sequence[ast.stmt]) -> int:
