@@ -54,6 +54,7 @@ class Context:
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
     _census: dict[int, Census] = field(default_factory=dict)
+    _settled: dict[int | str, tuple[int, Facts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions: dict[type, list[Rule]] = {}
@@ -79,6 +80,13 @@ class Context:
         if id(where) not in self._census:
             self._census[id(where)] = Census(where)
         return self._census[id(where)]
+
+    def settle(self, what: int | str) -> None:
+        """Note that a function, or a rule on the module, is as it stays until something else changes."""
+        self._settled[what] = len(self.trace), self.facts
+
+    def settled(self, what: int | str) -> bool:
+        return self._settled.get(what) == (len(self.trace), self.facts)
 
     def moved(self) -> None:
         """Forget what depends on where things stand."""
