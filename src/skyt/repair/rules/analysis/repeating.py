@@ -39,6 +39,6 @@ def _indexed_in_loop(t: ast.stmt, name: str) -> bool:
 def _inside_loop(t: ast.stmt, name: str) -> bool:
     for n in walk(t):
         again = n.body if isinstance(n, ast.For) else n  # what runs more than once, or later
-        if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) and count_reads(again, name):  # type: ignore[arg-type]
+        if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) and count_reads(again, name):
             return True
     return False

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.repeating import COMPREHENSIONS, repeatable
+from skyt.repair.rules.analysis.repeating import repeatable
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, size
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size
 from skyt.repair.rules.names.assignments import private, simple_target
 from skyt.repair.rules.registry import Place, block
 
