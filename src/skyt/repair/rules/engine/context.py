@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.flow.liveness import Liveness
@@ -54,7 +54,7 @@ class Context:
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
     _census: dict[int, Census] = field(default_factory=dict)
-    _settled: dict[int | str, tuple[int, Facts]] = field(default_factory=dict)
+    _settled: dict[Hashable, tuple[int, Facts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions: dict[type, list[Rule]] = {}
@@ -81,11 +81,11 @@ class Context:
             self._census[id(where)] = Census(where)
         return self._census[id(where)]
 
-    def settle(self, what: int | str) -> None:
+    def settle(self, what: Hashable) -> None:
         """Note that a function, or a rule on the module, is as it stays until something else changes."""
         self._settled[what] = len(self.trace), self.facts
 
-    def settled(self, what: int | str) -> bool:
+    def settled(self, what: Hashable) -> bool:
         return self._settled.get(what) == (len(self.trace), self.facts)
 
     def moved(self) -> None:

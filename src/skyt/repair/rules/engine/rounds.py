@@ -142,11 +142,11 @@ def _round(context: Context) -> bool:
 def _apply_modules(context: Context, phase: int) -> None:
     for rule in context.rules:
         due = rule.phase == phase or (phase == 1 and rule.again)
-        if rule.shape != "module" or not due or context.settled(rule.name):
+        if rule.shape != "module" or not due or context.settled((rule.name, phase)):
             continue
         count = len(context.trace)
         if not rule.apply(context):
-            context.settle(rule.name)
+            context.settle((rule.name, phase))
             continue
         context.changed()
         if len(context.trace) == count:
