@@ -105,7 +105,7 @@ class Scope:
         """Whether nobody in the program changes what is not its own: two names for a list do no harm."""
         return self.program.facts.kind != "class" and not set(self.program.by_name) - self.program.pure
 
-    def fresh(self, node: ast.AST) -> str:
+    def fresh(self, node: ast.AST | Sequence[ast.AST]) -> str:
         """A name that neither the program nor this piece of it has."""
         taken = self.program.bound | read_names(self.program.tree)
         taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}

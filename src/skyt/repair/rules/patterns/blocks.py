@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyt.repair.rules.analysis.trees.syntax import (
     LOOPS,
@@ -20,31 +20,32 @@ from skyt.repair.rules.patterns.pieces import first, pieces, value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.patterns.conditions import Where
-    from skyt.repair.rules.patterns.template import Found
+    from skyt.repair.rules.patterns.template import Found, Value
 
 
 def fresh(base: str) -> Made:
     """A variable that occurs nowhere in the program."""
-    return Made("a new variable", lambda found, where: load(where.name(base)), like="None")
+    return Made("a new variable", lambda found, where: load(where.name(base, found)), like="None")
 
 
 def replacing(block: str, *pairs: tuple[str, str]) -> Made:
-    """A block with variables, or lookups of one in another, replaced: `replacing("body", ("s[i]", "c"))`.
-    It must not assign any of the variables."""
+    """A block or expression with variables, or lookups of one in another, replaced:
+    `replacing("body", ("s[i]", "c"))`. It must not assign any of the variables."""
 
-    def compute(found: Found, where: Where) -> list[ast.stmt] | None:
+    def compute(found: Found, where: Where) -> Value | None:
         olds, news = ([value(template, **found) for template in side] for side in zip(*pairs, strict=True))
         bound = [n for n in walk(found[block]) if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
         names = read_names([*olds, *news])
         if any(n.id in names if isinstance(n, ast.Name) else any(same(n, o) for o in olds) for n in bound):
             return None
-        inner = [clone(s) for s in found[block]]  # type: ignore[union-attr]
+        given = found[block]
+        inner: list[Any] = [clone(s) for s in (given if isinstance(given, list) else [given])]
         for old, new in zip(olds, news, strict=True):
             change = _Replaced(old, new)
             inner = [change.visit(s) for s in inner]
-            if isinstance(old, ast.Subscript) and not change.found:
+            if isinstance(given, list) and isinstance(old, ast.Subscript) and not change.found:
                 return None
-        return inner
+        return inner if isinstance(given, list) else inner[0]
 
     words = " and ".join(f"`{new}` for `{old}`" for old, new in pairs)
     return Made(f"`{block}` with {words}", compute, like=block)

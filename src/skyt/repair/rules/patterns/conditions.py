@@ -42,9 +42,11 @@ class Where:
         """The variables that may be read after what was matched."""
         return self.place.live_at(self.matched[-1]) if self.place is not None else frozenset()
 
-    def name(self, base: str) -> str:
-        """A name that occurs nowhere in the program."""
-        return self.place.context.name(base) if self.place is not None else base
+    def name(self, base: str, found: Found) -> str:
+        """A name that occurs nowhere in the program, nor in what was matched."""
+        if self.place is not None:
+            return self.place.context.name(base)
+        return self.scope.fresh([e for e in found.values() if isinstance(e, ast.expr)])
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Condition:
     )  # variables, or entries such as `d[k]`, that are the rule's business alone
     end: str = ""  # what happens at the end of the block anyway
     lazily: bool = False  # elements of a list can be made when a loop asks for them
+    inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
 
 
 def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
@@ -231,3 +234,7 @@ def _instance(x: Value, classes: Value, w: Where) -> bool | None:
     if {t, "object"} & {*names} or (t == "bool" and "int" in names):
         return True
     return False if {*names} <= CLASSES else None
+
+
+def last_for() -> Condition:
+    return Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)

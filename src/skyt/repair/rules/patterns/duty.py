@@ -15,8 +15,8 @@ from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, Spelled
 from skyt.repair.rules.patterns.order import Duties, duties
 from skyt.repair.rules.patterns.pieces import made
-from skyt.repair.rules.patterns.running import COMPREHENSIONS, JUMPS, Event, Given
-from skyt.repair.rules.patterns.template import Found, Template
+from skyt.repair.rules.patterns.running import COMPREHENSIONS, JUMPS, Event, Given, elements
+from skyt.repair.rules.patterns.template import OUTER, Found, Template
 
 
 class Rewriting:
@@ -41,6 +41,8 @@ class Rewriting:
         self._duties: dict[frozenset[tuple[str, str]], Duties] = {}
         self.loops = any(isinstance(n, LOOPS) for n in walk(self.before.body))
         self.gone = self.given.own & stored_names(self.before.body) - stored_names(self.after.body)
+        self.inner = any(n.inner for n in needs)
+        self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
         self.duties = self._shown(frozenset())
 
     def _shown(self, jumps: frozenset[tuple[str, str]]) -> Duties:
@@ -51,6 +53,8 @@ class Rewriting:
 
     def pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
+        if OUTER in found and not self.inner:
+            return None
         if not all(n.holds(found, where) for n in self.needs):
             return None
         pieces = dict(found)
@@ -77,11 +81,12 @@ class Rewriting:
     def _comprehended(self) -> list[tuple[set[str], set[str]]]:
         """(variables, names of pieces that have them) of comprehensions that become loops."""
         found = []
+        loops = [s.target for s in walk(self.after.body) if isinstance(s, ast.For)]
         for n in walk(self.before.body):
-            bound = stored_names(n.generators[0].target) if isinstance(n, COMPREHENSIONS) else set()
-            loops = [s.target for s in walk(self.after.body) if isinstance(s, ast.For)]
-            if bound & stored_names(loops):
-                inside = [n.elt, *n.generators[0].ifs, n.generators[0].target]  # type: ignore[attr-defined]
+            if isinstance(n, COMPREHENSIONS) and (
+                bound := stored_names(n.generators[0].target)
+            ) & stored_names(loops):
+                inside = [*elements(n), *n.generators[0].ifs, n.generators[0].target]
                 found.append((bound, {x.id for x in walk(inside) if isinstance(x, ast.Name)}))
         return found
 
@@ -89,7 +94,7 @@ class Rewriting:
         """The pieces with new names for variables that were a comprehension's own."""
         for bound, names in self._comprehended:
             variables = {v for target in bound for v in stored_names(found[target])}
-            new = {v: where.name(v.rstrip("0123456789_") or "c") for v in sorted(variables)}
+            new = {v: where.name(v.rstrip("0123456789_") or "c", found) for v in sorted(variables)}
             found |= {n: rename(clone(found[n]), new) for n in names if n in found}  # type: ignore[type-var]
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.template import FIXED, Found, Value, block_name, fewest
+from skyt.repair.rules.patterns.template import FIXED, OUTER, Found, Value, block_name, fewest
 
 Matcher = Callable[[Any, Found], bool]
 SKIPPED = frozenset({"ctx", "type_comment", "kind", "lineno", "is_async"})
@@ -59,12 +59,15 @@ def _node(pattern: ast.AST) -> Matcher:
     if isinstance(pattern, ast.BoolOp) and not isinstance(pattern.values[-1], ast.Name):
         count = len(pattern.values)
     joined = isinstance(pattern, ast.comprehension) and len(pattern.ifs) == 1
+    single = len(getattr(pattern, "generators", ())) == 1
 
     def apply(node: Any, found: Found) -> bool:
         if node.__class__ is not kind:
             return False
         if joined:
             node = _one_condition(node)  # type: ignore[arg-type]
+        elif single and len(node.generators) > 1:  # type: ignore[attr-defined]
+            node = _innermost(node, found)
         elif count:
             node = _grouped(node, count)  # type: ignore[arg-type]
         for field, matcher in matchers:  # noqa: SIM110
@@ -73,6 +76,13 @@ def _node(pattern: ast.AST) -> Matcher:
         return True
 
     return apply
+
+
+def _innermost(node: Any, found: Found) -> Any:
+    """A comprehension with its last `for` alone; the others are kept apart."""
+    found[OUTER] = node.generators[:-1]
+    parts = {f: getattr(node, f) for f in node._fields if f != "generators"}
+    return node.__class__(**parts, generators=node.generators[-1:])
 
 
 def _one_condition(node: ast.comprehension) -> ast.comprehension:

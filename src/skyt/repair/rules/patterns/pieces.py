@@ -12,7 +12,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.trees.syntax import load
 from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.template import Found, Template, build, fill
+from skyt.repair.rules.patterns.template import OUTER, Found, Template, build, fill
 
 read = lru_cache(maxsize=None)(Template.read)
 
@@ -31,7 +31,7 @@ def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] 
     if wanted.__class__ is not node.__class__:
         return None
     found = _given(given)
-    return found if match(wanted, node, found) else None
+    return found if match(wanted, node, found) and OUTER not in found else None
 
 
 def first(node: ast.AST | None, *templates: str, **given: Any) -> dict[str, Any] | None:

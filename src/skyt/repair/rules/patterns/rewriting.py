@@ -81,7 +81,7 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
                     if new is None or (form.made and same(new, node)):
                         continue
                     old = scope.effects(node).errors
-                    if UNKNOWN in old or scope.effects(new).errors <= old:
+                    if form.renames or UNKNOWN in old or scope.effects(new).errors <= old:
                         return put_back(new)
         return None
 

@@ -17,8 +17,13 @@ from skyt.repair.rules.patterns.template import FIXED, Template, block_name
 Event = str  # a name of the template; `x =` or `d[k] =` for a store; the start of a loop; a jump
 LOOP = "loop "
 JUMPS: dict[type[ast.stmt], str] = {ast.Break: "break", ast.Continue: "continue"}
-Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp
-COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp)
+Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
+COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+
+
+def elements(made: Comprehension) -> list[ast.expr]:
+    """What a comprehension evaluates in each round."""
+    return [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
 
 
 class _EndError(Exception):
@@ -211,8 +216,9 @@ class Run:
         if not self._rounds(made):
             return
         if isinstance(consumer, ast.Name) and consumer.id in {"any", "all"}:
-            if self.truth(made.elt) is (consumer.id == "any") and isinstance(made, ast.GeneratorExp):
+            if self.truth(*elements(made)) is (consumer.id == "any") and isinstance(made, ast.GeneratorExp):
                 return
         else:
-            self.value(made.elt)
+            for element in elements(made):
+                self.value(element)
         self._end("next round")

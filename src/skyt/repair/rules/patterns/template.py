@@ -12,6 +12,7 @@ import ast
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
 from skyt.repair.rules.analysis.trees.trees import clone, walk
@@ -19,6 +20,7 @@ from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]
 Found = dict[str, Value]
+OUTER = "for"  # the `for`s of a comprehension before its last, where a template has one
 FIXED = BUILTINS | set(MODULE_MEMBERS)
 
 
@@ -110,6 +112,12 @@ class _Filled(ast.NodeTransformer):
         if isinstance(new, ast.Name):
             new.ctx = node.ctx
         return new  # type: ignore[return-value]
+
+    def visit(self, node: ast.AST) -> Any:
+        new = super().visit(node)
+        if OUTER in self.found and hasattr(node, "generators"):
+            new.generators = [*(clone(g) for g in self.found[OUTER]), *new.generators]  # type: ignore[union-attr]
+        return new
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
