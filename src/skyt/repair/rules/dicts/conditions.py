@@ -10,7 +10,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, mentions
 from skyt.repair.rules.analysis.trees.trees import children, walk
 from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.dicts.entries import stable_key
+from skyt.repair.rules.dicts.entries import countable, stable_key
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
@@ -57,6 +57,10 @@ def unseen(item: str, d: str, k: str, whole: str = "") -> Condition:
         f"`{item}` has no effects, reads nothing of `{d}`, and cannot raise where `{d}` outlives the function"
     )
     return Condition(words, holds)
+
+
+def counts(name: str) -> Condition:
+    return each("a container that is not a dict", (name,), lambda e, where: countable(e, where.scope))
 
 
 def an_int(name: str) -> Condition:
