@@ -12,7 +12,8 @@ from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names, substitute
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block, module
 
 FREE_MODULES = frozenset(

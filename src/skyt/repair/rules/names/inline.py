@@ -11,7 +11,8 @@ from skyt.repair.rules.analysis.repeating import repeatable
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size
-from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
 
 

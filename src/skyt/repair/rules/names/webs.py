@@ -11,7 +11,8 @@ from skyt.repair.rules.analysis.trees.syntax import (
     substitute,
 )
 from skyt.repair.rules.analysis.trees.trees import clone
-from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
 
 

@@ -40,7 +40,7 @@ class Rewriting:
         self._evaluated = Template(self.after.text, [spelled.visit(clone(s)) for s in self.after.body])
         self._duties: dict[frozenset[tuple[str, str]], Duties] = {}
         self.loops = any(isinstance(n, LOOPS) for n in walk(self.before.body))
-        self.gone = self.given.own & stored_names(self.before.body) - stored_names(self.after.body)
+        self.gone = self.given.own & stored_names(self.before.body) - self.after.names
         self.inner = any(n.inner for n in needs)
         self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
         self.duties = self._shown(frozenset())

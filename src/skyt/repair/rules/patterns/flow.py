@@ -183,3 +183,38 @@ def one_by_one(made: str, target: str, body: str) -> Condition:
 
     words = f"`{made}` has no effects and reads nothing that `{body}` changes"
     return Condition(words, holds, lazily=True)
+
+
+def unseen(prefix: str) -> Condition:
+    """Places to store into, by how their names begin, that nobody looks at in between: locals that no nested
+    function sees, or parts of objects, about which effects know."""
+
+    def plain(e: object, where: Where) -> bool:
+        if isinstance(e, ast.Name):
+            return where.place is not None and private(e.id, where.place)
+        return isinstance(e, ast.Attribute | ast.Subscript)
+
+    return Condition(
+        f"each `{prefix}` is a local, an attribute or an entry",
+        lambda found, w: all(plain(e, w) for name, e in found.items() if name.startswith(prefix)),
+    )
+
+
+def settled(target: str, value: str) -> Condition:
+    """A place to store into that is found again after a value was computed: a variable, an attribute of one,
+    or an entry of either whose key is a variable, a constant, or without effects and of a type of which equal
+    values are one key."""
+
+    def holds(found: Found, where: Where) -> bool:
+        place, key = found[target], None
+        if isinstance(place, ast.Subscript):
+            key, place = place.slice, place.value
+            if not where.scope.effects(found[value]).pure:
+                return False
+        owner = place.value if isinstance(place, ast.Attribute) else place
+        if key is None or isinstance(key, ast.Name | ast.Constant):
+            return isinstance(owner, ast.Name)
+        equal = where.scope.type_of(key) in {"int", "bool", "str", "char"} and where.scope.effects(key).pure
+        return isinstance(owner, ast.Name) and equal
+
+    return Condition(f"`{target}` is the same place after `{value}` was computed", holds)

@@ -94,6 +94,10 @@ class Run:
             self.value(s.value)
             for t in s.targets:
                 self.store(t)
+        elif isinstance(s, ast.AugAssign):
+            self.value(s.target)
+            self.value(s.value)
+            self.store(s.target)
         elif isinstance(s, ast.Expr):
             self.value(s.value)
         elif not isinstance(s, ast.Pass):

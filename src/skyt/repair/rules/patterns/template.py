@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
+from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.text.parsing import parse
 
@@ -68,7 +69,7 @@ def shape(node: ast.AST) -> tuple[object, ...]:
     kind = node.__class__
     if isinstance(node, ast.Compare):
         return kind, tuple(op.__class__ for op in node.ops)
-    if isinstance(node, ast.BinOp | ast.UnaryOp):
+    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.AugAssign):
         return kind, node.op.__class__
     if isinstance(node, ast.Call):
         function = node.func
@@ -109,7 +110,7 @@ class _Filled(ast.NodeTransformer):
         if node.id in FIXED:
             return node
         new = clone(self.found[node.id])  # type: ignore[type-var]
-        if isinstance(new, ast.Name):
+        if hasattr(new, "ctx"):
             new.ctx = node.ctx
         return new  # type: ignore[return-value]
 
@@ -126,11 +127,7 @@ class _Filled(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        inner = [
-            v.values if isinstance(v, ast.BoolOp) and type(v.op) is type(node.op) else [v]
-            for v in node.values
-        ]
-        node.values = [v for values in inner for v in values]
+        node.values = operands(node)
         return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
