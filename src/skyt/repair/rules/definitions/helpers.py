@@ -17,7 +17,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
+from skyt.repair.rules.analysis.trees.trees import NESTED, clone, exchanged, text, walk
 from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
 from skyt.repair.rules.definitions.definitions import bound_names
 from skyt.repair.rules.engine.context import Context
@@ -162,22 +162,8 @@ def _expression_body(
         seen = scope.effects(argument)
         if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
             return None
-    new = clone(statement)
     replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
-    return [_ReplaceCall(call, replacement).visit(new)]
-
-
-class _ReplaceCall(ast.NodeTransformer):
-    """Replace the first call that looks like the given one."""
-
-    def __init__(self, call: ast.Call, new: ast.expr) -> None:
-        self.wanted, self.new, self.done = text(call), new, False
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if not self.done and text(node) == self.wanted:
-            self.done = True
-            return self.new
-        return self.generic_visit(node)
+    return [exchanged(statement, call, replacement)]
 
 
 def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, int] | None:
@@ -247,7 +233,7 @@ def _with_name(
     if head_of(statement) is None:
         return None
     name = context.name("r")
-    new = _ReplaceCall(call, load(name)).visit(clone(statement))
+    new = exchanged(statement, call, load(name))
     placed = head_of(new)
     before: list[ast.expr] = []
     if placed is None or find_use(placed, name, before) != "once":

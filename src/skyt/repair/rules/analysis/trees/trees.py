@@ -37,6 +37,20 @@ def clone(node: T) -> T:
     return new
 
 
+def exchanged(node: T, old: ast.AST, new: ast.AST) -> T:
+    """A copy of a tree with another in the place of one of its nodes."""
+    if node is old:
+        return clone(new)  # type: ignore[return-value]
+    made = node.__class__()
+    for name, value in node.__dict__.items():
+        if value.__class__ is list:
+            value = [exchanged(x, old, new) if isinstance(x, ast.AST) else x for x in value]
+        elif isinstance(value, ast.AST):
+            value = exchanged(value, old, new)
+        made.__dict__[name] = value
+    return made
+
+
 def same(a: object, b: object) -> bool:
     """Structural equality of two trees, positions and contexts aside."""
     if isinstance(a, ast.AST):
