@@ -15,16 +15,18 @@ from skyt.repair.rules.registry import BlockRule, Place
 
 def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     """What applies the forms of a rule, grouped by their before side, to a block."""
-    known = [(t.body, shape(t.body[0]), _Ends(t.body), group) for t, group in groups]
-    starts = {body[0].__class__ for body, _, _, _ in known}
+    known = [(t.body, shape(t.body[0]), _first(t.body[0]), _Ends(t.body), group) for t, group in groups]
+    starts = {body[0].__class__ for body, *_ in known}
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, s in enumerate(body):
             if s.__class__ not in starts:
                 continue
-            looks = shape(s)
-            for wanted, seen, ends, group in known:
-                for end in ends.after(i, body) if seen == looks else ():
+            looks, head = shape(s), _shape_of_head(s)
+            for wanted, seen, first, ends, group in known:
+                if seen != looks or (first is not None and first != head):
+                    continue
+                for end in ends.after(i, body):
                     found: Found = {}
                     if match(wanted, body[i:end], found):
                         new = _rewritten(group, found, body[i:end], place, i)
@@ -33,6 +35,22 @@ def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
         return None
 
     return apply
+
+
+def _head(s: ast.stmt) -> ast.expr | None:
+    """The expression that a statement starts with."""
+    return getattr(s, "value", None) or getattr(s, "test", None) or getattr(s, "iter", None)
+
+
+def _shape_of_head(s: ast.stmt) -> tuple[object, ...]:
+    head = _head(s)
+    return shape(head) if head is not None else ()
+
+
+def _first(s: ast.stmt) -> tuple[object, ...] | None:
+    """How the expression looks that a template starts with; None where it may be anything."""
+    head = _head(s)
+    return () if head is None else Template("", [ast.Expr(value=head)]).shape
 
 
 class _Ends:
