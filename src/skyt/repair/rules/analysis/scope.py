@@ -70,8 +70,15 @@ class Scope:
             return False
         if not (changed.heap_writes or changed.other):
             return True
-        seen = test_effects(condition, self.bare)  # what it reads, whatever holds
-        return not disturbs(changed, seen, self)
+        return not disturbs(changed, self._read_by(condition), self)
+
+    def _read_by(self, condition: ast.expr) -> Effects:
+        """What asking for a condition reads, whatever holds. Remembered as other effects are."""
+        key = (id(self.info), None, None, id(condition))
+        found = self.program.seen.get(key)
+        if found is None:
+            found = self.program.seen[key] = test_effects(condition, self.bare), [condition]
+        return found[0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something here. They are remembered until the tree changes: do not add to them."""

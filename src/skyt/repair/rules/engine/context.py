@@ -61,9 +61,16 @@ class Context:
         for rule in (r for r in self.rules if r.shape == "expression"):
             for node in rule.nodes:
                 self.expressions.setdefault(node, []).append(rule)
-        self.blocks = [r for r in self.rules if r.shape == "block"]
-        self.nodes = sum(1 for _ in walk(self.tree))
+        self._blocks: dict[frozenset[type], list[Rule]] = {}
+        self.nodes = len(walk(self.tree))
         self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
+
+    def block_rules(self, kinds: frozenset[type]) -> list[Rule]:
+        """The rules that have something to do in a block with statements of these kinds."""
+        if kinds not in self._blocks:
+            blocks = (r for r in self.rules if r.shape == "block")
+            self._blocks[kinds] = [r for r in blocks if not r.nodes or not kinds.isdisjoint(r.nodes)]
+        return self._blocks[kinds]
 
     @property
     def program(self) -> Program:

@@ -54,10 +54,7 @@ class Walker:
             self.context.moved()
 
     def _apply_block(self, place: Place) -> list[ast.stmt] | None:
-        kinds = {s.__class__ for s in place.body}
-        for rule in self.context.blocks:
-            if rule.nodes and kinds.isdisjoint(rule.nodes):
-                continue
+        for rule in self.context.block_rules(frozenset(s.__class__ for s in place.body)):
             new: list[ast.stmt] | None = rule.apply(place.body, place)
             if new is not None:
                 self.context.record(rule.name, *_changes(place.body, new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.scope import Scope, plain
 from skyt.repair.rules.analysis.trees.syntax import (
     compare,
     conjuncts,
@@ -34,7 +34,15 @@ def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
 def quiet(node: ast.AST, scope: Scope) -> Scope:
     """What holds at every point while something runs: its parts may change what held before it. At the start
     of every round of a loop that is nothing that any round may change."""
-    return scope.without(scope.changes(node)) if scope.known else scope
+    if not scope.known or _only_reads(node, scope):
+        return scope
+    return scope.without(scope.changes(node))
+
+
+def _only_reads(node: ast.AST, scope: Scope) -> bool:
+    """Whether an expression by its form changes nothing: a quick answer before its effects are asked for."""
+    read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Load | None)
+    return read and not scope.program.grows and plain(node)  # type: ignore[arg-type]
 
 
 def when(test: ast.expr, scope: Scope, holds: bool = True) -> Scope:

@@ -167,10 +167,6 @@ def is_quantifier(node: ast.expr) -> bool:
     return False
 
 
-def is_none(node: ast.expr | None) -> bool:
-    return node is None or (isinstance(node, ast.Constant) and node.value is None)
-
-
 def int_value(node: ast.expr) -> int | None:
     """The value of an integer literal, a minus sign included; not of True and False."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
