@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from benchmarks.red_team import facts_of
+
+from skyt.repair.rules import normal_form
 from skyt.repair.rules.patterns.conditions import Condition, always_true, leaving
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, own
@@ -80,3 +83,13 @@ def test_the_condition_of_a_comprehension_stands_for_all_or_none() -> None:
         found: Found = {}
         assert match(template, ast.parse(f"sum(y for y in ys {text})", mode="eval").body, found)
         assert ast.unparse(found["c"]) == condition  # type: ignore[arg-type]
+
+
+def test_a_loop_variable_that_is_also_what_the_loop_goes_through_is_left_alone() -> None:
+    for program in (
+        "def f(xs):\n    for xs, x in enumerate(xs):\n        print(x)\n    return xs",
+        "def f(i, n):\n    while i + 0.5 < n:\n        print(i)\n        i = i + 1\n    return n",
+    ):
+        facts = facts_of("xs: list[int]" if "xs" in program else "i: int; n: int")
+        rules = {"enumerate-to-index", "counting-loop"}
+        assert not rules & set(normal_form(program, facts).rules)

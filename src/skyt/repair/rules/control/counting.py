@@ -31,7 +31,7 @@ def _counting(test: str, limit: str, *needs: Condition) -> list[Form]:
 
 rewrite(
     "counting-loop",
-    *(form for test, limit in LIMITS.items() for form in _counting(test, limit)),
+    *(form for test, limit in LIMITS.items() for form in _counting(test, limit, integer(limit))),
     *_counting("i * i <= n", "math.isqrt(n) + 1", at_least(0, "i", "n")),
     needs=[integer("i", "n"), own("i"), apart("rest", of="i"), no_continue("body")],
     because="the counter then takes exactly the values of a range, one a round",

@@ -41,6 +41,8 @@ class Rewriting:
         self._duties: dict[frozenset[tuple[str, str]], Duties] = {}
         self.loops = any(isinstance(n, LOOPS) for n in walk(self.before.body))
         self.gone = self.given.own & stored_names(self.before.body) - self.after.names
+        loops = [n.target for n in walk(self.before.body) if isinstance(n, ast.For)]
+        self.targets = {n.id for n in walk(loops) if isinstance(n, ast.Name)}
         self.inner = any(n.inner for n in needs)
         self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
         self.duties = self._shown(frozenset())
@@ -53,7 +55,7 @@ class Rewriting:
 
     def pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
-        if OUTER in found and not self.inner:
+        if (OUTER in found and not self.inner) or self._confused(found):
             return None
         if not all(n.holds(found, where) for n in self.needs):
             return None
@@ -64,6 +66,13 @@ class Rewriting:
                 return None
             pieces[name] = piece
         return self._released(pieces, where) if self._in_turn(pieces, where.scope) else None
+
+    def _confused(self, found: Found) -> bool:
+        """Whether a variable of a loop is at the same time something else that the template names."""
+        names = [piece.id for piece in found.values() if isinstance(piece, ast.Name)] if self.targets else []
+        return any(
+            names.count(n.id) > 1 for t in self.targets for n in walk(found[t]) if isinstance(n, ast.Name)
+        )
 
     def _in_turn(self, found: Found, scope: Scope) -> bool:
         """Whether what the rule moves, drops and repeats bears it."""
