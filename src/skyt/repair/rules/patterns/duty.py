@@ -41,8 +41,8 @@ class Rewriting:
         self._duties: dict[frozenset[tuple[str, str]], Duties] = {}
         self.loops = any(isinstance(n, LOOPS) for n in walk(self.before.body))
         self.gone = self.given.own & stored_names(self.before.body) - self.after.names
-        loops = [n.target for n in walk(self.before.body) if isinstance(n, ast.For)]
-        self.targets = {n.id for n in walk(loops) if isinstance(n, ast.Name)}
+        loops = [n for n in walk(self.before.body) if isinstance(n, ast.For)]
+        self.heads = [[n.id for n in walk([s.target, s.iter]) if isinstance(n, ast.Name)] for s in loops]
         self.inner = any(n.inner for n in needs)
         self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
         self.duties = self._shown(frozenset())
@@ -68,11 +68,12 @@ class Rewriting:
         return self._released(pieces, where) if self._in_turn(pieces, where.scope) else None
 
     def _confused(self, found: Found) -> bool:
-        """Whether a variable of a loop is at the same time something else that the template names."""
-        names = [piece.id for piece in found.values() if isinstance(piece, ast.Name)] if self.targets else []
-        return any(
-            names.count(n.id) > 1 for t in self.targets for n in walk(found[t]) if isinstance(n, ast.Name)
-        )
+        """Whether a variable of a loop is also another one, or what the loop goes through."""
+        for head in self.heads:
+            named = [found[n].id for n in dict.fromkeys(head) if isinstance(found.get(n), ast.Name)]  # type: ignore[union-attr]
+            if len(named) != len(set(named)):
+                return True
+        return False
 
     def _in_turn(self, found: Found, scope: Scope) -> bool:
         """Whether what the rule moves, drops and repeats bears it."""
