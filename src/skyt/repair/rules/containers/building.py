@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from typing import Any
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
     count_reads,
-    load,
     mentions,
     stored_names,
 )
@@ -20,12 +19,12 @@ from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.blocks import fresh
 from skyt.repair.rules.patterns.conditions import Condition, each, integer, text
 from skyt.repair.rules.patterns.flow import one_by_one, private
-from skyt.repair.rules.patterns.pieces import first, pieces, value
+from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
 
 Generators = list[ast.comprehension]
-Filled = tuple[str, list[ast.expr], str, Callable[[Generators], ast.expr]]
+Filled = tuple[str, list[ast.expr], str, ast.expr]
 
 
 def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
@@ -59,7 +58,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; loops may be nested."""
     for j, s in enumerate(body):
         found = _nested(s) if isinstance(s, ast.For) else None
-        filled = _filled(found[1], place.scope) if found is not None else None
+        filled = _filled(found[1], found[0], place.scope) if found is not None else None
         if found is None or filled is None:
             continue
         (generators, _), (name, items, empty, whole) = found, filled
@@ -72,7 +71,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
         if any(conflict(first_seen, e, place.scope) for e in later):
             continue
         if not any(needs_loop(x, place.scope) for x in items):
-            return [*body[:start], *body[start + 1 : j], assign(name, whole(generators)), *body[j + 1 :]]
+            return [*body[:start], *body[start + 1 : j], assign(name, whole), *body[j + 1 :]]
     return None
 
 
@@ -98,23 +97,29 @@ def _nested(s: ast.For) -> tuple[Generators, ast.stmt] | None:
     return (generators, body[0]) if len(body) == 1 else None
 
 
-def _filled(s: ast.stmt, scope: Scope) -> Filled | None:
+FILLS = (  # what a loop does with each element, how that starts, and what it comes to
+    ("r.append(x)", "[]", "[x for y in r]"),
+    ("r.add(x)", "set()", "{x for y in r}"),
+    ("r[k] = x", "{}", "{k: x for y in r}"),
+    ("r = r + x", "0", "sum(x for y in r)"),
+    ("r = x + r", "0", "sum(x for y in r)"),
+    ("r = r + x", "''", "''.join(x for y in r)"),
+)
+SUMS = {"0": is_int, "''": is_str}
+
+
+def _filled(s: ast.stmt, generators: Generators, scope: Scope) -> Filled | None:
     """(what a loop fills, what it puts in, how that starts, what it comes to)."""
-    p = first(s, "r.append(x)", "r.add(x)", "r[k] = x", "r = r + x", "r = x + r")
-    if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
-        return None
-    name, x = p["r"].id, p["x"]
-    if "k" in p:
-        return name, [p["k"], x], "{}", lambda g: ast.DictComp(key=p["k"], value=x, generators=g)
-    if pieces("r.append(x)", s):
-        return name, [x], "[]", lambda g: ast.ListComp(elt=x, generators=g)
-    if pieces("r.add(x)", s):
-        return name, [x], "set()", lambda g: ast.SetComp(elt=x, generators=g)
-    types = [scope.type_of(e) for e in (load(name), x)]
-    if all(map(is_int, types)):
-        return name, [x], "0", lambda g: value("sum(e)", e=ast.GeneratorExp(elt=x, generators=g))
-    if all(map(is_str, types)) and pieces("r = r + x", s):
-        return name, [x], "''", lambda g: value("''.join(e)", e=ast.GeneratorExp(elt=x, generators=g))
+    for step, empty, whole in FILLS:
+        p = pieces(step, s)
+        if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
+            continue
+        if empty in SUMS and not all(SUMS[empty](scope.type_of(p[n])) for n in ("r", "x")):
+            continue
+        made = value(whole, **p, y=p["r"])
+        comprehension: Any = made.args[0] if isinstance(made, ast.Call) else made
+        comprehension.generators = generators
+        return p["r"].id, [p[n] for n in ("k", "x") if n in p], empty, made
     return None
 
 

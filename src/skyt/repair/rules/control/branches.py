@@ -8,15 +8,9 @@ from skyt.repair.rules.patterns.conditions import Condition, always_false, alway
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, running_out
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
-ALWAYS = "nothing"
-
 
 def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
     return ast.If(test=test, body=body, orelse=orelse or [])
-
-
-def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]:
-    return [*body[:index], *new, *body[index + 1 :]]
 
 
 rewrite(

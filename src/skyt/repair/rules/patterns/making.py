@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from skyt.repair.rules.analysis.effects.commuting import conflict
 from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.trees.syntax import number
-from skyt.repair.rules.analysis.values import linear
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, returned
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.pieces import value
@@ -62,14 +61,6 @@ def folded(template: str) -> Made:
         return number(result) if type(result) is int else ast.Constant(value=result)
 
     return Made(f"the value of `{template}`, a constant", compute)
-
-
-def difference(a: str, b: str) -> Made:
-    """The integer `a - b`, as short as it can be written."""
-    return Made(
-        f"`{a} - {b}`, simplified",
-        lambda found, where: linear.difference(found[a], found[b], where.scope),  # type: ignore[arg-type]
-    )
 
 
 def ranked(a: str, b: str, place: int) -> Made:

@@ -60,11 +60,6 @@ def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
     return atoms, a[1] + b[1]
 
 
-def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
-    form = _sum(linear(a, scope), _scaled(linear(b, scope), -1))
-    return None if form is None else written(form, scope)
-
-
 def written(form: Linear, scope: Scope) -> ast.expr:
     """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
     constant."""
