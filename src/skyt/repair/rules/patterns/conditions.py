@@ -192,8 +192,11 @@ def no_quantifier(name: str) -> Condition:
     )
 
 
+TRUTH_ONLY = Condition("only the truth of the result counts", lambda found, w: w.boolean)
+
+
 def truth_only() -> Condition:
-    return Condition("only the truth of the result counts", lambda found, w: w.boolean)
+    return TRUTH_ONLY
 
 
 def values_shared() -> Condition:

@@ -7,9 +7,10 @@ from collections.abc import Container, Iterable, Mapping
 
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_BUILTINS, PURE_METHODS
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, children, walk
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, SCOPES, children, walk
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BINDING = frozenset({ast.Global, ast.Nonlocal, *SCOPES})  # what gives names a meaning of their own
 QUIET = PURE_BUILTINS | {"print"}
 
 
@@ -71,10 +72,10 @@ class Reach:
 
 def free_names(node: ast.AST) -> set[str]:
     """Names that mean something outside this node."""
-    if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.Global | ast.Nonlocal):
         return set(node.names)
+    if not any(n.__class__ in BINDING for n in walk(node)):
+        return read_names(node)
     inner = set[str]().union(*map(free_names, children(node)))
     own: set[str] = set()
     outside: list[ast.AST] = []
