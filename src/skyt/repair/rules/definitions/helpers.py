@@ -9,7 +9,6 @@ from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
-    blocks,
     count_reads,
     load,
     read_names,
@@ -17,7 +16,15 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, exchanged, text, walk
+from skyt.repair.rules.analysis.trees.trees import (
+    COMPREHENSIONS,
+    NESTED,
+    clone,
+    exchanged,
+    text,
+    walk,
+    walk_shallow,
+)
 from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
 from skyt.repair.rules.definitions.definitions import bound_names
 from skyt.repair.rules.engine.context import Context
@@ -57,8 +64,6 @@ def inline_function(context: Context) -> bool:
             before = text(owner.node.body)
             if _inline_call(owner, call, info, context):
                 context.record("inline-function", before, text(owner.node.body))
-                if not info.public:
-                    _drop_if_unused(context, info)
                 return True
     return False
 
@@ -97,15 +102,6 @@ def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
     if info.owner is None:
         return count_reads(tree, info.node.name)
     return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in walk(tree))
-
-
-def _drop_if_unused(context: Context, info: FunctionInfo) -> None:
-    if _mentions(context.tree, info):
-        return
-    if info.owner is None:
-        context.tree.body = [s for s in context.tree.body if s is not info.node]
-    else:
-        info.owner.body = [s for s in info.owner.body if s is not info.node] or [ast.Pass()]
 
 
 def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, context: Context) -> bool:
@@ -150,10 +146,7 @@ def _expression_body(
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
     value = body[0].value
-    if any(
-        isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp)
-        for n in walk(value)
-    ):
+    if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(value)):
         return None
     quiet = Scope(scope.program, info).effects(value).pure
     for name, argument in zip(info.arguments, arguments, strict=True):
@@ -206,7 +199,7 @@ def _fit(
         ending: list[ast.stmt] = [] if returns(body) else [ast.Return(value=ast.Constant(value=None))]
         return [*prologue, *body, *ending]
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    if alone and _is_final(statement, owner.node) and all(r.value is None for r in _returns(body)):
+    if alone and statement is owner.node.body[-1] and not any(r.value for r in _returns(body)):
         return [*prologue, *body]
     if alone:
         return _for_effect(body, prologue)
@@ -275,16 +268,5 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     return [*body, assign(name, ast.Constant(value=None))]
 
 
-def _is_final(statement: ast.stmt, function: ast.FunctionDef) -> bool:
-    return bool(function.body) and function.body[-1] is statement
-
-
 def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
-    found: list[ast.Return] = []
-    for s in body:
-        if isinstance(s, ast.Return):
-            found.append(s)
-        elif not isinstance(s, NESTED):
-            for inner in blocks(s):
-                found += _returns(inner)
-    return found
+    return [n for n in walk_shallow(body) if isinstance(n, ast.Return)]

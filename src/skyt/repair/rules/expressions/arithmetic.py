@@ -55,19 +55,11 @@ rewrite(
 )
 rewrite(
     "absolute",
-    ("abs(x)", "x"),
-    needs=[at_least(0, "x")],
-    because="a number that is not negative is its own absolute value",
-    fires=("n: int >= 0", "return abs(n)"),
-    keeps=("n: int", "return abs(n)"),
-)
-rewrite(
-    "absolute-of-negative",
-    ("abs(x)", "-x"),
-    needs=[at_most(0, "x")],
-    because="the absolute value of a number that is not positive is its negative",
-    fires=("n: int <= 0", "return abs(n)"),
-    keeps=("n: int", "return abs(n)"),
+    ("abs(x)", "x", [at_least(0, "x")]),
+    ("abs(x)", "-x", [at_most(0, "x")]),
+    because="a number that is not negative is its own absolute value, that of the others is their negative",
+    fires=("n: int >= 0; m: int <= 0", "return abs(n) + abs(m)"),
+    keeps=("n: int; m: int", "return abs(n) + abs(m)"),
 )
 rewrite(
     "floor-multiple",

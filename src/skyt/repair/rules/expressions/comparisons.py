@@ -37,8 +37,7 @@ def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
 def _canonical(node: ast.expr, scope: Scope) -> ast.expr:
     """A comparison with its own rules applied."""
     for _ in range(4):
-        rules = (less_than, strict_integers, no_step)
-        new = next((n for rule in rules if (n := rule(node, scope, False)) is not None), None)
+        new = less_than(node, scope, False) or strict_integers(node, scope, False)
         if new is None:
             break
         node = new
@@ -83,20 +82,13 @@ strict_integers = rewrite(
     "strict-integers",
     ("a <= b", "a < m"),
     ("a <= b", "k < b"),
+    ("a < b + 1", "a <= b", [not_constant("a", "b")]),
+    ("a - 1 < b", "a <= b", [not_constant("a", "b")]),
     needs=[integer("a", "b")],
     made={"m": folded("b + 1"), "k": folded("a - 1")},
     because="between integers there is nothing",
-    fires=("n: int", "return n <= 3"),
-    keeps=("n: float", "return n <= 3"),
-)
-no_step = rewrite(
-    "no-step",
-    ("a < b + 1", "a <= b"),
-    ("a - 1 < b", "a <= b"),
-    needs=[integer("a", "b"), not_constant("a", "b")],
-    because="between integers there is nothing",
-    fires=("n: int; m: int", "return n < m + 1"),
-    keeps=("n: float; m: int", "return n < m + 1"),
+    fires=("n: int; m: int", "return [n <= 3, n < m + 1]"),
+    keeps=("n: float; m: int", "return [n <= 3, n < m + 1]"),
 )
 rewrite(
     "add-constant",

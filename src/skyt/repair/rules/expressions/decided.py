@@ -57,35 +57,20 @@ def _by_bounds(node: ast.Compare, scope: Scope) -> bool | None:
 
 
 rewrite(
-    "least-integer",
-    ("a < k", "a == m"),
-    needs=[number("k"), at_least(0, "a - k + 1")],
+    "only-integer-left",
+    ("a < k", "a == m", [number("k"), at_least(0, "a - k + 1")]),
+    ("k < b", "b != k", [number("k"), at_least(0, "b - k")]),
     made={"m": folded("k - 1")},
-    because="of the integers from k - 1 on, only k - 1 is below k",
-    fires=("n: int >= 0", "return n < 1"),
-    keeps=("n: int", "return n < 1"),
-)
-rewrite(
-    "not-least-integer",
-    ("k < b", "b != k"),
-    needs=[number("k"), at_least(0, "b - k")],
-    because="of the integers from k on, all but k are above k",
-    fires=("n: int >= 0", "return 0 < n"),
-    keeps=("n: int", "return 0 < n"),
+    because="of the integers from k on, only k is below k + 1, and all but k are above k",
+    fires=("n: int >= 0", "return [n < 1, 0 < n]"),
+    keeps=("n: int", "return [n < 1, 0 < n]"),
 )
 rewrite(
     "known-instance",
-    ("isinstance(x, k)", "True"),
-    needs=[domain_only(), instance("x", "k")],
+    ("isinstance(x, k)", "True", [instance("x", "k")]),
+    ("isinstance(x, k)", "False", [no_instance("x", "k")]),
+    needs=[domain_only()],
     because="in-domain arguments have the contract's types (an int is never a bool there)",
-    fires=("n: int", "return isinstance(n, int)"),
-    keeps=("n: any", "return isinstance(n, int)"),
-)
-rewrite(
-    "no-instance",
-    ("isinstance(x, k)", "False"),
-    needs=[domain_only(), no_instance("x", "k")],
-    because="in-domain arguments have the contract's types (an int is never a bool there)",
-    fires=("n: int", "return isinstance(n, (str, list))"),
-    keeps=("n: int", "return isinstance(n, (str, object))"),
+    fires=("n: int", "return [isinstance(n, int), isinstance(n, (str, list))]"),
+    keeps=("n: any; m: int", "return [isinstance(n, int), isinstance(m, (str, Exception))]"),
 )

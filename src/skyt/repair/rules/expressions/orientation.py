@@ -39,52 +39,23 @@ def preferred(c: str) -> Made:
 
 rewrite(
     "orient-branches",
-    ("if c: body\nelse: other", "if d: other\nelse: body"),
-    needs=[running_on("body", "other")],
+    ("if c: body\nelse: other", "if d: other\nelse: body", [running_on("body", "other")]),
+    ("if c: body\nrest", "if d: rest\nbody", [leaving("body", "rest")]),
     made={"d": preferred("c")},
-    because="swapping two branches under the negated condition changes nothing",
-    fires=("n: int", "if n != 1:\n n = 2\nelse:\n n = 3\nreturn n"),
-    keeps=("n: int", "if n == 1:\n n = 2\nelse:\n n = 3\nreturn n"),
+    because="swapping two branches under the negated condition changes nothing; behind a branch that always "
+    "leaves, `else` and the code after it are the same place",
+    fires=("n: int", "if n != 1:\n m = 2\nelse:\n m = 3\nif n != m:\n return 2\nreturn n"),
+    keeps=("n: int", "if n == 1:\n m = 2\nelse:\n m = 3\nif n == m:\n return 2\nreturn n"),
 )
 rewrite(
-    "orient-guard",
-    ("if c: body\nrest", "if d: rest\nbody"),
-    needs=[leaving("body", "rest")],
-    made={"d": preferred("c")},
-    because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "if n != 1:\n return 2\nreturn 3"),
-    keeps=("n: int", "if n == 1:\n return 2\nreturn 3"),
-)
-rewrite(
-    "return-condition",
+    "return-truth",
     ("if c: return True\nreturn False", "return bool(c)"),
     ("if c: return False\nreturn True", "return not c"),
-    because="returning True or False by a condition is returning its truth",
-    fires=("n: int", "if n > 3:\n return True\nreturn False"),
-    keeps=("n: int", "if n > 3:\n return 1\nreturn 0"),
-)
-rewrite(
-    "return-rest",
-    ("if c: return False\nreturn r", "return not c and r"),
-    needs=[no_quantifier("r")],
-    because="False where the condition holds, the rest where it does not, is what `and` gives",
-    fires=("n: int; m: int", "if n > 3:\n return False\nreturn m > 4"),
-    keeps=("n: int; m: int", "if n > 3:\n return 0\nreturn m > 4"),
-)
-rewrite(
-    "return-either",
-    ("if c: return True\nreturn r", "return c or r"),
-    needs=[boolean("c"), no_quantifier("r")],
-    because="True where the condition holds, the rest where it does not, is what `or` gives",
-    fires=("n: int; m: int", "if n > 3:\n return True\nreturn m > 4"),
-    keeps=("s: str; m: int", "if s:\n return True\nreturn m > 4"),
-)
-rewrite(
-    "return-connective",
-    ("if c: return v\nreturn False", "return c and v"),
-    ("if c: return v\nreturn True", "return not c or v"),
-    needs=[boolean("c", "v"), no_quantifier("v")],
-    because="of two booleans, both and either are what `and` and `or` give",
+    ("if c: return False\nreturn r", "return not c and r", [no_quantifier("r")]),
+    ("if c: return True\nreturn r", "return c or r", [boolean("c"), no_quantifier("r")]),
+    ("if c: return v\nreturn False", "return c and v", [boolean("c", "v"), no_quantifier("v")]),
+    ("if c: return v\nreturn True", "return not c or v", [boolean("c", "v"), no_quantifier("v")]),
+    because="True or False by a condition is its truth, and with another value what `and` and `or` give",
     fires=("n: int; m: int", "if n > 3:\n return m > 4\nreturn False"),
     keeps=("s: str; m: int", "if s:\n return m > 4\nreturn False"),
 )

@@ -25,51 +25,32 @@ rewrite(
     keeps=("n: any", "if n:\n return 1\nreturn 2"),
 )
 rewrite(
-    "drop-unit",
+    "constant-operand",
     ("True and x", "x"),
     ("False or x", "x"),
-    because="True is the unit of `and`, False of `or`",
-    fires=("n: int", "return True and n < 3"),
-    keeps=("n: int", "return n < 3 and True"),
-)
-rewrite(
-    "drop-last-unit",
-    ("x and True", "x"),
-    ("x or False", "x"),
-    needs=[truth_only()],
-    because="True is the unit of `and`, False of `or`",
-    fires=("s: str", "if s and True:\n return 1\nreturn 2"),
-    keeps=("s: str", "return s and True"),
-)
-rewrite(
-    "deciding-operand",
     ("False and x", "False"),
     ("True or x", "True"),
-    because="what follows a deciding constant is never evaluated",
-    fires=("n: int", "return n < 3 and False and 1 // n < 2"),
-    keeps=("n: int", "return 1 // n < 2 and False"),
+    ("x and True", "x", [truth_only()]),
+    ("x or False", "x", [truth_only()]),
+    because="True is the unit of `and`, False of `or`; what follows a deciding constant is not evaluated",
+    fires=("n: int; s: str", "if s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2"),
+    keeps=("n: int; s: str", "return [1 // n < 2 and False, s and True]"),
 )
 FULL = ("len(x) != 0", "len(x) > 0", "0 < len(x)", "len(x) >= 1", "1 <= len(x)")
 EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
 rewrite(
     "emptiness",
-    *((text, "not x") for text in EMPTY),
-    *((text, "bool(x)") for text in FULL),
-    needs=[sized("x")],
-    because="such a value is empty exactly when its length is 0, and exactly then it is false",
-    fires=("s: str", "return len(s) == 0"),
-    keeps=("s: str", "return len(s) == 1"),
+    *((text, "not x", [sized("x")]) for text in EMPTY),
+    *((text, "bool(x)", [sized("x")]) for text in FULL),
+    ("x == []", "not x", [of_kind("list", "x")]),
+    ("x != []", "bool(x)", [of_kind("list", "x")]),
+    ("x == ''", "not x", [of_kind("str", "x")]),
+    ("x != ''", "bool(x)", [of_kind("str", "x")]),
+    because="such a value is empty exactly when its length is 0, or it equals the empty value of its type, "
+    "and exactly then it is false",
+    fires=("s: str; xs: list[int]", "return [len(s) == 0, s != '', xs == []]"),
+    keeps=("s: str; xs: list[int]", "return [len(s) == 1, len(xs) == [], s == []]"),
 )
-for empty, kinds in (("[]", "list"), ("''", "str")):
-    rewrite(
-        f"empty-{kinds}",
-        (f"x == {empty}", "not x"),
-        (f"x != {empty}", "bool(x)"),
-        needs=[of_kind(kinds, "x")],
-        because="a value equals the empty value of its type exactly when it is false",
-        fires=("s: str; xs: list[int]", f"x = {kinds}(s)\nreturn x == {empty}"),
-        keeps=("s: str; xs: list[int]", f"x = len(s)\nreturn x == {empty}"),
-    )
 rewrite(
     "truth-of-truth",
     ("bool(x)", "x"),
