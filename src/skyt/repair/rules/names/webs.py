@@ -25,17 +25,21 @@ def bound_first(x: str, y: str) -> Condition:
     return Condition(f"`{x}` is bound before `{y}`", holds)
 
 
-def putting(into: str, **values: str) -> Made:
-    """An expression with values in the place of variables that it reads, long ones once at most."""
+def putting(into: str, once: tuple[str, str], plain: tuple[str, str]) -> Made:
+    """An expression that reads a variable, once if its value is long, with the value in its place; and with
+    the value of another variable, if it reads that too and the value is short."""
 
     def compute(found: Found, where: Where) -> ast.expr | None:
-        new = {found[variable].id: found[value] for variable, value in values.items()}  # type: ignore[union-attr]
-        for name, value in new.items():
-            if count_reads(found[into], name) > 1 and not isinstance(value, ast.Name | ast.Constant):
+        new: dict[str, ast.expr] = {}
+        for (variable, value), needed in ((once, 1), (plain, 0)):
+            name, piece = found[variable].id, found[value]  # type: ignore[union-attr]
+            count, short = count_reads(found[into], name), isinstance(piece, ast.Name | ast.Constant)
+            if count < needed or (count > needed and not short):
                 return None
-        return substitute(clone(found[into]), new)  # type: ignore[type-var,arg-type,return-value]
+            new[name] = piece  # type: ignore[assignment]
+        return substitute(clone(found[into]), new)  # type: ignore[type-var,return-value]
 
-    words = " and ".join(f"`{value}` for `{variable}`" for variable, value in values.items())
+    words = " and ".join(f"`{value}` for `{variable}`" for variable, value in (once, plain))
     return Made(f"`{into}` with {words}", compute)
 
 
@@ -46,7 +50,7 @@ rewrite(
     ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y")]),
     ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x")]),
     needs=[own("t"), unseen("x"), unseen("y")],
-    made={"h": putting("g", t="e", x="f")},
+    made={"h": putting("g", once=("t", "e"), plain=("x", "f"))},
     because="one simultaneous assignment gives every variable the same value",
     fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
     keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
