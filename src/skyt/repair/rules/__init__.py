@@ -1,70 +1,25 @@
 """Normal forms: rules that keep behaviour by construction, from facts the contract gives."""
 
-from skyt.repair.rules.containers import (
-    building,
-    consumers,
-    containers,
-    deques,
-    items,
-    neighbours,
-    sequences,
-    stacks,
-    tables,
-    totals,
-)
-from skyt.repair.rules.control import (
-    branches,
-    counting,
-    guards,
-    indices,
-    iteration,
-    loops,
-    ordering,
-    quantifiers,
-)
-from skyt.repair.rules.definitions import cleanup, definitions, helpers, objects
-from skyt.repair.rules.dicts import counters, defaults, grouping
+from importlib import import_module
+
 from skyt.repair.rules.engine.rounds import NormalForm, normal_form
-from skyt.repair.rules.expressions import (
-    arithmetic,
-    closed,
-    comparisons,
-    conditional,
-    connectives,
-    decided,
-    joining,
-    literals,
-    orientation,
-    regex,
-    truth,
-)
 from skyt.repair.rules.facts import Facts, Parameter
-from skyt.repair.rules.names import alpha, assignments, binders, inline, webs
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
 RULES_VERSION = "4"
 
-# The order in which rules are tried. It decides the way and, as far as tested, not the end.
-FAMILIES = (
-    *(cleanup, binders, comparisons, truth, connectives, decided, tables, containers, defaults, deques),
-    *(
-        counters,
-        grouping,
-        arithmetic,
-        literals,
-        regex,
-        consumers,
-        iteration,
-        items,
-        neighbours,
-        sequences,
-        loops,
-    ),
-    *(indices, joining, quantifiers, guards, building, totals, closed, branches, conditional),
-    *(orientation, assignments, webs, inline, counting, stacks, objects, ordering),
-    *(helpers, definitions, alpha),
-)
-_ORDER = {family.__name__: i for i, family in enumerate(FAMILIES)}
+# The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
+# the end.
+FAMILIES = """
+definitions.cleanup names.binders expressions.comparisons expressions.truth expressions.connectives
+expressions.decided containers.tables dicts.defaults containers.deques dicts.counters dicts.grouping
+expressions.arithmetic expressions.literals expressions.regex containers.consumers control.iteration
+containers.items containers.sequences control.loops expressions.joining control.quantifiers control.guards
+containers.building containers.totals expressions.closed control.branches expressions.conditional
+expressions.orientation names.assignments names.webs names.inline control.counting containers.stacks
+control.ordering definitions.helpers definitions.definitions names.alpha
+"""
+_ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])
 
 __all__ = ["RULES", "RULES_VERSION", "Applied", "Facts", "NormalForm", "Parameter", "Rule", "normal_form"]

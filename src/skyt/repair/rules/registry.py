@@ -11,28 +11,33 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+from skyt.repair.rules.analysis.flow.conditions import after_statement
 from skyt.repair.rules.analysis.scope import Scope
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.functions import FunctionInfo
     from skyt.repair.rules.engine.context import Context
 
-
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
-
-
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
-
-
 StatementRule = Callable[[Any, "Place", int], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
-
-
+Shape = Literal["expression", "block", "module"]
 Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program (or the body of f alone)
+
+
+class About(TypedDict):
+    """What a rule says of itself: the facts it needs, why it keeps behaviour, a program on which it fires,
+    and one on which it must not."""
+
+    needs: str
+    sound: str
+    fires: Example
+    keeps: Example
 
 
 def example(given: Example) -> Example:
@@ -50,12 +55,13 @@ class Rule:
     must not."""
 
     name: str
-    shape: Literal["expression", "block", "module"]
+    shape: Shape
     needs: str
     sound: str
     apply: Callable[..., Any]
     nodes: tuple[type, ...] = ()
     phase: int = 1
+    again: bool = False  # a rule of phase 0 that every round applies too
     fires: Example = ("", "")
     keeps: Example = ("", "")
     home: str = ""  # the module that has it
@@ -73,26 +79,25 @@ class Applied:
 
 @dataclass
 class Place:
-    """Where a block stands: its scope, what encloses it, and what is live after it."""
+    """Where a block stands: its scope, what encloses it, and what is live after its statements."""
 
+    body: list[ast.stmt]
     start: Scope
     context: Context
-    live_out: frozenset[str]
+    live_at: Callable[[ast.stmt], frozenset[str]]
     in_loop: bool
     tail: bool  # running off the end of this block is returning None from the function
-    live_at: Callable[[ast.stmt], frozenset[str]]
     loop_tail: bool  # running off the end of this block starts the loop's next round
-    scopes: list[Scope]  # the scope before each statement, as far as asked for
-    follow: Callable[[ast.stmt, Scope], Scope]
-    body: list[ast.stmt]
-    _whole: Scope | None = None
+    _scopes: list[Scope] = field(default_factory=list)  # before each statement, as far as asked for
 
-    @property
+    @cached_property
+    def live_out(self) -> frozenset[str]:
+        return self.live_at(self.body[-1])
+
+    @cached_property
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
-        if self._whole is None:
-            self._whole = self.start.within(self.body)
-        return self._whole
+        return self.start.within(self.body)
 
     @property
     def info(self) -> FunctionInfo:
@@ -101,39 +106,51 @@ class Place:
 
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""
-        while len(self.scopes) <= index:
-            self.scopes.append(self.follow(self.body[len(self.scopes) - 1], self.scopes[-1]))
-        return self.scopes[index]
+        scopes = self._scopes or [self.start]
+        while len(scopes) <= index:
+            scopes.append(after_statement(self.body[len(scopes) - 1], scopes[-1]))
+        self._scopes = scopes
+        return scopes[index]
 
 
 RULES: list[Rule] = []
 
 
-def expression(
-    *nodes: type, needs: str, sound: str, fires: Example, keeps: Example
-) -> Callable[[ExpressionRule], ExpressionRule]:
+def _register(
+    f: Callable[..., Any],
+    shape: Shape,
+    nodes: tuple[type, ...],
+    about: About,
+    phase: int = 1,
+    again: bool = False,
+) -> None:
+    shown = {**about, "fires": example(about["fires"]), "keeps": example(about["keeps"])}
+    made = {"phase": phase, "again": again, "home": f.__module__}
+    name = f.__name__.replace("_", "-")
+    RULES.append(Rule(name=name, shape=shape, apply=f, nodes=nodes, **made, **shown))  # type: ignore[arg-type]
+
+
+def expression(*nodes: type, **about: Unpack[About]) -> Callable[[ExpressionRule], ExpressionRule]:
+    """A rule for expressions of these kinds."""
+
     def register(f: ExpressionRule) -> ExpressionRule:
-        RULES.append(_rule(f, "expression", needs, sound, fires, keeps, nodes))
+        _register(f, "expression", nodes, about)
         return f
 
     return register
 
 
-def block(
-    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
-) -> Callable[[BlockRule], BlockRule]:
+def block(*statements: type, **about: Unpack[About]) -> Callable[[BlockRule], BlockRule]:
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
 
     def register(f: BlockRule) -> BlockRule:
-        RULES.append(_rule(f, "block", needs, sound, fires, keeps, statements))
+        _register(f, "block", statements, about)
         return f
 
     return register
 
 
-def statement(
-    *statements: type, needs: str, sound: str, fires: Example, keeps: Example
-) -> Callable[[StatementRule], StatementRule]:
+def statement(*statements: type, **about: Unpack[About]) -> Callable[[StatementRule], StatementRule]:
     """A block rule that puts statements in the place of one: it sees the statement, the place of its block,
     and its index there."""
 
@@ -146,33 +163,19 @@ def statement(
                     return [*body[:i], *new, *body[i + 1 :]]
             return None
 
-        RULES.append(_rule(apply, "block", needs, sound, fires, keeps, statements))
+        _register(apply, "block", statements, about)
         return f
 
     return register
 
 
 def module(
-    *, needs: str, sound: str, fires: Example, keeps: Example, phase: int = 1
+    *, phase: int = 1, again: bool = False, **about: Unpack[About]
 ) -> Callable[[ModuleRule], ModuleRule]:
-    """`phase` 0 runs once before the fixed point, 1 inside it, 2 once after it."""
+    """`phase` 0 runs once before the fixed point (and inside it too with `again`), 1 inside, 2 once after."""
 
     def register(f: ModuleRule) -> ModuleRule:
-        RULES.append(_rule(f, "module", needs, sound, fires, keeps, phase=phase))
+        _register(f, "module", (), about, phase, again)
         return f
 
     return register
-
-
-def _rule(
-    f: Callable[..., Any],
-    shape: Literal["expression", "block", "module"],
-    needs: str,
-    sound: str,
-    fires: Example,
-    keeps: Example,
-    nodes: tuple[type, ...] = (),
-    phase: int = 1,
-) -> Rule:
-    name = f.__name__.replace("_", "-")
-    return Rule(name, shape, needs, sound, f, nodes, phase, example(fires), example(keeps), f.__module__)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 
 import pytest
+from benchmarks.red_team import facts_of
 
+from skyt.repair.rules import normal_form
+from skyt.repair.rules.expressions.comparisons import opposite_of
 from skyt.repair.rules.patterns.conditions import leaving
+from skyt.repair.rules.patterns.making import folded
+from skyt.repair.rules.patterns.matching import match
+from skyt.repair.rules.patterns.order import Duties
 from skyt.repair.rules.patterns.rewriting import Rewriting
-from skyt.repair.rules.patterns.template import Template, build, match
+from skyt.repair.rules.patterns.template import Template, build
 
 
 def duties_of(before: str, after: str, *names: str) -> tuple[set[str], set[str], set[tuple[str, ...]]]:
@@ -66,3 +72,20 @@ def test_what_was_matched_is_built() -> None:
     assert match(Template.read("if c: body").body, body, found)
     made = build(Template.read("if not c: body").body, found)
     assert ast.unparse(made[0]) == "if not n > 3:\n    k = 1\n    return k"
+
+
+def test_a_computed_piece_is_new_and_what_it_was_made_of_is_dropped() -> None:
+    made = Rewriting("a <= b", "a < m", [], {"m": folded("b + 1")}).duties
+    assert made.total == {"b", "m"}
+
+
+def test_a_computed_piece_that_is_like_a_template_evaluates_what_that_does() -> None:
+    before, after = "if c: body\nelse: other", "if d: other\nelse: body"
+    assert Rewriting(before, after, [], {"d": opposite_of("c")}).duties == Duties()
+    assert "body" in Rewriting(before, "if d: body\nelse: other", [], {"d": opposite_of("c")}).duties.total
+
+
+def test_a_run_of_operands_is_matched_among_others() -> None:
+    facts = facts_of("n: int; m: int; k: int")
+    code = "def f(n, m, k):\n    return n < 3 and True and m < k"
+    assert normal_form(code, facts).text == "def f(v0, v1, v2):\n    return v1 < v2 and v0 < 3"

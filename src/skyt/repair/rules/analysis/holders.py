@@ -43,21 +43,19 @@ class Holder:
 
     def is_read(self, use: ast.expr) -> bool:
         """Whether a use asks for elements, length or truth and keeps nothing of the container itself."""
-        parent = self.parent(use)
-        if isinstance(parent, ast.For | ast.comprehension):
-            return parent.iter is use
-        if isinstance(parent, ast.If | ast.While | ast.IfExp):
-            return parent.test is use
-        if isinstance(parent, ast.UnaryOp):
-            return isinstance(parent.op, ast.Not)
-        if isinstance(parent, ast.BoolOp):
-            return boolean_place(parent, self.parents)
-        if isinstance(parent, ast.Compare):
-            inside = len(parent.ops) == 1 and isinstance(parent.ops[0], ast.In | ast.NotIn)
-            return inside and parent.left is not use
-        if isinstance(parent, ast.Call):
-            named = isinstance(parent.func, ast.Name) and parent.func.id in READERS
-            return named and parent.args == [use]
+        match parent := self.parent(use):
+            case ast.For(iter=read) | ast.comprehension(iter=read):
+                return read is use
+            case ast.If(test=read) | ast.While(test=read) | ast.IfExp(test=read):
+                return read is use
+            case ast.UnaryOp(op=op):
+                return isinstance(op, ast.Not)
+            case ast.BoolOp():
+                return boolean_place(parent, self.parents)
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()]):
+                return left is not use
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return name in READERS and args == [use]
         return False
 
 

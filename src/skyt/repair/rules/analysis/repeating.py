@@ -6,10 +6,9 @@ import ast
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads
-from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE
 
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SMALL = 12
 CHEAP = frozenset({"len", "str", "abs", "int"})
 
@@ -22,9 +21,10 @@ def repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scop
         nodes = walk(value)
         calls = [n for n in nodes if isinstance(n, ast.Call)]
         if len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes):
-            if all(_is_len(n) for n in calls):
+            called = {scope.builtin(n.func) for n in calls}
+            if called <= {"len"}:
                 return True
-            cheap = all(scope.builtin(n.func) in CHEAP for n in calls) and scope.effects(value).total
+            cheap = called <= CHEAP and scope.effects(value).total
             if cheap and not any(_indexed_in_loop(t, name) for t in rest):
                 return True
     return uses == 1 and not any(_inside_loop(t, name) for t in rest)
@@ -36,16 +36,9 @@ def _indexed_in_loop(t: ast.stmt, name: str) -> bool:
     return any(isinstance(n, ast.Subscript) and count_reads(n.value, name) for n in walk(loops))
 
 
-def _is_len(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "len"
-
-
 def _inside_loop(t: ast.stmt, name: str) -> bool:
     for n in walk(t):
-        if isinstance(n, ast.While) and count_reads(n, name):
-            return True
-        if isinstance(n, ast.For) and count_reads(n.body, name):
-            return True
-        if isinstance(n, (*COMPREHENSIONS, ast.Lambda)) and count_reads(n, name):
+        again = n.body if isinstance(n, ast.For) else n  # what runs more than once, or later
+        if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) and count_reads(again, name):
             return True
     return False

@@ -6,14 +6,14 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from skyt.repair.rules.analysis.effects.effects import SILENT, Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.effects.effects import Effects, disturbs, effects, test_effects
 from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.trees.syntax import int_value, read_names
-from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.trees.syntax import call, int_value, read_names
+from skyt.repair.rules.analysis.trees.trees import OPERATORS, same, walk
 from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
 
@@ -36,7 +36,7 @@ class Scope:
         self.program = program
         self.info = info
         self._known = known
-        self.pure = program.pure if hasattr(program, "pure") else frozenset()
+        self.pure = program.pure
         self.owned = info.owned if info else frozenset()
 
     @cached_property
@@ -70,8 +70,15 @@ class Scope:
             return False
         if not (changed.heap_writes or changed.other):
             return True
-        seen = test_effects(condition, self.bare)  # what it reads, whatever holds
-        return not disturbs(changed, seen, self)
+        return not disturbs(changed, self._read_by(condition), self)
+
+    def _read_by(self, condition: ast.expr) -> Effects:
+        """What asking for a condition reads, whatever holds. Remembered as other effects are."""
+        key = (id(self.info), None, None, id(condition))
+        found = self.program.seen.get(key)
+        if found is None:
+            found = self.program.seen[key] = test_effects(condition, self.bare), [condition]
+        return found[0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something here. They are remembered until the tree changes: do not add to them."""
@@ -105,7 +112,7 @@ class Scope:
         """Whether nobody in the program changes what is not its own: two names for a list do no harm."""
         return self.program.facts.kind != "class" and not set(self.program.by_name) - self.program.pure
 
-    def fresh(self, node: ast.AST) -> str:
+    def fresh(self, node: ast.AST | Sequence[ast.AST]) -> str:
         """A name that neither the program nor this piece of it has."""
         taken = self.program.bound | read_names(self.program.tree)
         taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
@@ -137,69 +144,45 @@ class Scope:
     def interval(self, node: ast.expr) -> Interval:
         return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
 
+    def _compared(self, op: type[ast.cmpop]) -> Iterator[tuple[ast.expr, ast.expr]]:
+        """(left, right) for every comparison with this operator that holds here."""
+        for c in self.known:
+            if isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], op):
+                yield c.left, c.comparators[0]
+
     def nonzero(self, node: ast.expr) -> bool:
         low, high = self.interval(node)
         if (low is not None and low > 0) or (high is not None and high < 0):
             return True
-        return any(same(c, node) for c in self.known) or any(
-            isinstance(c, ast.Compare)
-            and len(c.ops) == 1
-            and isinstance(c.ops[0], ast.NotEq)
-            and same(c.left, node)
-            and int_value(c.comparators[0]) == 0
-            for c in self.known
-        )
+        if any(same(c, node) for c in self.known):
+            return True
+        return any(int_value(right) == 0 and same(left, node) for left, right in self._compared(ast.NotEq))
 
     def nonempty(self, node: ast.expr) -> bool:
         """Whether this container surely has an element here."""
-        for c in self.known:
-            if same(c, node):
-                return True
-            if isinstance(c, ast.Compare) and len(c.ops) == 1:
-                right = c.comparators[0]
-                length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[node], keywords=[])
-                if isinstance(c.ops[0], ast.NotEq) and int_value(right) == 0 and same(c.left, length):
-                    return True
-                if isinstance(c.ops[0], ast.Lt) and int_value(c.left) is not None and same(right, length):
-                    return (int_value(c.left) or 0) >= 0
-        return False
+        return any(same(c, node) for c in self.known)
 
     def holds_key(self, node: ast.Subscript) -> bool:
         """Whether this lookup surely finds its key."""
-        container = node.value
-        if kind(self.type_of(container)) in {"list", "deque"} or self.type_of(container) == "str":
-            if int_value(node.slice) in (0, -1):
+        container, index = node.value, node.slice
+        if kind(self.type_of(container)) in {"list", "deque", "str"}:
+            if int_value(index) in (0, -1):
                 return self.nonempty(container)
-            return bool(self.known) and self._within(node.slice, container)
-        for c in self.known:
-            if not (isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], ast.In)):
-                continue
-            if not same(c.left, node.slice):
-                continue
-            right = c.comparators[0]
-            if same(right, container):
+            return bool(self.known) and self._within(index, container)
+        for left, right in self._compared(ast.In):
+            if same(left, index) and same(right, container):
                 return True
-            if isinstance(container, ast.Dict) and isinstance(right, ast.Tuple):
-                keys = [k for k in container.keys if k is not None]
-                return all(any(same(k, e) for k in keys) for e in right.elts)
+            if same(left, index) and isinstance(container, ast.Dict) and isinstance(right, ast.Tuple):
+                return all(any(same(k, e) for k in container.keys) for e in right.elts)
         return False
 
     def _within(self, index: ast.expr, container: ast.expr) -> bool:
         """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
         low = self.interval(index)[0]
-        length = ast.Call(func=ast.Name(id="len", ctx=ast.Load()), args=[container], keywords=[])
-        return (
-            low is not None
-            and low >= 0
-            and any(
-                isinstance(c, ast.Compare)
-                and len(c.ops) == 1
-                and isinstance(c.ops[0], ast.Lt)
-                and same(c.left, index)
-                and same(c.comparators[0], length)
-                for c in self.known
-            )
-        )
+        if low is None or low < 0:
+            return False
+        length = call("len", container)
+        return any(same(left, index) and same(right, length) for left, right in self._compared(ast.Lt))
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""
@@ -221,4 +204,4 @@ PLAIN = frozenset(
 
 def plain(node: ast.expr) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
-    return all(n.__class__ in PLAIN or n.__class__ in SILENT for n in walk(node))
+    return all(n.__class__ in PLAIN or n.__class__ in OPERATORS for n in walk(node))

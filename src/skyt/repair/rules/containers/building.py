@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
     count_reads,
-    load,
     mentions,
-    rename,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
-from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, block, statement
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.blocks import fresh
+from skyt.repair.rules.patterns.conditions import Condition, each, integer, text
+from skyt.repair.rules.patterns.flow import one_by_one, private
+from skyt.repair.rules.patterns.pieces import pieces, value
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.registry import Place, block
 
 Generators = list[ast.comprehension]
-Filled = tuple[str, list[ast.expr], str, Callable[[Generators], ast.expr]]
+Filled = tuple[str, list[ast.expr], str, ast.expr]
 
 
 def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
@@ -56,7 +58,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; loops may be nested."""
     for j, s in enumerate(body):
         found = _nested(s) if isinstance(s, ast.For) else None
-        filled = _filled(found[1], place.scope) if found is not None else None
+        filled = _filled(found[1], found[0], place.scope) if found is not None else None
         if found is None or filled is None:
             continue
         (generators, _), (name, items, empty, whole) = found, filled
@@ -69,7 +71,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
         if any(conflict(first_seen, e, place.scope) for e in later):
             continue
         if not any(needs_loop(x, place.scope) for x in items):
-            return [*body[:start], *body[start + 1 : j], assign(name, whole(generators)), *body[j + 1 :]]
+            return [*body[:start], *body[start + 1 : j], assign(name, whole), *body[j + 1 :]]
     return None
 
 
@@ -95,23 +97,29 @@ def _nested(s: ast.For) -> tuple[Generators, ast.stmt] | None:
     return (generators, body[0]) if len(body) == 1 else None
 
 
-def _filled(s: ast.stmt, scope: Scope) -> Filled | None:
+FILLS = (  # what a loop does with each element, how that starts, and what it comes to
+    ("r.append(x)", "[]", "[x for y in r]"),
+    ("r.add(x)", "set()", "{x for y in r}"),
+    ("r[k] = x", "{}", "{k: x for y in r}"),
+    ("r = r + x", "0", "sum(x for y in r)"),
+    ("r = x + r", "0", "sum(x for y in r)"),
+    ("r = r + x", "''", "''.join(x for y in r)"),
+)
+SUMS = {"0": is_int, "''": is_str}
+
+
+def _filled(s: ast.stmt, generators: Generators, scope: Scope) -> Filled | None:
     """(what a loop fills, what it puts in, how that starts, what it comes to)."""
-    p = first(s, "r.append(x)", "r.add(x)", "r[k] = x", "r = r + x", "r = x + r")
-    if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
-        return None
-    name, x = p["r"].id, p["x"]
-    if "k" in p:
-        return name, [p["k"], x], "{}", lambda g: ast.DictComp(key=p["k"], value=x, generators=g)
-    if pieces("r.append(x)", s):
-        return name, [x], "[]", lambda g: ast.ListComp(elt=x, generators=g)
-    if pieces("r.add(x)", s):
-        return name, [x], "set()", lambda g: ast.SetComp(elt=x, generators=g)
-    types = [scope.type_of(e) for e in (load(name), x)]
-    if all(map(is_int, types)):
-        return name, [x], "0", lambda g: value("sum(e)", e=ast.GeneratorExp(elt=x, generators=g))
-    if all(map(is_str, types)) and pieces("r = r + x", s):
-        return name, [x], "''", lambda g: value("''.join(e)", e=ast.GeneratorExp(elt=x, generators=g))
+    for step, empty, whole in FILLS:
+        p = pieces(step, s)
+        if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
+            continue
+        if empty in SUMS and not all(SUMS[empty](scope.type_of(p[n])) for n in ("r", "x")):
+            continue
+        made = value(whole, **p, y=p["r"])
+        comprehension: Any = made.args[0] if isinstance(made, ast.Call) else made
+        comprehension.generators = generators
+        return p["r"].id, [p[n] for n in ("k", "x") if n in p], empty, made
     return None
 
 
@@ -125,62 +133,53 @@ def needs_loop(node: ast.expr, scope: Scope) -> bool:
     return any(c in functions and not functions[c].public and len(functions[c].node.body) > 1 for c in called)
 
 
-def rounds(
-    whole: ast.ListComp | ast.GeneratorExp, place: Place, inside: Callable[[ast.expr], list[ast.stmt]]
-) -> ast.For:
-    """The loop that a comprehension with one `for` stands for, with what is done with each element."""
-    g = whole.generators[0]
-    bound = sorted(stored_names(g.target))
-    names = {n: place.context.name(n.rstrip("0123456789_") or "c") for n in bound}
-    inner = inside(rename(clone(whole.elt), names))
-    for condition in reversed(g.ifs):
-        inner = [ast.If(test=rename(clone(condition), names), body=inner, orelse=[])]
-    return ast.For(target=rename(clone(g.target), names), iter=g.iter, body=inner, orelse=[], lineno=0)
+def better_in_loop(name: str) -> Condition:
+    return each(
+        "a choice, or a call of a private function of several statements",
+        (name,),
+        lambda e, where: needs_loop(e, where.scope),
+    )
 
 
-@statement(
-    ast.Return,
-    ast.Assign,
-    needs="a comprehension as the whole value, whose element is a choice or calls a private function of "
-    "several statements",
-    sound="a comprehension evaluates the same conditions and elements in the same order as a loop",
+MADE = {  # what a comprehension comes to: how it starts, and what each element does
+    "[f for target in e if c]": ("[]", "r.append(f)"),
+    "sum(f for target in e if c)": ("0", "r = r + f"),
+    "''.join(f for target in e if c)": ("''", "r = r + f"),
+}
+TYPED = {"[]": [], "0": [integer("f")], "''": [text("f")]}
+
+rewrite(
+    "comprehension-to-loop",
+    *(
+        (
+            last.format(whole),
+            f"r = {start}\nfor target in e:\n if c: {step}\n{last.format('r')}",
+            TYPED[start],
+        )
+        for last in ("return {}", "targets = {}")
+        for whole, (start, step) in MADE.items()
+    ),
+    needs=[better_in_loop("f")],
+    made={"r": fresh("r")},
+    because="a comprehension evaluates the same conditions and elements in the same order as a loop",
     fires=(
         "xs: list[int]",
         "def f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n return 7 // k",
     ),
     keeps=("xs: list[int]", "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1"),
 )
-def comprehension_to_loop(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`return [helper(x) for x in e]` becomes a loop, in which the helper can be put where it is called."""
-    if not isinstance(s, ast.Return | ast.Assign) or s.value is None:
-        return None
-    found = _collected(s.value, place.scope)
-    if found is None or not needs_loop(found[0].elt, place.scope) or len(found[0].generators) != 1:
-        return None
-    whole, start = found
-    result, step = place.context.name("r"), "r.append(x)" if isinstance(start, ast.List) else "r = r + x"
-    loop = rounds(whole, place, lambda element: made(step, r=result, x=element))
-    last = clone(s)
-    last.value = load(result)
-    return [assign(result, start), loop, last]
 
+ROUND = "for target in e:\n if c:\n  targets = f\n  body"
 
-def _collected(whole: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.GeneratorExp, ast.expr] | None:
-    """(comprehension, what an empty one gives) of a list, a join without separator, or a sum of integers."""
-    if isinstance(whole, ast.ListComp):
-        return whole, ast.List(elts=[], ctx=ast.Load())
-    for template, fits, start in (("sum(g)", is_int, 0), ("''.join(g)", is_str, "")):
-        p = pieces(template, whole)
-        if p is not None and isinstance(p["g"], ast.GeneratorExp) and fits(scope.type_of(p["g"].elt)):
-            return p["g"], ast.Constant(value=start)
-    return None
-
-
-@statement(
-    ast.For,
-    needs="a comprehension as what the loop goes through; for a list: the body changes nothing that the "
-    "comprehension reads, and what it has done cannot be seen where the comprehension raises",
-    sound="a generator makes each element when the loop asks for it; elements without effects can be made "
+rewrite(
+    "loop-over-comprehension",
+    ("for targets in (f for target in e if c): body", ROUND),
+    (
+        "for targets in [f for target in e if c]: body",
+        ROUND,
+        [one_by_one("[f for target in e if c]", "targets", "body")],
+    ),
+    because="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
     fires=(
         "xs: list[int]",
@@ -189,24 +188,3 @@ def _collected(whole: ast.expr, scope: Scope) -> tuple[ast.ListComp | ast.Genera
     ),
     keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
 )
-def loop_over_comprehension(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`for x in [f(y) for y in e if c]: …` is `for y in e: if c: x = f(y); …`."""
-    if not (isinstance(s, ast.For) and isinstance(s.iter, ast.ListComp | ast.GeneratorExp)):
-        return None
-    if len(s.iter.generators) != 1 or s.orelse or stored_names(s.target) & place.live_at(s):
-        return None
-    if isinstance(s.iter, ast.ListComp) and not _lazily(s.iter, s, place.scope):
-        return None
-    target, body = s.target, s.body
-    return [
-        rounds(s.iter, place, lambda e: [ast.Assign(targets=[target], value=e, lineno=0), *map(clone, body)])
-    ]
-
-
-def _lazily(made: ast.ListComp, s: ast.For, scope: Scope) -> bool:
-    """Whether elements can be made one by one, between the rounds of the body."""
-    seen, done = scope.effects(made), Effects(writes=stored_names(s.target))
-    done.include(scope.effects(s.body))
-    if not seen.pure or disturbs(done, seen, scope):
-        return False
-    return not seen.raises or not conflict(seen, done, scope)

@@ -3,88 +3,80 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import count_reads, read_names, store
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.containers.consumers import consumes
-from skyt.repair.rules.control.loops import Lookup, elements_of
-from skyt.repair.rules.patterns.pieces import pieces, value
-from skyt.repair.rules.registry import expression
+from skyt.repair.rules.analysis.trees.syntax import count_reads
+from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.containers.consumers import consumer
+from skyt.repair.rules.patterns.blocks import fresh, replacing
+from skyt.repair.rules.patterns.conditions import Condition, Where, at_least, of_kind, plain
+from skyt.repair.rules.patterns.pieces import value
+from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+if TYPE_CHECKING:
+    from skyt.repair.rules.patterns.template import Found
+
+PIECES = ("f", "g", "c")
+KINDS = (  # comprehensions, and the same with other elements
+    ("[f for {} in {} if c]", "[p for {} in {} if r]"),
+    ("{{f for {} in {} if c}}", "{{p for {} in {} if r}}"),
+    ("{{f: g for {} in {} if c}}", "{{p: q for {} in {} if r}}"),
+    ("u(f for {} in {} if c)", "u(p for {} in {} if r)"),
+)
 
 
-@expression(
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.Call,
-    needs="a comprehension without effects that is used up at once, over the indices of a str or list (used "
-    "only to read the elements) or over the keys or items of a dict, under a plain name or attribute",
-    sound="the elements come in the order of their indices, and an item is a key with the entry under it",
-    fires=(
-        "s: str; xs: list[int]; k: int >= 0",
-        "d = {x: ord(x) for x in s}\n"
-        "return [max([d[c] for c in d], default=0), sum(d[c] for c in d if d[c] > 60),"
-        " sum(xs[i] * xs[i] for i in range(k, len(xs)))]",
-    ),
+def looking_up(lookup: str, index: str, only: bool) -> Condition:
+    """Pieces without effects that look something up, and have the index (only) there."""
+
+    def holds(found: Found, where: Where) -> bool:
+        made, name = value(lookup, **found), found[index].id  # type: ignore[union-attr]
+        parts = [found[p] for p in PIECES if p in found]
+        uses = sum(isinstance(n, ast.Subscript) and same(n, made) for p in parts for n in walk(p))
+        if not uses or (only and uses != sum(count_reads(p, name) for p in parts)):
+            return False
+        late = any(isinstance(n, ast.Lambda) for p in parts for n in walk(p))
+        return not late and all(where.scope.effects(p).pure for p in parts)
+
+    words = f"elements without effects that have `{lookup}`" + f", and `{index}` nowhere else" * only
+    return Condition(words, holds, own=frozenset({index}) if only else frozenset(), inner=True)
+
+
+def _forms(old: tuple[str, str], new: tuple[str, str], *needs: Condition) -> list[Form]:
+    """A comprehension of each kind over something, and over something else."""
+    consumed = {KINDS[-1]: [consumer("u")]}
+    return [(kind[0].format(*old), kind[1].format(*new), [*needs, *consumed.get(kind, [])]) for kind in KINDS]
+
+
+rewrite(
+    "element-for-index",
+    *_forms(("i", "range(len(s))"), ("x", "s")),
+    *_forms(("i", "range(a, len(s))"), ("x", "s[a:]"), at_least(0, "a")),
+    *_forms(("i", "range(len(s) - 1, -1, -1)"), ("x", "s[::-1]")),
+    needs=[of_kind("str list", "s"), plain("s"), looking_up("s[i]", "i", only=True)],
+    made={
+        "x": fresh("x"),
+        **{new: replacing(old, ("s[i]", "x")) for old, new in zip(PIECES, "pqr", strict=True)},
+    },
+    because="the elements come in the order of their indices",
+    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
     keeps=(
         "xs: list[int]; k: int",
         "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
     ),
 )
-def element_in_comprehension(node: Comprehension | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[… s[i] … for i in range(len(s))]` is `[… x … for x in s]`; `[… d[k] … for k in d]` is
-    `[… v … for k, v in d.items()]`."""
-    made = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
-    if not isinstance(made, Comprehension) or not scope.effects(made).pure:
-        return None
-    if isinstance(node, ast.Call) and (node.keywords or not consumes(node, scope)):
-        return None
-    bound = [n.id for n in walk(made) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    if len(bound) != len(set(bound)) or any(isinstance(n, ast.Lambda) for n in walk(made)):
-        return None
-    for j, g in enumerate(made.generators):
-        found = _by_index(g, made, scope) or _by_key(g, made, scope)
-        if found is None or set(bound) & read_names(found[0].value):
-            continue
-        lookup, name, target, source = found
-        results = [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
-        inside = [*g.ifs, *made.generators[j + 1 :], *results]
-        uses = sum(isinstance(n, ast.Subscript) and same(n, lookup) for n in walk(inside))
-        if not uses or (isinstance(target, ast.Name) and uses != count_reads(inside, lookup.slice.id)):  # type: ignore[attr-defined]
-            continue
-        new = Lookup(lookup, name).visit(clone(made))
-        new.generators[j].target, new.generators[j].iter = target, source
-        return ast.Call(func=node.func, args=[new], keywords=[]) if isinstance(node, ast.Call) else new
-    return None
-
-
-Found = tuple[ast.Subscript, str, ast.expr, ast.expr]  # what is looked up, its name, the new `for … in …`
-
-
-def _by_index(g: ast.comprehension, made: Comprehension, scope: Scope) -> Found | None:
-    if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Call)):
-        return None
-    found, name = elements_of(g.iter, scope), scope.fresh(made)
-    return (
-        (value("s[i]", s=found[0], i=g.target.id), name, store(name), found[1]) if found is not None else None
-    )
-
-
-def _by_key(g: ast.comprehension, made: Comprehension, scope: Scope) -> Found | None:
-    p = pieces("d.items()", g.iter)
-    owner, pair = (p["d"], g.target) if p is not None else (g.iter, _both(g.target, store(scope.fresh(made))))
-    named = owner.value if isinstance(owner, ast.Attribute) else owner
-    if not isinstance(named, ast.Name) or kind(scope.type_of(owner)) != "dict":
-        return None
-    if not isinstance(pair, ast.Tuple) or not all(isinstance(n, ast.Name) for n in pair.elts):
-        return None
-    key, name = (n.id for n in pair.elts)  # type: ignore[attr-defined]
-    return value("d[k]", d=owner, k=key), name, pair, value("d.items()", d=owner)
-
-
-def _both(key: ast.expr, name: ast.expr) -> ast.expr:
-    return ast.Tuple(elts=[key, name], ctx=ast.Store())
+rewrite(
+    "entry-for-key",
+    *_forms(("k", "d"), ("k, x", "d.items()")),
+    *_forms(("k, x", "d.items()"), ("k, x", "d.items()")),
+    needs=[of_kind("dict", "d"), plain("d"), looking_up("d[k]", "k", only=False)],
+    made={
+        "x": fresh("x"),
+        **{new: replacing(old, ("d[k]", "x")) for old, new in zip(PIECES, "pqr", strict=True)},
+    },
+    because="an item is a key with the entry under it",
+    fires=(
+        "s: str",
+        "d = {x: ord(x) for x in s}\nreturn [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
+    ),
+    keeps=("s: str", "d = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]"),
+)

@@ -1,20 +1,22 @@
-"""Stacks and three-way comparisons: the same decision, taken in another order."""
+"""Stacks: the same decision, taken before or after an element is popped."""
 
 from __future__ import annotations
 
-import ast
-from itertools import pairwise
+from skyt.repair.rules.patterns.conditions import of_kind
+from skyt.repair.rules.patterns.flow import apart, owned, returning_always
+from skyt.repair.rules.patterns.rewriting import rewrite
 
-from skyt.repair.rules.analysis.trees.syntax import count_reads
-from skyt.repair.rules.analysis.trees.trees import clone, same
-from skyt.repair.rules.analysis.values.types import kind
-from skyt.repair.rules.patterns.pieces import pieces, value
-from skyt.repair.rules.registry import Place, block
+TESTS = [test for op in ("==", "!=", "<", "<=") for test in (f"{{}} {op} x", f"x {op} {{}}")]
 
-
-@block(
-    needs="a list that the function owns; a branch that leaves without looking at it again",
-    sound="where the branch is taken nobody sees the list any more; where it is not, the element is "
+rewrite(
+    "pop-at-test",
+    *(
+        (f"if {first}{test.format('k[-1]')}: leave\nk.pop()", f"if {first}{test.format('k.pop()')}: leave")
+        for first in ("", "c or ")
+        for test in TESTS
+    ),
+    needs=[of_kind("list", "k"), owned("k"), returning_always("leave"), apart("leave", "x", of="k")],
+    because="where the branch is taken nobody sees the list any more; where it is not, the element is "
     "popped once either way",
     fires=(
         "s: str",
@@ -27,29 +29,3 @@ from skyt.repair.rules.registry import Place, block
         " k.pop()\nreturn True",
     ),
 )
-def pop_at_test(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if s[-1] != x: return False` then `s.pop()` is `if s.pop() != x: return False`."""
-    scope = place.scope
-    for i, (s, t) in enumerate(pairwise(body)):
-        p, q = pieces("if c: leave", s), pieces("k.pop()", t)
-        if p is None or q is None or not isinstance(q["k"], ast.Name) or q["k"].id not in scope.owned:
-            continue
-        name, test = q["k"].id, p["c"]
-        if kind(scope.type_of(q["k"])) != "list" or count_reads(p["leave"], name):
-            continue
-        if not isinstance(p["leave"][-1], ast.Return | ast.Raise):
-            continue
-        either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
-        last = clone(test.values[-1] if either else test)
-        if not (isinstance(last, ast.Compare) and len(last.ops) == 1) or count_reads(last, name) != 1:
-            continue
-        peek, pop = value("k[-1]", k=name), value("k.pop()", k=name)
-        if same(last.left, peek) and scope.effects(last.comparators[0]).pure:
-            last.left = pop
-        elif same(last.comparators[0], peek) and scope.effects(last.left).pure:
-            last.comparators = [pop]
-        else:
-            continue
-        whole = ast.BoolOp(op=ast.Or(), values=[*test.values[:-1], last]) if either else last
-        return [*body[:i], ast.If(test=whole, body=p["leave"], orelse=[]), *body[i + 2 :]]
-    return None

@@ -3,44 +3,71 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import count_reads, int_value, substitute
-from skyt.repair.rules.analysis.trees.trees import children, clone, text, walk
+from skyt.repair.rules.analysis.trees.syntax import int_value, number, substitute
+from skyt.repair.rules.analysis.trees.trees import children, text, walk
+from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.registry import Place, block, expression, module
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.blocks import replacing
+from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, of_kind, plain
+from skyt.repair.rules.patterns.flow import own
+from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.pieces import first
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.registry import module
+
+if TYPE_CHECKING:
+    from skyt.repair.rules.patterns.template import Found
 
 READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
-
-
 MAKERS = frozenset({"set", "frozenset", "list", "tuple"})
+COPIES = (*(f"{maker}(t)" for maker in sorted(MAKERS)), "t.keys()", "t.values()")
+DISPLAYS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Call)
+PLAIN = (int, str, float, type(None))
+
+
+def contents(node: ast.expr) -> Collection[object] | None:
+    """What a literal of constants holds, or a copy or view of one."""
+    p = first(node, *COPIES) if isinstance(node, ast.Call) else None
+    try:
+        held = ast.literal_eval(p["t"] if p is not None else node)
+    except (ValueError, TypeError):
+        return None
+    if p is not None and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
+        if not isinstance(held, dict):
+            return None
+        held = [*held.values()] if node.func.attr == "values" else [*held]  # type: ignore[attr-defined]
+    if not isinstance(held, Collection) or (p is None and isinstance(held, bytes)):
+        return None
+    return [*held] if p is not None else held
 
 
 def constant_table(node: ast.expr) -> bool:
-    """A literal of constants, or a view or copy of one."""
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return all(isinstance(e, ast.Constant) or int_value(e) is not None or _flat(e) for e in node.elts)
-    if isinstance(node, ast.Dict):
-        return all(isinstance(k, ast.Constant) for k in node.keys) and all(
-            isinstance(v, ast.Constant) or int_value(v) is not None for v in node.values
-        )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS:
-        return len(node.args) == 1 and not node.keywords and _table_or_text(node.args[0])
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        return node.func.attr in {"keys", "values"} and isinstance(node.func.value, ast.Dict)
-    return False
+    held = contents(node) if isinstance(node, DISPLAYS) else None
+    parts = [*held, *held.values()] if isinstance(held, dict) else held
+    return parts is not None and all(_fixed(v) for v in parts)
 
 
-def _flat(node: ast.expr) -> bool:
-    return isinstance(node, ast.Tuple) and all(isinstance(e, ast.Constant) for e in node.elts)
+def _fixed(value: object) -> bool:
+    return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(isinstance(v, PLAIN) for v in value))
 
 
-def _table_or_text(node: ast.expr) -> bool:
-    return constant_table(node) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+def table(name: str) -> Condition:
+    return each("a table of constants", (name,), lambda e, where: constant_table(e))
 
 
-def _only_looked_up(where: ast.AST, name: str) -> bool:
+def looked_up(name: str, by: str) -> Condition:
+    """A block neither changes the container under a name nor hands it on."""
+    return Condition(
+        f"`{by}` only looks things up in `{name}`",
+        lambda found, where: _only_looked_up(found[by], found[name].id),  # type: ignore[union-attr]
+    )
+
+
+def _only_looked_up(where: ast.AST | Sequence[ast.AST], name: str) -> bool:
     """Whether every use of a name reads its container in a way that neither changes it nor hands it on."""
     nodes = walk(where)
     parents = {id(c): p for p in nodes for c in children(p)}
@@ -80,28 +107,15 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
     return isinstance(parent, ast.Assign)
 
 
-@block(
-    ast.Assign,
-    needs="a constant table, assigned once, never changed and never handed on",
-    sound="a table that is only looked up is the same wherever it is written down",
+rewrite(
+    "inline-table",
+    ("t = v\nrest", "inner"),
+    needs=[table("v"), own("t"), looked_up("t", by="rest")],
+    made={"inner": replacing("rest", ("t", "v"))},
+    because="a table that is only looked up is the same wherever it is written down",
     fires=("s: str", "t = {'a': 1}\nreturn s in t"),
     keeps=("s: str", "t = {'a': 1}\nt[s] = 2\nreturn len(t)"),
 )
-def inline_table(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    info = place.info
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place) or name in info.arguments:
-            continue
-        if not isinstance(s, ast.Assign) or not constant_table(s.value):
-            continue
-        census, rest = place.context.census(info.node), body[i + 1 :]
-        uses = census.reads[name]
-        if census.stores[name] != 1 or not uses or uses != count_reads(rest, name):
-            continue
-        if _only_looked_up(info.node, name):
-            return [*body[:i], *(substitute(clone(t), {name: s.value}) for t in rest)]
-    return None
 
 
 @module(
@@ -116,9 +130,8 @@ def inline_module_constant(context: Context) -> bool:
         name = simple_target(s)
         if name is None or not isinstance(s, ast.Assign) or name in context.facts.public:
             continue
-        if not (
-            isinstance(s.value, ast.Constant) or int_value(s.value) is not None or constant_table(s.value)
-        ):
+        table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
+        if table and not constant_table(s.value):
             continue
         binders = sum(
             (isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load))
@@ -126,7 +139,6 @@ def inline_module_constant(context: Context) -> bool:
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
             for n in walk(tree)
         )
-        table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
         if binders != 1 or (table and not _only_looked_up(tree, name)):
             continue
         tree.body = [substitute(t, {name: s.value}) for t in tree.body if t is not s]
@@ -135,30 +147,77 @@ def inline_module_constant(context: Context) -> bool:
     return False
 
 
-@expression(
-    ast.Subscript,
-    ast.Call,
-    needs="constant keys, all different",
-    sound="a lookup in a table does not depend on the order of its entries",
+def _members(found: Found, where: Where) -> list[ast.expr] | None:
+    """What is searched in a table `t` for `a`, in order: texts or integers, as `a` is."""
+    held, t = contents(found["t"]), where.scope.type_of(found["a"])  # type: ignore[arg-type]
+    if held is None or not (is_str(t) or is_int(t)) or (isinstance(held, str) and t != "char"):
+        return None
+    wanted = str if is_str(t) else int
+    if not held or any(type(v) is not wanted for v in held):
+        return None
+    ordered = sorted(v for v in set(held) if isinstance(v, int | str))
+    return [number(v) if isinstance(v, int) else ast.Constant(value=v) for v in ordered]
+
+
+def _only(found: Found, where: Where) -> ast.expr | None:
+    members = _members(found, where)
+    return members[0] if members is not None and len(members) == 1 else None
+
+
+def _tuple(found: Found, where: Where) -> ast.expr | None:
+    members = _members(found, where)
+    return ast.Tuple(elts=members, ctx=ast.Load()) if members is not None else None
+
+
+rewrite(
+    "membership",
+    ("a in t", "a == x"),
+    ("a in t", "a in u"),
+    ("a not in t", "a != x"),
+    ("a not in t", "a not in u"),
+    made={"x": Made("the only element of the constant table `t`", _only), "u": Made("`t` in order", _tuple)},
+    because="membership depends on the elements alone, not on their order, number or container",
+    fires=("s: str", "return s in {'b', 'a'}"),
+    keeps=("s: str", "return s in 'ba'"),
+)
+
+
+def _by_key(found: Found, where: Where) -> ast.expr | None:
+    made = found["t"]
+    held = contents(made) if isinstance(made, ast.Dict) and constant_table(made) else None
+    if not isinstance(made, ast.Dict) or held is None or len(held) != len(made.keys):
+        return None
+    if {type(k) for k in held} not in ({int}, {str}):
+        return None
+    entries = sorted(zip(held, made.keys, made.values, strict=True), key=lambda entry: repr(entry[0]))
+    return ast.Dict(keys=[k for _, k, _ in entries], values=[v for _, _, v in entries])
+
+
+rewrite(
+    "lookup-table",
+    ("t[k]", "u[k]"),
+    ("t.get(k)", "u.get(k)"),
+    ("t.get(k, x)", "u.get(k, x)"),
+    made={"u": Made("the constant dict `t`, by key", _by_key)},
+    because="a lookup in a table does not depend on the order of its entries",
     fires=("s: str", "return {'b': 1, 'a': 2}.get(s)"),
     keeps=("s: str", "return list({'b': 1, 'a': 2})"),
 )
-def lookup_table(node: ast.Subscript | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    if isinstance(node, ast.Subscript):
-        table = node.value
-    elif isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        table = node.func.value
-    else:
-        return None
-    if not isinstance(table, ast.Dict) or not constant_table(table):
-        return None
-    keys = [k.value for k in table.keys if isinstance(k, ast.Constant)]
-    if len(set(keys)) != len(keys) or {type(k) for k in keys} not in ({int}, {str}):
-        return None
-    order = sorted(range(len(keys)), key=lambda i: repr(keys[i]))
-    if order == list(range(len(keys))):
-        return None
-    ordered = ast.Dict(keys=[table.keys[i] for i in order], values=[table.values[i] for i in order])
-    new = clone(node)
-    (new if isinstance(new, ast.Subscript) else new.func).value = ordered  # type: ignore[attr-defined]
-    return new
+rewrite(
+    "keys-are-the-dict",
+    ("a in d.keys()", "a in d"),
+    ("a not in d.keys()", "a not in d"),
+    needs=[of_kind("dict", "d")],
+    because="searching the keys of a dict is searching the dict",
+    fires=("n: int", "d = {n: 1}\nreturn 3 in d.keys()"),
+    keeps=("n: int", "d = {n: 1}\nreturn 3 in d.values()"),
+)
+rewrite(
+    "expand-get",
+    ("return d.get(k, x)", "if k in d: return d[k]\nreturn x"),
+    ("return d.get(k)", "if k in d: return d[k]\nreturn None"),
+    needs=[of_kind("dict", "d"), plain("d"), immutable("k")],
+    because="`get` gives the value exactly when the key is there, and the default otherwise",
+    fires=("n: int", "d = {n + 1: 1}\nreturn d.get(n, 0)"),
+    keeps=("n: int; xs: list[int]", "d = {n: 1}\nreturn d.get(n, xs[n])"),
+)

@@ -4,61 +4,44 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import is_none, negate, returns
-from skyt.repair.rules.patterns.conditions import always_false, always_true, leaving
-from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import Place, block
-
-ALWAYS = "nothing"
+from skyt.repair.rules.patterns.conditions import Condition, always_false, always_true, leaving
+from skyt.repair.rules.patterns.flow import ends_function, ends_round, running_out
+from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
 
 def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
     return ast.If(test=test, body=body, orelse=orelse or [])
 
 
-def replaced(body: list[ast.stmt], index: int, *new: ast.stmt) -> list[ast.stmt]:
-    return [*body[:index], *new, *body[index + 1 :]]
-
-
-@block(
-    needs=ALWAYS,
-    sound="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
+rewrite(
+    "drop-final-jump",
+    ("continue", "pass", [ends_round()]),
+    ("return", "pass", [ends_function()]),
+    ("return None", "pass", [ends_function()]),
+    because="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
     "happens anyway",
     fires=("xs: list[int]", "for x in xs:\n if x:\n  xs = xs\n continue\nreturn 1"),
     keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x:\n  continue\n t = x + 1\nreturn t"),
 )
-def drop_final_jump(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    last = body[-1]
-    idle = (place.loop_tail and isinstance(last, ast.Continue)) or (
-        place.tail and isinstance(last, ast.Return) and is_none(last.value)
-    )
-    return (body[:-1] or [ast.Pass()]) if idle else None
 
 
-@block(
-    ast.If,
-    needs=ALWAYS,
-    sound="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
+def _skipping(jump: str, *needs: Condition) -> list[Form]:
+    return [
+        (f"if c: {jump}\nrest", "if not c: rest", [*needs]),
+        (f"if c:\n body\n {jump}\nrest", "if c: body\nelse: rest", [*needs]),
+    ]
+
+
+rewrite(
+    "jump-to-else",
+    *_skipping("continue", ends_round()),
+    *_skipping("return", ends_function(), running_out("rest")),
+    *_skipping("return None", ends_function(), running_out("rest")),
+    because="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
     fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\nreturn t"),
     keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  break\n t = t + x\nreturn t"),
 )
-def jump_to_else(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, s in enumerate(body[:-1]):
-        if not isinstance(s, ast.If) or s.orelse:
-            continue
-        last = s.body[-1]
-        skips = (place.loop_tail and isinstance(last, ast.Continue)) or (
-            place.tail and isinstance(last, ast.Return) and is_none(last.value) and not returns(body)
-        )
-        if skips:
-            rest = body[i + 1 :]
-            if len(s.body) == 1:
-                return [*body[:i], branch(negate(s.test), rest)]
-            return [*body[:i], branch(s.test, s.body[:-1], rest)]
-    return None
-
-
 rewrite(
     "decide-true",
     ("if c: body", "body"),

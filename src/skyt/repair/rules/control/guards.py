@@ -12,12 +12,13 @@ from skyt.repair.rules.analysis.trees.syntax import (
     number,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
-from skyt.repair.rules.control.branches import replaced
+from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
+from skyt.repair.rules.patterns.flow import known_empty
 from skyt.repair.rules.patterns.pieces import first, made, pieces
-from skyt.repair.rules.registry import Place, block, statement
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.registry import Place, block
 
 FEW = 4
 
@@ -57,19 +58,29 @@ def _parameter(name: str, body: list[ast.stmt], index: int, place: Place) -> boo
 @block(
     ast.If,
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
-    sound="the rest of the function, evaluated for each of these values, returns the same",
-    fires=("n: int >= 0", "if n == 1:\n return 1\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
-    keeps=("n: int >= 0", "if n == 1:\n return 5\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r"),
+    sound="the rest of the function, evaluated for each of these values, returns the same; a case for each "
+    "value has that value for the parameter",
+    fires=(
+        "n: int >= 0",
+        "if n == 1:\n return 1\nif n < 4:\n return n\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r",
+    ),
+    keeps=("n: int", "if n == 1:\n return 5\nif n < 3:\n return n\nreturn 1 + n - n"),
 )
-def drop_redundant_guard(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1."""
-    for i, s in enumerate(body[:-1]):
-        p = pieces("if c: return e", s)
-        found = _values(p["c"], place.before(i)) if p is not None else None
-        if p is None or found is None or not _parameter(found[0], body, i, place):
+def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1; with `n >= 0`,
+    `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
+    for i, s in enumerate(body):
+        p, scope = pieces("if c: return e", s), place.before(i)
+        found = _values(p["c"], scope) if p is not None else None
+        if p is None or found is None:
             continue
-        if all(_agree(p["e"], body[i + 1 :], found[0], v, place.scope) for v in found[1]):
-            return replaced(body, i)
+        name, values = found
+        rest = body[i + 1 :] if _parameter(name, body, i, place) else []
+        if rest and all(_agree(p["e"], rest, name, v, place.scope) for v in values):
+            return [*body[:i], *rest]
+        if isinstance(p["e"], ast.Name) and p["e"].id == name and is_int(scope.type_of(p["e"])):
+            cases = [made("if n == k: return k", n=name, k=number(v)) for v in values]
+            return [*body[:i], *(case for block in cases for case in block), *body[i + 1 :]]
     return None
 
 
@@ -90,50 +101,12 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
     return _same_result([ast.Return(value=value)], rest, {name: argument}, scope)
 
 
-@statement(
-    ast.Return,
-    needs="a str or list that is known to be empty here; for a list: a program that changes nothing but its "
-    "own objects",
-    sound="an empty str or list has the value of the literal",
+rewrite(
+    "return-empty",
+    ("return x", "return ''", [text("x")]),
+    ("return x", "return []", [of_kind("list", "x"), values_shared()]),
+    needs=[plain("x"), known_empty("x")],
+    because="an empty str or list has the value of the literal",
     fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
     keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
 )
-def return_empty(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`if not s: return s` is `if not s: return ""`."""
-    if not (isinstance(s, ast.Return) and isinstance(s.value, ast.Name)):
-        return None
-    scope, t = place.before(i), place.scope.type_of(s.value)
-    if not (is_str(t) or kind(t) == "list") or not _known_empty(s.value, scope):
-        return None
-    if is_str(t):
-        return [ast.Return(value=ast.Constant(value=""))]
-    if scope.values_shared:
-        return [ast.Return(value=ast.List(elts=[], ctx=ast.Load()))]
-    return None
-
-
-def _known_empty(node: ast.expr, scope: Scope) -> bool:
-    return any(
-        isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not) and same(c.operand, node)
-        for c in scope.known
-    )
-
-
-@statement(
-    ast.If,
-    needs="an int parameter with a lower bound, so that only few values are left; a result that depends "
-    "on it",
-    sound="a case for each value, in which the parameter is that value",
-    fires=("n: int >= 0", "if n < 2:\n return n\nreturn n * 3"),
-    keeps=("n: int", "if n < 2:\n return n\nreturn n * 3"),
-)
-def split_guard(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """With `n >= 0`, `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
-    p = pieces("if c: return n", s)
-    if p is None or not isinstance(p["n"], ast.Name):
-        return None
-    scope = place.before(i)
-    found = _values(p["c"], scope)
-    if found is None or found[0] != p["n"].id or not is_int(scope.type_of(p["n"])):
-        return None
-    return [x for v in found[1] for x in made("if n == k: return k", n=p["n"], k=number(v))]

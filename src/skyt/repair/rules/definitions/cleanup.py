@@ -1,15 +1,19 @@
-"""What has no behaviour: annotations, docstrings, demo code, prints, unused imports and definitions."""
+"""What has no behaviour: annotations, demo code, unused imports, definitions and statements."""
 
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Sequence
 
 from skyt.repair.rules.analysis.effects.effects import mutates_receiver
 from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names, substitute
 from skyt.repair.rules.analysis.trees.trees import text, walk
 from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block, module
 
 FREE_MODULES = frozenset(
@@ -19,61 +23,96 @@ FREE_MODULES = frozenset(
 
 @module(
     phase=0,
-    needs="for annotations in the body of a class: neither decorators nor bases, which may read them",
-    sound="annotations of parameters, results and locals are not evaluated for their value by any caller "
-    "in the "
-    "contract's observation (result, exception, arguments)",
-    fires=("n: int", "def f(n: int) -> int:\n x: int = n\n return x"),
-    keeps=("n: int", "return n"),
+    again=True,
+    needs="statements that neither define nor change what the entry point reaches; methods that no caller "
+    "and nothing in the program names, and special methods, which nothing in this language runs; for "
+    "annotations in the body of a class: neither decorators nor bases, which may read them",
+    sound="such statements cannot change a call's result; a definition that nothing names is never used; "
+    "output, `__main__` and annotations are not observed",
+    fires=(
+        "n: int",
+        "class Box:\n def __init__(self, x: int):\n  self.x = x\n def unused(self):\n  return 0\n"
+        "def f(n: int) -> int:\n return Box(n).x\nif __name__ == '__main__':\n print(f(1))",
+    ),
+    keeps=(
+        "n: int",
+        "class Box:\n def __init__(self, x):\n  self.x = x\n def all(self):\n  return self.x + LIMIT\n"
+        "LIMIT = 3\ndef g(n):\n return Box(n)\ndef f(n):\n return g(n).all()",
+    ),
 )
-def drop_annotations(context: Context) -> bool:
+def drop_unused(context: Context) -> bool:
+    """Annotations go, and what a call of the entry point does not reach: demo code, imports, definitions."""
+    tree, facts = context.tree, context.facts
+    headers = _headers(tree)
+    annotated = _drop_annotations(tree)
+    if annotated:
+        context.record("drop-unused", headers, _headers(tree))
+    dropped: list[ast.stmt] = []
+    entries = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name]
+    if entries and not _nothing_beside(entries[0], tree):
+        reach = Reach(tree, facts.name)
+        dropped = [s for s in tree.body if s not in reach.kept or _unused_import(s, reach.needed, context)]
+        tree.body = [s for s in tree.body if s not in dropped]
+    if context.rounds:  # the program is in the language of the rules
+        dropped += _drop_methods(tree, facts.public)
+    if dropped:
+        context.record("drop-unused", text(dropped), "")
+    return annotated or bool(dropped)
+
+
+def _headers(tree: ast.Module) -> str:
+    return "\n".join(s.split("\n")[0] for s in map(text, tree.body) if s.startswith("def "))
+
+
+def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
+    """Whether a module is its entry point and imports that it uses: most are, and Reach need not ask."""
+    read = read_names(entry)
+    return all(
+        s is entry or (isinstance(s, ast.Import) and {a.name for a in s.names} <= read) for s in tree.body
+    )
+
+
+def _unused_import(s: ast.stmt, needed: set[str], context: Context) -> bool:
+    known = context.rounds > 0  # an import that the rules do not know may fail
+    return known and isinstance(s, ast.Import) and not {a.name for a in s.names} & needed
+
+
+def _drop_annotations(tree: ast.Module) -> bool:
     changed = False
-    before = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
-    for node in walk(context.tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef):
-            if node.returns is not None:
-                changed, node.returns = True, None
+            changed, node.returns = changed or node.returns is not None, None
             for argument in walk(node.args):
-                if isinstance(argument, ast.arg) and argument.annotation is not None:
-                    changed, argument.annotation = True, None
+                if isinstance(argument, ast.arg):
+                    changed, argument.annotation = changed or argument.annotation is not None, None
         if isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
             continue  # a dataclass or a named tuple makes its fields of them
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
             if isinstance(body, list) and any(isinstance(s, ast.AnnAssign) for s in body):
                 changed = True
-                kept = [_plain(s) for s in body]
-                setattr(node, name, [s for s in kept if s is not None] or [ast.Pass()])
-    if changed:
-        after = [s.split("\n")[0] for s in map(text, context.tree.body) if s.startswith("def ")]
-        context.record("drop-annotations", "\n".join(before), "\n".join(after))
+                setattr(node, name, [new for s in body for new in _plain(s)] or [ast.Pass()])
     return changed
 
 
-def _plain(s: ast.stmt) -> ast.stmt | None:
+def _plain(s: ast.stmt) -> list[ast.stmt]:
     if not isinstance(s, ast.AnnAssign):
-        return s
-    return None if s.value is None else ast.Assign(targets=[s.target], value=s.value, lineno=0)
+        return [s]
+    return [] if s.value is None else [ast.Assign(targets=[s.target], value=s.value, lineno=0)]
 
 
-@module(
-    phase=0,
-    needs="the entry point's name; statements that neither define nor change what the entry point reaches",
-    sound="such statements cannot change a call's result; output and `__main__` are not observed",
-    fires=("n: int", "def f(n):\n return n\nif __name__ == '__main__':\n print(f(1))"),
-    keeps=("n: int", "LIMIT = 3\ndef f(n):\n return n + LIMIT"),
-)
-def drop_demo_code(context: Context) -> bool:
-    tree, facts = context.tree, context.facts
-    defined = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
-    if facts.name not in defined or len(tree.body) == 1:
-        return False
-    kept = Reach(tree, facts.name).kept
-    dropped = [s for s in tree.body if s not in kept]
-    if dropped:
-        context.record("drop-demo-code", text(dropped), "")
-        tree.body = kept
-    return bool(dropped)
+def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.stmt]:
+    """Take out the methods that are never called; of the special ones only `__init__` ever is."""
+    dropped: list[ast.stmt] = []
+    for owner in (s for s in tree.body if isinstance(s, ast.ClassDef)):
+        for m in [m for m in owner.body if isinstance(m, ast.FunctionDef) and m.name not in public]:
+            others = [x for x in [*tree.body, *owner.body] if x is not owner and x is not m]
+            named = any(isinstance(n, ast.Attribute) and n.attr == m.name for n in walk(others))
+            used = m.name == "__init__" if m.name.startswith("__") else named
+            if not used and len(owner.body) > 1:
+                owner.body = [x for x in owner.body if x is not m]
+                dropped.append(m)
+    return dropped
 
 
 @module(
@@ -87,29 +126,45 @@ def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
     on top."""
     tree = context.tree
-    finder = _Imports()
-    finder.visit(tree)
-    if finder.unsafe or not finder.changed:
+    found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
+    nested = [s for s in found if s not in tree.body]
+    meaning = _imported(found)
+    if meaning is None or not all(_imported_first(s, tree) for s in nested):
+        return False
+    if not nested and all(isinstance(m, ast.Name) and m.id == name for name, m in meaning.items()):
         return False
     bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     bound |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    if bound & (finder.modules | set(finder.aliases) | set(finder.members)):
-        return False
-    found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
-    nested = [s for s in found if s not in tree.body]
-    if not all(_imported_first(s, tree) for s in nested):
-        return False
-    if not (nested or finder.aliases or finder.members):
+    modules = read_names([*meaning.values()])
+    if bound & (modules | set(meaning)):
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
-    remover = _ImportRemover(finder)
-    remover.visit(tree)
+    substitute(tree, meaning)
+    owners: list[ast.Module | ast.FunctionDef] = [s for s in tree.body if isinstance(s, ast.FunctionDef)]
+    for owner in [tree, *owners]:
+        owner.body = [s for s in owner.body if s not in found] or [ast.Pass()]
     used = read_names(tree)
-    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(finder.modules) if m in used]
+    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(modules) if m in used]
     tree.body = [*top, *tree.body]
     context.record("imports-on-top", before, text(top))
     return True
+
+
+def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.expr] | None:
+    """What every imported name means; None where a module is not known to be without effects."""
+    meaning: dict[str, ast.expr] = {}
+    for s in found:
+        for alias in s.names:
+            owner = alias.name if isinstance(s, ast.Import) else s.module or ""
+            if owner not in FREE_MODULES or alias.name == "*" or (isinstance(s, ast.ImportFrom) and s.level):
+                return None
+            if isinstance(s, ast.Import):
+                meaning[alias.asname or owner] = load(owner)
+            elif owner != "__future__":
+                member = ast.Attribute(value=load(owner), attr=alias.name, ctx=ast.Load())
+                meaning[alias.asname or alias.name] = member
+    return meaning
 
 
 def _imported_first(s: ast.stmt, tree: ast.Module) -> bool:
@@ -124,109 +179,29 @@ def _imported_first(s: ast.stmt, tree: ast.Module) -> bool:
     return False
 
 
-class _Imports(ast.NodeVisitor):
-    def __init__(self) -> None:
-        self.modules: set[str] = set()
-        self.aliases: dict[str, str] = {}
-        self.members: dict[str, tuple[str, str]] = {}
-        self.unsafe = self.changed = False
-
-    def visit_Import(self, node: ast.Import) -> None:
-        self.changed = True
-        for alias in node.names:
-            self.modules.add(alias.name)
-            self.unsafe = self.unsafe or alias.name not in FREE_MODULES
-            if alias.asname:
-                self.aliases[alias.asname] = alias.name
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self.changed = True
-        name = node.module or ""
-        self.unsafe = self.unsafe or name not in FREE_MODULES or node.level > 0
-        for alias in node.names:
-            self.unsafe = self.unsafe or alias.name == "*"
-            if name != "__future__":
-                self.modules.add(name)
-                self.members[alias.asname or alias.name] = (name, alias.name)
-
-
-class _ImportRemover(ast.NodeTransformer):
-    def __init__(self, found: _Imports) -> None:
-        self.found = found
-
-    def visit_Import(self, node: ast.Import) -> None:
-        return None
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        return None
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.found.aliases:
-            return load(self.found.aliases[node.id])
-        if node.id in self.found.members:
-            owner, name = self.found.members[node.id]
-            return ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
-        return node
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and not body and not isinstance(node, ast.Module):
-            body.append(ast.Pass())
-        return node
-
-
-@module(
-    needs="nothing",
-    sound="a definition that nothing reachable from the entry point names is never used",
-    fires=("n: int", "import math\ndef f(n):\n return n"),
-    keeps=("n: int", "def g(n):\n return n\ndef f(n):\n return g(n)"),
-)
-def drop_unused_definitions(context: Context) -> bool:
-    tree, facts = context.tree, context.facts
-    entries = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name]
-    if not entries or _nothing_beside(entries[0], tree):
-        return False
-    needed = Reach(tree, facts.name).needed
-    dropped = [
-        s
-        for s in tree.body
-        if (isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name not in needed)
-        or (isinstance(s, ast.Import) and not ({a.name for a in s.names} & needed))
-    ]
-    if dropped:
-        context.record("drop-unused-definitions", text(dropped), "")
-        tree.body = [s for s in tree.body if s not in dropped]
-    return bool(dropped)
-
-
-def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
-    """Whether a module is its entry point and imports that it uses: most are, and Reach need not ask."""
-    read = read_names(entry)
-    return all(
-        s is entry or (isinstance(s, ast.Import) and {a.name for a in s.names} <= read) for s in tree.body
-    )
-
-
-def _changes(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and mutates_receiver(node) is not None
-
-
 @block(
     ast.Expr,
     ast.Pass,
-    needs="nothing",
-    sound="`pass`, constants and other pure, total expressions as statements do nothing",
-    fires=("n: int", "n + 1\nreturn n"),
-    keeps=("n: int", "1 // n\nreturn n"),
+    ast.Assign,
+    needs="for a store: a local that is not live afterwards; the evaluation of a value that has effects or "
+    "may raise stays",
+    sound="`pass` and expressions without effects that cannot raise do nothing, and a value nobody can read "
+    "need not be stored",
+    fires=("n: int", "n + 1\nm = n + 1\nreturn n"),
+    keeps=("n: int", "1 // n\nm = n + 1\nreturn m"),
 )
-def drop_idle_statements(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    kept = [
-        s
-        for i, s in enumerate(body)
-        if not (
-            (isinstance(s, ast.Pass) and len(body) > 1)
-            or (isinstance(s, ast.Expr) and not _changes(s.value) and place.before(i).effects(s.value).total)
-        )
-    ]
-    return kept if len(kept) != len(body) else None
+def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """Statements that do nothing go, and stores that nobody reads."""
+    kept: list[ast.stmt] = []
+    for i, s in enumerate(body):
+        name, rest = simple_target(s), s
+        if name is not None and private(name, place) and name not in place.live_at(s):
+            rest = ast.Expr(value=s.value)  # type: ignore[attr-defined]
+        if isinstance(rest, ast.Expr):
+            changes = isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and mutates_receiver(s.value)
+            idle = not changes and place.before(i).effects(rest.value).total
+        else:
+            idle = isinstance(s, ast.Pass) and len(body) > 1
+        if not idle:
+            kept.append(rest)
+    return None if len(kept) == len(body) and all(map(operator.is_, kept, body)) else kept

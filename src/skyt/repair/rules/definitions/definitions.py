@@ -11,77 +11,46 @@ from skyt.repair.rules.registry import module
 
 
 @module(
-    needs="a nested function that uses no variable of the function around it",
-    sound="such a function does not depend on where it is defined",
-    fires=("n: int", "def g(k):\n return k + 1\nreturn g(n) * g(2)"),
-    keeps=("n: int", "def g(k):\n return k + n\nreturn g(n) * g(2)"),
-)
-def hoist_function(context: Context) -> bool:
-    """A nested function without free variables moves to the top of the module."""
-    tree = context.tree
-    for s in tree.body:
-        if not isinstance(s, ast.FunctionDef):
-            continue
-        for i, inner in enumerate(s.body):
-            if not isinstance(inner, ast.FunctionDef):
-                continue
-            outer_names = bound_names(s) - {inner.name}
-            free = read_names(inner) - bound_names(inner) - {inner.name}
-            if free & outer_names:
-                continue
-            others = [x for x in s.body if x is not inner]
-            if inner.name in {n for x in others for n in stored_names(x)} | {a.arg for a in s.args.args}:
-                continue
-            if inner.args.defaults:
-                continue
-            fresh = context.name(inner.name)
-            rename(s, {inner.name: fresh})
-            s.body = [*s.body[:i], *s.body[i + 1 :]] or [ast.Pass()]
-            tree.body.append(inner)
-            context.record("hoist-function", f"def {s.name}: … def {inner.name}", f"def {inner.name}")
-            return True
-    return False
-
-
-@module(
-    needs="a nested function that is only called, and that reads (never assigns) parameters of the function "
-    "around it",
-    sound="what it reads when it is called is what is passed when it is called",
+    needs="a nested function that uses no variable of the function around it but parameters, which it only "
+    "reads; if it reads some, it is only called",
+    sound="such a function does not depend on where it is defined; what it reads when it is called is what "
+    "is passed when it is called",
     fires=("n: int", "def g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)"),
     keeps=("n: int", "t = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)"),
 )
 def lift_function(context: Context) -> bool:
-    """A nested function takes the parameters of the outer function that it reads as parameters of its own."""
-    for outer in context.tree.body:
-        if not isinstance(outer, ast.FunctionDef):
-            continue
-        parameters = [a.arg for a in outer.args.args]
-        for inner in outer.body:
-            if not isinstance(inner, ast.FunctionDef):
+    """A nested function takes the parameters of the outer function that it reads as parameters of its own,
+    and moves to the top of the module."""
+    for outer in [s for s in context.tree.body if isinstance(s, ast.FunctionDef)]:
+        for inner in [s for s in outer.body if isinstance(s, ast.FunctionDef)]:
+            free = read_names(inner) - bound_names(inner) - {inner.name}
+            captured = free & (bound_names(outer) - {inner.name})
+            wanted = [a.arg for a in outer.args.args if a.arg in captured]
+            others = [x for x in outer.body if x is not inner]
+            taken = {n for x in others for n in stored_names(x)} | {a.arg for a in outer.args.args}
+            if len(wanted) < len(captured) or inner.name in taken or inner.args.defaults:
                 continue
-            if any(isinstance(n, NESTED) and n is not inner for n in walk(inner)):
+            if wanted and not _passed_on(outer, inner, wanted):
                 continue
-            a = inner.args
-            if a.defaults:
-                continue
-            free = read_names(inner) - bound_names(inner)
-            wanted = [p for p in parameters if p in free]
-            if not wanted or (free & bound_names(outer)) - {*wanted, inner.name}:
-                continue
-            calls = [
-                n
-                for n in walk(outer)
-                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner.name
-            ]
-            plain = all(len(c.args) == len(a.args) and not c.keywords for c in calls)
-            if not plain or count_reads(outer, inner.name) != len(calls) or _hidden(outer, inner, wanted):
-                continue
-            a.args += [ast.arg(arg=p) for p in wanted]
-            for c in calls:
-                c.args += [load(p) for p in wanted]
-            context.record("lift-function", f"def {inner.name}", f"def {inner.name}(…, {', '.join(wanted)})")
+            context.record("lift-function", f"def {outer.name}: … def {inner.name}", f"def {inner.name}")
+            rename(outer, {inner.name: context.name(inner.name)})
+            outer.body = others or [ast.Pass()]
+            context.tree.body.append(inner)
             return True
     return False
+
+
+def _passed_on(outer: ast.FunctionDef, inner: ast.FunctionDef, wanted: list[str]) -> bool:
+    """Make parameters of the outer function parameters of the inner one, if it is only called, plainly."""
+    calls = [n for n in walk(outer) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == inner.name]
+    plain = all(len(c.args) == len(inner.args.args) and not c.keywords for c in calls)
+    nested = any(isinstance(n, NESTED) and n is not inner for n in walk(inner))
+    if nested or not plain or count_reads(outer, inner.name) != len(calls) or _hidden(outer, inner, wanted):
+        return False
+    inner.args.args += [ast.arg(arg=p) for p in wanted]
+    for c in calls:
+        c.args += [load(p) for p in wanted]
+    return True
 
 
 def _hidden(outer: ast.FunctionDef, inner: ast.FunctionDef, wanted: list[str]) -> bool:

@@ -9,7 +9,6 @@ from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
-    blocks,
     count_reads,
     load,
     read_names,
@@ -17,7 +16,15 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, text, walk
+from skyt.repair.rules.analysis.trees.trees import (
+    COMPREHENSIONS,
+    NESTED,
+    clone,
+    exchanged,
+    text,
+    walk,
+    walk_shallow,
+)
 from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
 from skyt.repair.rules.definitions.definitions import bound_names
 from skyt.repair.rules.engine.context import Context
@@ -45,7 +52,6 @@ def inline_function(context: Context) -> bool:
     for info in list(program.functions.values()):
         if not _inlinable(info, context):
             continue
-        key = _key(info)
         calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
         if not calls or (not info.public and _mentions(context.tree, info) != len(calls)):
             continue
@@ -58,14 +64,8 @@ def inline_function(context: Context) -> bool:
             before = text(owner.node.body)
             if _inline_call(owner, call, info, context):
                 context.record("inline-function", before, text(owner.node.body))
-                if not info.public:
-                    _drop_if_unused(context, info, key)
                 return True
     return False
-
-
-def _key(info: FunctionInfo) -> str:
-    return ("." if info.owner else "") + info.node.name
 
 
 def _inlinable(info: FunctionInfo, context: Context) -> bool:
@@ -102,15 +102,6 @@ def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
     if info.owner is None:
         return count_reads(tree, info.node.name)
     return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in walk(tree))
-
-
-def _drop_if_unused(context: Context, info: FunctionInfo, key: str) -> None:
-    if _mentions(context.tree, info):
-        return
-    if info.owner is None:
-        context.tree.body = [s for s in context.tree.body if s is not info.node]
-    else:
-        info.owner.body = [s for s in info.owner.body if s is not info.node] or [ast.Pass()]
 
 
 def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, context: Context) -> bool:
@@ -155,10 +146,7 @@ def _expression_body(
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
     value = body[0].value
-    if any(
-        isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp)
-        for n in walk(value)
-    ):
+    if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(value)):
         return None
     quiet = Scope(scope.program, info).effects(value).pure
     for name, argument in zip(info.arguments, arguments, strict=True):
@@ -167,22 +155,8 @@ def _expression_body(
         seen = scope.effects(argument)
         if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
             return None
-    new = clone(statement)
     replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
-    return [_ReplaceCall(call, replacement).visit(new)]
-
-
-class _ReplaceCall(ast.NodeTransformer):
-    """Replace the first call that looks like the given one."""
-
-    def __init__(self, call: ast.Call, new: ast.expr) -> None:
-        self.wanted, self.new, self.done = text(call), new, False
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if not self.done and text(node) == self.wanted:
-            self.done = True
-            return self.new
-        return self.generic_visit(node)
+    return [exchanged(statement, call, replacement)]
 
 
 def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, int] | None:
@@ -225,25 +199,24 @@ def _fit(
         ending: list[ast.stmt] = [] if returns(body) else [ast.Return(value=ast.Constant(value=None))]
         return [*prologue, *body, *ending]
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    if alone and _is_final(statement, owner.node) and all(r.value is None for r in _returns(body)):
+    if alone and statement is owner.node.body[-1] and not any(r.value for r in _returns(body)):
         return [*prologue, *body]
-    exits = _returns(body)
-    last = body[-1]
-    straight = not exits or (len(exits) == 1 and exits[0] is last)
-    if not straight:
-        return _fit_branches(statement, call, body, prologue, scope, context)
-    result: ast.expr = ast.Constant(value=None)
-    inner = body
-    if isinstance(last, ast.Return):
-        result, inner = last.value or result, body[:-1]
-    if isinstance(statement, ast.Expr) and statement.value is call:
-        tail: list[ast.stmt] = [] if isinstance(result, ast.Constant | ast.Name) else [ast.Expr(value=result)]
-        return [*prologue, *inner, *tail]
+    if alone:
+        return _for_effect(body, prologue)
     placed = _with_name(statement, call, scope, context)
-    if placed is None:
+    inner = None if placed is None else _assigning(body, placed[0])
+    return None if placed is None or inner is None else [*prologue, *inner, placed[1]]
+
+
+def _for_effect(body: list[ast.stmt], prologue: list[ast.stmt]) -> list[ast.stmt] | None:
+    """The body of a helper whose result nobody uses, if it returns only at its end."""
+    exits, last = _returns(body), body[-1]
+    if exits and exits != [last]:
         return None
-    name, new = placed
-    return [*prologue, *inner, assign(name, result), new]
+    if not isinstance(last, ast.Return):
+        return [*prologue, *body]
+    kept = last.value is not None and not isinstance(last.value, ast.Constant | ast.Name)
+    return [*prologue, *body[:-1], *([ast.Expr(value=last.value)] if kept and last.value else [])]
 
 
 def _with_name(
@@ -253,7 +226,7 @@ def _with_name(
     if head_of(statement) is None:
         return None
     name = context.name("r")
-    new = _ReplaceCall(call, load(name)).visit(clone(statement))
+    new = exchanged(statement, call, load(name))
     placed = head_of(new)
     before: list[ast.expr] = []
     if placed is None or find_use(placed, name, before) != "once":
@@ -271,25 +244,6 @@ def _unaffected(node: ast.expr, scope: Scope) -> bool:
             return True
     seen = scope.effects(node)
     return seen.total and not seen.heap_reads
-
-
-def _fit_branches(
-    statement: ast.stmt,
-    call: ast.Call,
-    body: list[ast.stmt],
-    prologue: list[ast.stmt],
-    scope: Scope,
-    context: Context,
-) -> list[ast.stmt] | None:
-    """A helper that returns at the ends of its branches: every return becomes an assignment."""
-    if isinstance(statement, ast.Expr) and statement.value is call:
-        return None
-    placed = _with_name(statement, call, scope, context)
-    if placed is None:
-        return None
-    name, new = placed
-    inner = _assigning(body, name)
-    return None if inner is None else [*prologue, *inner, new]
 
 
 def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
@@ -314,16 +268,5 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     return [*body, assign(name, ast.Constant(value=None))]
 
 
-def _is_final(statement: ast.stmt, function: ast.FunctionDef) -> bool:
-    return bool(function.body) and function.body[-1] is statement
-
-
 def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
-    found: list[ast.Return] = []
-    for s in body:
-        if isinstance(s, ast.Return):
-            found.append(s)
-        elif not isinstance(s, NESTED):
-            for inner in blocks(s):
-                found += _returns(inner)
-    return found
+    return [n for n in walk_shallow(body) if isinstance(n, ast.Return)]

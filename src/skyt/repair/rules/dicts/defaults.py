@@ -178,12 +178,12 @@ class _Plain(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
         if node not in self.holder.made:
             return self.generic_visit(node)
-        first = ast.Assign(targets=node.targets, value=ast.Dict(keys=[], values=[]), lineno=0)
+        parts: list[ast.stmt] = [
+            ast.Assign(targets=node.targets, value=ast.Dict(keys=[], values=[]), lineno=0)
+        ]
         source = counted(node.value, self.holder.scope(node, self.context))
-        target = node.targets[0]
-        parts: list[ast.stmt] = [first]
-        if source is not None and isinstance(target, ast.Name):
-            parts.extend(counting_loop(target.id, source, self.context.name("c")))
+        if source is not None and isinstance(node.targets[0], ast.Name):
+            parts = counting_loop(node.targets[0], source, self.context.name("c"))
         self.made += parts
         return parts
 

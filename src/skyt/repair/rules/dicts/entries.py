@@ -9,6 +9,7 @@ from skyt.repair.rules.analysis.trees.syntax import load
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.patterns.pieces import made, pieces, value
+from skyt.repair.rules.patterns.template import Value
 
 STARTS: dict[str, ast.expr] = {
     "int": ast.Constant(value=0),
@@ -41,16 +42,22 @@ def start_of_default(node: ast.expr, scope: Scope) -> ast.expr | None:
     return next((s for s in STARTS.values() if same(s, q["x"])), None)
 
 
+def countable(node: ast.expr, scope: Scope) -> bool:
+    """A container that is not a dict: `Counter` counts its elements."""
+    t = scope.type_of(node)
+    return is_str(t) or kind(t) in COUNTED
+
+
 def counted(node: ast.expr, scope: Scope) -> ast.expr | None:
     """What `Counter(e)` counts: the elements of a container that is not a dict."""
     p = pieces("collections.Counter(e)", node)
-    t = scope.type_of(p["e"]) if p is not None else None
-    return p["e"] if p is not None and (is_str(t) or kind(t) in COUNTED) else None
+    return p["e"] if p is not None and countable(p["e"], scope) else None
 
 
 def get_entry(entry: ast.Subscript, start: ast.expr) -> ast.expr:
     return value("d.get(k, v)", d=entry.value, k=entry.slice, v=start)  # type: ignore[no-any-return]
 
 
-def counting_loop(counts: str, source: ast.expr, item: str) -> list[ast.stmt]:
-    return made("for c in e: d[c] = d.get(c, 0) + 1", c=item, e=source, d=counts)
+def counting_loop(counts: Value, source: Value, item: str) -> list[ast.stmt]:
+    """The statements that count elements in a new dict."""
+    return made("d = {}\nfor c in e: d[c] = d.get(c, 0) + 1", c=item, e=source, d=counts)

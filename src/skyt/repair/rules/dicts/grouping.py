@@ -1,53 +1,22 @@
-"""Entries of dicts that are made when first needed: one form for grouping."""
+"""Entries of dicts that are made when first needed: one form for grouping and for counting."""
 
 from __future__ import annotations
 
-import ast
+from skyt.repair.rules.dicts.conditions import an_int, entry, lists_kept, unseen
+from skyt.repair.rules.patterns.conditions import Condition, immutable, integer, number
+from skyt.repair.rules.patterns.making import folded
+from skyt.repair.rules.patterns.rewriting import rewrite
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import mentions
-from skyt.repair.rules.analysis.trees.trees import children, clone, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, kind
-from skyt.repair.rules.dicts.entries import INSERT, stable_key
-from skyt.repair.rules.names.assignments import private
-from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.registry import Place, statement
+INSERT = "if k not in d: d[k] = {}"
+METHODS = ("append", "add", "extend", "update", "remove", "discard", "insert")
 
-
-def plain_dict(node: ast.expr, scope: Scope) -> bool:
-    """A dict under a plain name or an attribute of one."""
-    named = node.value if isinstance(node, ast.Attribute) else node
-    return isinstance(named, ast.Name) and kind(scope.type_of(node)) == "dict"
-
-
-def _stored(d: ast.expr, k: ast.expr, scope: Scope) -> Effects:
-    return scope.effects(made("d[k] = 0", d=d, k=k)[0].targets[0])  # type: ignore[attr-defined]
-
-
-def _again(d: ast.expr, k: ast.expr, scope: Scope) -> bool:
-    """Whether the key can be evaluated again after its entry was stored."""
-    return stable_key(k, scope) and not disturbs(_stored(d, k, scope), scope.effects(k), scope)
-
-
-def unseen(
-    item: ast.expr, d: ast.expr, k: ast.expr, place: Place, index: int, whole: ast.expr | None = None
-) -> bool:
-    """Whether evaluating what goes into an entry cannot tell that the entry was made before it, nor leave it
-    behind by raising."""
-    scope = place.before(index)
-    seen = scope.effects(item)
-    if not seen.pure or disturbs(_stored(d, k, scope), seen, scope):
-        return False
-    own = isinstance(d, ast.Name) and d.id in scope.owned and private(d.id, place)
-    return own or scope.effects(whole or item).total
-
-
-@statement(
-    ast.Expr,
-    ast.Assign,
-    needs="a dict under a plain name or attribute; a pure key; a value without effects that cannot raise",
-    sound="`setdefault` stores its value exactly where the key is missing, and gives the entry",
+rewrite(
+    "insert-if-missing",
+    *((f"d.setdefault(k, v).{m}(x)", f"{INSERT.format('v')}\nd[k].{m}(x)") for m in METHODS),
+    *((before, INSERT.format("v")) for before in ("d.setdefault(k, v)", "d[k] = d.get(k, v)")),
+    *((before, INSERT.format("None")) for before in ("d.setdefault(k)", "d[k] = d.get(k)")),
+    needs=[entry("d", "k")],
+    because="`setdefault` stores its value exactly where the key is missing, and gives the entry",
     fires=(
         "xs: list[str]",
         "d = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
@@ -55,30 +24,24 @@ def unseen(
     ),
     keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
 )
-def insert_if_missing(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`d.setdefault(k, [])` and `d[k] = d.get(k, [])` are `if k not in d: d[k] = []`; what is done with the
-    result follows as a statement of its own."""
-    p, then = first(s, "d[k] = d.get(k, v)", "d[k] = d.get(k)", *DEFAULTS), list[ast.stmt]()
-    function = s.value.func if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
-    if p is None and isinstance(function, ast.Attribute) and (p := first(function.value, *DEFAULTS)):
-        then = [clone(s)]
-        then[0].value.func.value = value("d[k]", d=p["d"], k=p["k"])  # type: ignore[attr-defined]
-    if p is None or not plain_dict(p["d"], scope := place.before(i)):
-        return None
-    p.setdefault("v", ast.Constant(value=None))
-    if _again(p["d"], p["k"], scope) and scope.effects(p["v"]).total:
-        return [*made(INSERT, **p), *then]
-    return None
 
+GROWN: tuple[tuple[str, str, str, list[Condition]], ...] = (
+    ("d[k].append(x)", "[x]", "[]", []),
+    ("d[k].add(x)", "{x}", "set()", [immutable("x")]),
+)
 
-DEFAULTS = ("d.setdefault(k, v)", "d.setdefault(k)")
-
-
-@statement(
-    ast.If,
-    needs="a dict; a pure key; an element that reads nothing of the dict, and cannot raise where the dict "
-    "outlives the function",
-    sound="a list of one element is an empty list to which it is appended",
+rewrite(
+    "append-to-entry",
+    *(
+        (before, f"{INSERT.format(empty)}\n{grow}", needs)
+        for grow, start, empty, needs in GROWN
+        for before in (
+            f"if k in d: {grow}\nelse: d[k] = {start}",
+            f"if k not in d: d[k] = {start}\nelse: {grow}",
+        )
+    ),
+    needs=[entry("d", "k"), unseen("x", "d", "k")],
+    because="a list of one element is an empty list to which it is appended",
     fires=(
         "xs: list[str]",
         "d = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
@@ -90,62 +53,49 @@ DEFAULTS = ("d.setdefault(k, v)", "d.setdefault(k)")
         "d = {}\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]\nreturn d",
     ),
 )
-def append_to_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`if k in d: d[k].append(x)` `else: d[k] = [x]` makes an empty list first and appends in either case."""
-    for grow, start, empty in (("d[k].append(x)", "[x]", "[]"), ("d[k].add(x)", "{x}", "set()")):
-        found, missing = f"if k in d: {grow}\nelse: d[k] = {start}", f"else: {grow}"
-        p = first(s, found, f"if k not in d: d[k] = {start}\n{missing}")
-        if p is None or not plain_dict(p["d"], scope := place.before(i)) or not _again(p["d"], p["k"], scope):
-            continue
-        if empty == "set()" and scope.type_of(p["x"]) not in IMMUTABLE:
-            continue
-        if unseen(p["x"], p["d"], p["k"], place, i):
-            return made(f"{INSERT}\n{grow}", **p, v=value(empty))
-    return None
-
-
-@statement(
-    ast.Assign,
-    needs="a local dict, empty at first, whose entries are only lengthened in this way and which is else "
-    "only returned; a pure key",
-    sound="nobody has the list that was there before, so that it may be lengthened in place",
+rewrite(
+    "lengthen-entry",
+    ("d[k] = d.get(k, []) + [x]", f"{INSERT.format('[]')}\nd[k].append(x)"),
+    needs=[entry("d", "k"), unseen("x", "d", "k"), lists_kept("d")],
+    because="nobody has the list that was there before, so that it may be lengthened in place",
     fires=("xs: list[str]", "d = {}\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\nreturn d"),
     keeps=(
         "xs: list[str]",
         "d = {}\nr = []\nfor x in xs:\n d[len(x)] = d.get(len(x), []) + [x]\n r.append(d[len(x)])\nreturn r",
     ),
 )
-def lengthen_entry(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
-    """`d[k] = d.get(k, []) + [x]` is an empty list if there is none, and an append."""
-    info = place.info
-    p = pieces(LENGTHENED, s)
-    if p is None or not isinstance(p["d"], ast.Name):
-        return None
-    name, scope = p["d"].id, place.before(i)
-    if name not in scope.owned or not private(name, place) or not plain_dict(p["d"], scope):
-        return None
-    if not _again(p["d"], p["k"], scope) or not unseen(p["x"], p["d"], p["k"], place, i):
-        return None
-    parents = {id(c): x for x in walk(info.node) for c in children(x)}
-    uses = [n for n in walk(info.node) if isinstance(n, ast.Name) and n.id == name]
-    if all(_keeps_entries(n, parents) for n in uses):
-        return made(f"{INSERT}\nd[k].append(x)", **p, v=value("[]"))
-    return None
 
+COUNTED: tuple[tuple[str, list[Condition]], ...] = (
+    ("d[k] = d[k] + e", []),
+    ("d[k] = e + d[k]", [integer("e", "d[k]")]),
+)
+CHOICES = ("if k in d: {found}\nelse: d[k] = {first}", "if k not in d: d[k] = {first}\nelse: {found}")
 
-LENGTHENED = "d[k] = d.get(k, []) + [x]"
-
-
-def _keeps_entries(use: ast.Name, parents: dict[int, ast.AST]) -> bool:
-    """Whether a use of the dict neither hands out nor brings in one of its lists (but by returning it)."""
-    here = parents.get(id(use))
-    while here is not None and not isinstance(here, ast.stmt):
-        here = parents.get(id(here))
-    if isinstance(here, ast.Assign) and use in here.targets:
-        return pieces("d = {}", here) is not None
-    if isinstance(here, ast.Return) and here.value is use:
-        return True
-    p = first(here, LENGTHENED, "d[k].append(x)", d=use)
-    if p is not None:
-        return not mentions([p["k"], p["x"]], {use.id})
-    return pieces("d[k] = []", here, d=use) is not None
+rewrite(
+    "count-by-get",
+    *(
+        (f"{first}\n{found}", "d[k] = d.get(k, v) + e", [*needs, number("v")])
+        for found, needs in COUNTED
+        for first in ("d.setdefault(k, v)", "if k not in d: d[k] = v")
+    ),
+    *(
+        (choice.format(found=found, first="v"), "d[k] = d.get(k, w) + e", needs)
+        for found, needs in COUNTED
+        for choice in CHOICES
+    ),
+    *(
+        (choice.format(found=found, first="e"), "d[k] = d.get(k, 0) + e", [*needs, an_int("e")])
+        for found, needs in COUNTED
+        for choice in CHOICES
+    ),
+    needs=[entry("d", "k"), immutable("k"), unseen("e", "d", "k", "d.get(k, 0) + e")],
+    made={"w": folded("v - e")},
+    because="`get` gives the value under the key, or the default that would have been stored there first",
+    fires=(
+        "s: str",
+        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
+        "  g[c] = len(s)\nreturn [d, e, g]",
+    ),
+    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.flow.liveness import Liveness
@@ -21,11 +21,11 @@ class Census:
     """How often each name is read and stored in a piece of program, and how far into it each name and each
     attribute (`.name`) is first read."""
 
-    def __init__(self, where: ast.AST) -> None:
+    def __init__(self, where: ast.AST | Sequence[ast.AST]) -> None:
         self.reads: Counter[str] = Counter()
         self.stores: Counter[str] = Counter()
         self.first_read: dict[str, int] = {}
-        for i, n in enumerate(in_order(where)):
+        for i, n in enumerate(in_order(where) if isinstance(where, ast.AST) else walk(where)):
             if n.__class__ is ast.Name:
                 if n.ctx.__class__ is ast.Load:
                     self.reads[n.id] += 1
@@ -54,15 +54,23 @@ class Context:
     _program: Program | None = None
     _liveness: dict[int, Liveness] = field(default_factory=dict)
     _census: dict[int, Census] = field(default_factory=dict)
+    _settled: dict[Hashable, tuple[int, Facts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions: dict[type, list[Rule]] = {}
         for rule in (r for r in self.rules if r.shape == "expression"):
             for node in rule.nodes:
                 self.expressions.setdefault(node, []).append(rule)
-        self.blocks = [r for r in self.rules if r.shape == "block"]
-        self.nodes = sum(1 for _ in walk(self.tree))
+        self._blocks: dict[frozenset[type], list[Rule]] = {}
+        self.nodes = len(walk(self.tree))
         self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
+
+    def block_rules(self, kinds: frozenset[type]) -> list[Rule]:
+        """The rules that have something to do in a block with statements of these kinds."""
+        if kinds not in self._blocks:
+            blocks = (r for r in self.rules if r.shape == "block")
+            self._blocks[kinds] = [r for r in blocks if not r.nodes or not kinds.isdisjoint(r.nodes)]
+        return self._blocks[kinds]
 
     @property
     def program(self) -> Program:
@@ -79,6 +87,13 @@ class Context:
         if id(where) not in self._census:
             self._census[id(where)] = Census(where)
         return self._census[id(where)]
+
+    def settle(self, what: Hashable) -> None:
+        """Note that a function, or a rule on the module, is as it stays until something else changes."""
+        self._settled[what] = len(self.trace), self.facts
+
+    def settled(self, what: Hashable) -> bool:
+        return self._settled.get(what) == (len(self.trace), self.facts)
 
     def moved(self) -> None:
         """Forget what depends on where things stand."""

@@ -11,11 +11,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.flow.bound import unbound_name
+from skyt.repair.rules.analysis.flow.liveness import unbound_name
 from skyt.repair.rules.analysis.flow.reach import Reach
 from skyt.repair.rules.analysis.language.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
+from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
+from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import bare, text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.engine.verify import verified
@@ -54,28 +55,28 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
     `rules` replaces the registered ones (used to measure one rule, or to shuffle their order).
     """
     plain = normalise(code)
+
+    def failed(why: str, text: str = plain.text) -> NormalForm:
+        return NormalForm(text, complete=False, failure=why)
+
     if not plain.parsed:
-        return NormalForm(plain.text, complete=False, failure=plain.problem)
+        return failed(plain.problem)
     if problem := why_not_compiled(plain.text):
-        return NormalForm(plain.text, complete=False, failure=f"not Python: {problem}")
+        return failed(f"not Python: {problem}")
     try:
         tree = bare(parse(plain.text))
-        nodes = sum(1 for _ in walk(tree))
+        nodes = len(walk(tree))
         if nodes > MAX_NODES:
-            failure = f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}"
-            return NormalForm(plain.text, complete=False, failure=failure)
+            return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
         form = _run(tree, facts, RULES if rules is None else rules)
-        if problem := why_not_compiled(form.text):
-            failure = f"the rules lead to what is not Python: {problem}"
-            return NormalForm(plain.text, complete=False, failure=failure)
-        return form
-    except BeyondError as error:
-        shown = "__doc__" in code  # which normalisation drops
-        return NormalForm(code if shown else plain.text, complete=False, failure=str(error))
+        problem = why_not_compiled(form.text)
+        return failed(f"the rules lead to what is not Python: {problem}") if problem else form
+    except BeyondError as error:  # normalisation drops what `__doc__` shows
+        return failed(str(error), code if "__doc__" in code else plain.text)
     except Exception as error:
         # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
         # failure is on the record, and the tests hold that no program of the development data gets here.
-        return NormalForm(plain.text, complete=False, failure=f"{type(error).__name__}: {error}")
+        return failed(f"{type(error).__name__}: {error}")
 
 
 class BeyondError(Exception):
@@ -89,9 +90,7 @@ def _clean(context: Context) -> None:
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
     why = reflective(tree) or before_cleaning(kept)
     if why is None:
-        for rule in context.rules:
-            if rule.shape == "module" and rule.phase == 0:
-                _apply_module(rule, context)
+        _apply_modules(context, phase=0)
         why = beyond(context.tree)
     if why is not None:
         raise BeyondError(f"{why} is beyond the rules")
@@ -113,9 +112,7 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
             break
     else:
         complete = False
-    for rule in rules:
-        if rule.shape == "module" and rule.phase == 2:
-            _apply_module(rule, context)
+    _apply_modules(context, phase=2)
     _import_missing(context.tree)
     failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
     return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
@@ -123,30 +120,34 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
 
 def _import_missing(tree: ast.Module) -> None:
     """Import what a rule has named (`math.isqrt`) and the program had not."""
-    bound = {n for s in tree.body for n in stored_names(s)}
-    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
-    bound |= {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    missing = sorted((read_names(tree) & MODULES) - bound)
+    missing = sorted((read_names(tree) & MODULES).difference(bound_anywhere(walk(tree))))
     tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 
 def _round(context: Context) -> bool:
     before = len(context.trace)
     for info in list(context.program.functions.values()):
-        walker = Walker(context, info)
+        if context.settled(id(info.node)):
+            continue
         count = len(context.trace)
-        walker.function()
+        Walker(context, info).function()
         if len(context.trace) != count:
             context.changed()
-    for rule in context.rules:
-        if rule.shape == "module" and rule.phase == 1:
-            _apply_module(rule, context)
+        else:
+            context.settle(id(info.node))
+    _apply_modules(context, phase=1)
     return len(context.trace) != before
 
 
-def _apply_module(rule: Rule, context: Context) -> None:
-    count = len(context.trace)
-    if rule.apply(context):
+def _apply_modules(context: Context, phase: int) -> None:
+    for rule in context.rules:
+        due = rule.phase == phase or (phase == 1 and rule.again)
+        if rule.shape != "module" or not due or context.settled((rule.name, phase)):
+            continue
+        count = len(context.trace)
+        if not rule.apply(context):
+            context.settle((rule.name, phase))
+            continue
         context.changed()
         if len(context.trace) == count:
             raise AssertionError(f"{rule.name} changed the program without a record")

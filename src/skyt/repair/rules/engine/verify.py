@@ -1,4 +1,4 @@
-"""Facts as induction hypotheses: bounds must also hold for the calls that a program makes to itself."""
+"""Bounds that also hold for the calls that a program makes to itself."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ def verified(context: Context) -> Facts:
     given the conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that
     is left holds.
     """
-    facts = context.facts
-    if facts.kind == "class":
-        return facts.without_bounds(_called_methods(context))
-    if _handed_on(context):
-        return facts.unbounded()
-    for _ in range(3 * len(facts.parameters) + 1):
+    facts, nodes = context.facts, walk(context.tree)
+    if facts.kind == "class":  # public methods that the program may call itself
+        called = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        made = {"__init__"} if facts.name in read_names(context.tree) else set()
+        return facts.without_bounds(called | made)
+    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == facts.name]
+    if len(calls) != count_reads(context.tree, facts.name):
+        return facts.unbounded()  # it is a value somewhere (`map(f, …)`), so that not all calls can be seen
+    for _ in range(3 * len(facts.parameters) + 1) if calls else ():
         context.assume(facts)
         weaker = facts
         for call, scope in _entry_calls(context):
@@ -33,38 +36,18 @@ def verified(context: Context) -> Facts:
         if weaker == facts:
             return facts
         facts = weaker
-    return facts.unbounded()
+    return facts.unbounded() if calls else facts
 
 
 def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
-    name = context.facts.name
-    if not any(
-        n.func.id == name
-        for n in walk(context.tree)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-    ):
-        return []
     found: list[tuple[ast.Call, Scope]] = []
     for info in context.program.functions.values():
-        finder = CallFinder(Context(context.tree, context.facts, ()), info)
-        finder.context._program = context.program
-        finder.name = name
+        looking = Context(context.tree, context.facts, ())  # without rules
+        looking._program = context.program
+        finder = CallFinder(looking, info, context.facts.name)
         finder.function()
         found += finder.found
     return found
-
-
-def _called_methods(context: Context) -> set[str]:
-    """Public methods that the program may call itself."""
-    called = {n.attr for n in walk(context.tree) if isinstance(n, ast.Attribute)}
-    return called | ({"__init__"} if context.facts.name in read_names(context.tree) else set())
-
-
-def _handed_on(context: Context) -> bool:
-    """Whether the entry point is a value somewhere, so that not all its calls can be seen (`map(f, …)`)."""
-    nodes, name = walk(context.tree), context.facts.name
-    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == name]
-    return len(calls) != count_reads(context.tree, name)
 
 
 def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:

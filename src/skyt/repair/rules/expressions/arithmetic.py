@@ -4,102 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, number
-from skyt.repair.rules.analysis.trees.trees import clone, same
-from skyt.repair.rules.analysis.values.types import is_int
-from skyt.repair.rules.expressions.comparisons import rank
+from skyt.repair.rules.analysis.trees.syntax import int_value
+from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.values.linear import factor, linear, written
 from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
-Linear = tuple[
-    list[tuple[ast.expr, int]], int
-]  # atoms with coefficients, in order of appearance, and a constant
-
-
-def linear(node: ast.expr, scope: Scope) -> Linear | None:
-    """An int expression as a sum of atoms with integer coefficients."""
-    if not is_int(scope.type_of(node)):
-        return None
-    value = int_value(node)
-    if value is not None:
-        return [], value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _scaled(linear(node.operand, scope), -1)
-    if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Add | ast.Sub):
-            a, b = linear(node.left, scope), linear(node.right, scope)
-            return _sum(a, b if isinstance(node.op, ast.Add) else _scaled(b, -1))
-        if (scaled := _factor(node)) is not None:
-            return _scaled(linear(scaled[0], scope), scaled[1])
-    return [(node, 1)], 0
-
-
 LINEAR = (ast.Add, ast.Sub, ast.USub)
-
-
-def _factor(node: ast.expr) -> tuple[ast.expr, int] | None:
-    """(x, k) of `x * k` or `k * x` with a constant."""
-    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
-        return None
-    for one, other in ((node.left, node.right), (node.right, node.left)):
-        if (factor := int_value(other)) is not None:
-            return one, factor
-    return None
-
-
-def _scaled(a: Linear | None, factor: int) -> Linear | None:
-    return None if a is None else ([(atom, k * factor) for atom, k in a[0] if factor], a[1] * factor)
-
-
-def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
-    if a is None or b is None:
-        return None
-    atoms = list(a[0])
-    for atom, k in b[0]:
-        for i, (other, j) in enumerate(atoms):
-            if same(atom, other):
-                atoms[i] = (other, j + k)
-                break
-        else:
-            atoms.append((atom, k))
-    return [(atom, k) for atom, k in atoms if k], a[1] + b[1]
-
-
-def written(form: Linear, scope: Scope) -> ast.expr:
-    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
-    constant."""
-    atoms, constant = form
-    if _movable([atom for atom, _ in atoms], scope):
-        atoms = sorted(atoms, key=lambda item: (item[1] < 0, rank(item[0], scope)))
-    result: ast.expr | None = None
-    for atom, k in atoms:
-        term = clone(atom)
-        if abs(k) != 1:
-            term = ast.BinOp(left=term, op=ast.Mult(), right=number(abs(k)))
-        if result is None:
-            result = term if k > 0 else ast.UnaryOp(op=ast.USub(), operand=term)
-        else:
-            result = ast.BinOp(left=result, op=ast.Add() if k > 0 else ast.Sub(), right=term)
-    if result is None:
-        return number(constant)
-    if constant:
-        op = ast.Add() if constant > 0 else ast.Sub()
-        result = ast.BinOp(left=result, op=op, right=number(abs(constant)))
-    return result
-
-
-def _movable(atoms: list[ast.expr], scope: Scope) -> bool:
-    """Whether the terms can be evaluated in any order."""
-    seen = [scope.effects(a) for a in atoms]
-    return not any(conflict(a, b, scope) for i, a in enumerate(seen) for b in seen[i + 1 :])
-
-
-def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
-    form = _sum(linear(a, scope), _scaled(linear(b, scope), -1))
-    return None if form is None else written(form, scope)
 
 
 @expression(
@@ -111,27 +24,15 @@ def difference(a: ast.expr, b: ast.expr, scope: Scope) -> ast.expr | None:
     fires=("n: int", "return 1 + n + 2"),
     keeps=("n: float", "return 1 + n + 2"),
 )
-def linear_form(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-    if int_value(node) is not None or not (isinstance(node.op, LINEAR) or _factor(node) is not None):  # type: ignore[attr-defined]
+def linear_form(node: ast.BinOp | ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`1 + n + 2` is `n + 3`, `n + n` is `n * 2`: a sum of terms in one order, with its constant last."""
+    if int_value(node) is not None or not (isinstance(node.op, LINEAR) or factor(node) is not None):
         return None
     form = linear(node, scope)
-    if form is None:
-        return None
-    lost = [a for a in _atoms(node, scope) if not any(same(a, b) for b, _ in form[0])]
-    if not all(scope.effects(a).total for a in lost) or not all(scope.effects(a).pure for a, _ in form[0]):
+    if form is None or not all(scope.effects(a).pure if k else scope.effects(a).total for a, k in form[0]):
         return None
     new = written(form, scope)
     return None if same(new, node) else new
-
-
-def _atoms(node: ast.expr, scope: Scope) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        return _atoms(node.left, scope) + _atoms(node.right, scope)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _atoms(node.operand, scope)
-    if (scaled := _factor(node)) is not None:
-        return _atoms(scaled[0], scope)
-    return [] if int_value(node) is not None else [node]
 
 
 rewrite(
@@ -154,19 +55,11 @@ rewrite(
 )
 rewrite(
     "absolute",
-    ("abs(x)", "x"),
-    needs=[at_least(0, "x")],
-    because="a number that is not negative is its own absolute value",
-    fires=("n: int >= 0", "return abs(n)"),
-    keeps=("n: int", "return abs(n)"),
-)
-rewrite(
-    "absolute-of-negative",
-    ("abs(x)", "-x"),
-    needs=[at_most(0, "x")],
-    because="the absolute value of a number that is not positive is its negative",
-    fires=("n: int <= 0", "return abs(n)"),
-    keeps=("n: int", "return abs(n)"),
+    ("abs(x)", "x", [at_least(0, "x")]),
+    ("abs(x)", "-x", [at_most(0, "x")]),
+    because="a number that is not negative is its own absolute value, that of the others is their negative",
+    fires=("n: int >= 0; m: int <= 0", "return abs(n) + abs(m)"),
+    keeps=("n: int; m: int", "return abs(n) + abs(m)"),
 )
 rewrite(
     "floor-multiple",

@@ -1,79 +1,51 @@
-"""Closed expressions: the value of one without variables, and terms of sums that are known to be 0."""
+"""Terms of sums that are known to be 0."""
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value, number, substitute
+from skyt.repair.rules.analysis.trees.syntax import int_value, number, substitute
 from skyt.repair.rules.analysis.trees.trees import clone
-from skyt.repair.rules.analysis.values.evaluate import BINARY, COMPARE
-from skyt.repair.rules.patterns.pieces import first, pieces, value
-from skyt.repair.rules.registry import expression
+from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns.conditions import number as constant
+from skyt.repair.rules.patterns.making import Made, constant_value
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found
 
-LARGEST = 10**9
 LONGEST = 64  # terms tried before a sum is left alone
-COMPARISONS = {kind: ask for kind, ask in COMPARE.items() if kind not in (ast.In, ast.NotIn)}
 
 
-def closed_value(node: ast.expr) -> int | bool | None:
-    """The value of an expression of integer and boolean constants; None where it is not one, or raises."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) else None
-    if isinstance(node, ast.BinOp):
-        return _apply(BINARY.get(type(node.op)), closed_value(node.left), closed_value(node.right))
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        sides = closed_value(node.left), closed_value(node.comparators[0])
-        return _apply(COMPARISONS.get(type(node.ops[0])), *sides)
-    if isinstance(node, ast.BoolOp):
-        values = [v for v in map(closed_value, node.values) if v is not None]
-        if len(values) < len(node.values):
-            return None
-        conjunction = isinstance(node.op, ast.And)
-        return next((v for v in values[:-1] if bool(v) is not conjunction), values[-1])
-    return None
+def first_term(e: str, x: str, c: str, start: str) -> Made:
+    """The first number, from a start on, for which a term is not known to be 0, or to be left out."""
+
+    def compute(found: Found, where: Where) -> ast.expr | None:
+        begin = int_value(found[start]) if start in found else 0  # type: ignore[arg-type]
+        begin = begin or 0
+        terms = range(begin, begin + LONGEST)
+        later = next((k for k in terms if not idle(found, where, number(k))), begin)
+        return number(later) if later > begin else None
+
+    def idle(found: Found, where: Where, term: ast.expr) -> bool:
+        at = {found[x].id: term}  # type: ignore[union-attr]
+        if c in found:
+            chosen = constant_value(substitute(clone(found[c]), at))  # type: ignore[type-var,arg-type]
+            if chosen is not None and not chosen:
+                return True
+            if chosen is None and not where.scope.effects(found[c]).total:
+                return False
+        return constant_value(substitute(clone(found[e]), at)) == 0  # type: ignore[type-var,arg-type]
+
+    return Made(f"the first `{x}` for which `{e}` is not known to be 0, or to be left out", compute)
 
 
-def _apply(function: Callable[[int, int], int] | None, a: int | None, b: int | None) -> int | None:
-    if function is None or a is None or b is None or max(abs(a), abs(b)) > LARGEST:
-        return None
-    divides = function in (operator.floordiv, operator.mod)
-    return None if divides and b == 0 else function(a, b)
-
-
-@expression(
-    ast.Call,
-    needs="a sum over a range from a constant on, whose first terms are 0 or left out; conditions that "
-    "cannot raise there",
-    sound="leaving out a term that is 0 does not change a sum",
+rewrite(
+    "skip-idle-terms",
+    ("sum(e for x in range(n))", "sum(e for x in range(k, n))"),
+    ("sum(e for x in range(n) if c)", "sum(e for x in range(k, n) if c)"),
+    ("sum(e for x in range(a, n))", "sum(e for x in range(k, n))", [constant("a")]),
+    ("sum(e for x in range(a, n) if c)", "sum(e for x in range(k, n) if c)", [constant("a")]),
+    made={"k": first_term("e", "x", "c", "a")},
+    because="leaving out a term that is 0 does not change a sum",
     fires=("n: int", "return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
     keeps=("n: int", "return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
 )
-def skip_idle_terms(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`sum(x for x in range(n) if x % 3 == 0)` starts at 3."""
-    p = pieces("sum(g)", node)
-    if p is None or not isinstance(p["g"], ast.GeneratorExp) or len(p["g"].generators) != 1:
-        return None
-    made, g = p["g"], p["g"].generators[0]
-    q = first(g.iter, "range(n)", "range(a, n)")
-    begin = int_value(q.get("a", number(0))) if q is not None else None
-    if q is None or begin is None or not isinstance(g.target, ast.Name):
-        return None
-    tried = range(begin, begin + LONGEST)
-    start = next((k for k in tried if not _idle(made, g, k, scope)), begin)
-    if start == begin:
-        return None
-    new = clone(made)
-    new.generators[0].iter = value("range(a, n)", a=number(start), n=q["n"])
-    return call("sum", new)
-
-
-def _idle(made: ast.GeneratorExp, g: ast.comprehension, term: int, scope: Scope) -> bool:
-    """Whether the term for this value of the variable is 0, or is left out."""
-    at = {g.target.id: number(term)}  # type: ignore[attr-defined]
-    conditions = [closed_value(substitute(clone(c), at)) for c in g.ifs]
-    sure = all(v is not None or scope.effects(c).total for v, c in zip(conditions, g.ifs, strict=True))
-    left_out = any(v is not None and not v for v in conditions)
-    return sure and (left_out or closed_value(substitute(clone(made.elt), at)) == 0)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import (
-    OPPOSITE,
-    ORDER_OPPOSITE,
-    call,
-    compare,
-    int_value,
-    negate,
-    number,
-)
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import is_int, ordered
-from skyt.repair.rules.patterns.conditions import constant, integer, not_constant
+from skyt.repair.rules.analysis.trees.syntax import OPPOSITE, ORDER_OPPOSITE, call, compare, negate
+from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.analysis.values.types import ordered
+from skyt.repair.rules.patterns.conditions import Where, constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered
-from skyt.repair.rules.patterns.pieces import first
+from skyt.repair.rules.patterns.making import Made, folded
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.registry import expression
+from skyt.repair.rules.patterns.template import Found
 
 
 def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
@@ -39,124 +30,38 @@ def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
             op_type in ORDER_OPPOSITE and ordered(scope.type_of(node.left), scope.type_of(right))
         ):
             turned = {**OPPOSITE, **ORDER_OPPOSITE}[op_type]
-            return canonical(compare(clone(node.left), turned, clone(right)), scope)
+            return _canonical(compare(clone(node.left), turned, clone(right)), scope)
     return negate(node)
 
 
-def canonical(node: ast.Compare, scope: Scope) -> ast.expr:
-    """A comparison with its own rules applied: `<` and `<=` only, strict between integers."""
+def _canonical(node: ast.expr, scope: Scope) -> ast.expr:
+    """A comparison with its own rules applied."""
     for _ in range(4):
-        new = _turned(node, scope) or strict_integers(node, scope, False)
-        if not isinstance(new, ast.Compare):
-            return node
+        new = less_than(node, scope, False) or strict_integers(node, scope, False)
+        if new is None:
+            break
         node = new
     return node
 
 
-@expression(
-    ast.UnaryOp,
-    needs="for `<` and its kin: operands of type int or str",
-    sound="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
-    fires=("n: int", "return not n < 3"),
-    keeps=("x: float", "return not x < 3"),
-)
-def push_negation(node: ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
-    if not isinstance(node.op, ast.Not):
-        return None
-    inner = node.operand
-    if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
-        if boolean or scope.type_of(inner.operand) == "bool":
-            return inner.operand
-        return None
-    new = opposite(inner, scope, boolean)
-    return None if same(new, node) else new
+def opposite_of(c: str) -> Made:
+    """`not c`, pushed inward."""
 
+    def compute(found: Found, where: Where) -> ast.expr:
+        return opposite(found[c], where.scope, where.boolean)  # type: ignore[arg-type]
 
-def _turned(node: ast.Compare, scope: Scope) -> ast.expr | None:
-    """`a > b` as `b < a`."""
-    left, op, right = node.left, node.ops[0], node.comparators[0]
-    if not isinstance(op, ast.Gt | ast.GtE) or not ordered(scope.type_of(left), scope.type_of(right)):
-        return None
-    return (
-        compare(right, ast.Lt if isinstance(op, ast.Gt) else ast.LtE, left)
-        if commute(left, right, scope)
-        else None
-    )
-
-
-def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
-    """Whether two operands can be evaluated in either order."""
-    first, second = scope.effects(left), scope.effects(right)
-    return (first.pure and same(left, right)) or not conflict(first, second, scope)
-
-
-@expression(
-    ast.Compare,
-    needs="operands of type int",
-    sound="between integers there is nothing",
-    fires=("n: int", "return n <= 3"),
-    keeps=("n: float", "return n <= 3"),
-)
-def strict_integers(node: ast.Compare, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`n <= 1` is `n < 2`; `a < b + 1` is `a <= b`."""
-    p = first(node, "a <= b", "a < b")
-    if p is None or not (is_int(scope.type_of(p["a"])) and is_int(scope.type_of(p["b"]))):
-        return None
-    if isinstance(node.ops[0], ast.LtE):
-        if (limit := int_value(p["b"])) is not None:
-            return compare(p["a"], ast.Lt, number(limit + 1))
-        if (limit := int_value(p["a"])) is not None:
-            return compare(number(limit - 1), ast.Lt, p["b"])
-    elif (
-        int_value(p["a"]) is None
-        and int_value(p["b"]) is None
-        and (q := first(node, "a < b + 1", "a - 1 < b"))
-    ):
-        return compare(q["a"], ast.LtE, q["b"])
-    return None
-
-
-SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
-
-
-def rank(node: ast.expr, scope: Scope) -> tuple[object, ...]:
-    """An order of expressions that does not depend on how variables are called."""
-    if isinstance(node, ast.Constant) or int_value(node) is not None:
-        return (9, 0, ast.dump(node))
-    shape = type(node).__name__
-    place = SHAPES.index(shape) if shape in SHAPES else len(SHAPES)
-    return (place, -sum(1 for _ in walk(node)), masked(node, scope))
-
-
-def masked(node: ast.expr, scope: Scope) -> str:
-    """The text of an expression with its variables replaced by the order in which they are bound, its own
-    (those of comprehensions) by the order in which they occur in it."""
-    order, nodes = binding_order(scope), walk(node)
-    stored = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    own = {name: f"~{i}" for i, name in enumerate(dict.fromkeys(stored))}
-    attributes = scope.program.attribute_order
-    parts: list[str] = []
-    for n in nodes:
-        if isinstance(n, ast.Name):
-            parts.append(own.get(n.id) or (f"{order[n.id]:03d}" if n.id in order else n.id))
-        elif isinstance(n, ast.Constant):
-            parts.append(repr(n.value))
-        elif isinstance(n, ast.Attribute):
-            parts.append("." + attributes.get(n.attr, n.attr))
-        elif not isinstance(n, ast.expr_context):
-            parts.append(type(n).__name__)
-    return " ".join(parts)
-
-
-def binding_order(scope: Scope) -> dict[str, int]:
-    """Parameters first, then variables in the order of their first assignment."""
-    if scope.info is None:
-        return {}
-    names = [*scope.info.arguments, *scope.info.assigned]
-    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return Made(f"`not {c}`, pushed inward", compute, like=f"not {c}")
 
 
 OPERATORS = ("<", "<=", ">", ">=", "==", "!=")
+rewrite(
+    "push-negation",
+    ("not c", "d"),
+    made={"d": opposite_of("c")},
+    because="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
+    fires=("n: int", "return not n < 3"),
+    keeps=("x: float", "return not x < 3"),
+)
 rewrite(
     "split-chain",
     *((f"a {p} b {q} c", f"a {p} b and b {q} c") for p in OPERATORS for q in OPERATORS),
@@ -164,7 +69,7 @@ rewrite(
     fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
     keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
 )
-rewrite(
+less_than = rewrite(
     "less-than",
     ("a > b", "b < a"),
     ("a >= b", "b <= a"),
@@ -172,6 +77,18 @@ rewrite(
     because="`a > b` and `b < a` are the same comparison on built-in types",
     fires=("n: int; m: int", "return n > m"),
     keeps=("x: float; y: float", "return x > y"),
+)
+strict_integers = rewrite(
+    "strict-integers",
+    ("a <= b", "a < m"),
+    ("a <= b", "k < b"),
+    ("a < b + 1", "a <= b", [not_constant("a", "b")]),
+    ("a - 1 < b", "a <= b", [not_constant("a", "b")]),
+    needs=[integer("a", "b")],
+    made={"m": folded("b + 1"), "k": folded("a - 1")},
+    because="between integers there is nothing",
+    fires=("n: int; m: int", "return [n <= 3, n < m + 1]"),
+    keeps=("n: float; m: int", "return [n <= 3, n < m + 1]"),
 )
 rewrite(
     "add-constant",

@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.trees.syntax import load
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.trees.trees import exchanged, walk
 from skyt.repair.rules.control.branches import branch
 from skyt.repair.rules.names.inline import find_use, head_of
 from skyt.repair.rules.registry import Place, statement
@@ -35,7 +35,7 @@ def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | No
         whole = isinstance(s, ast.Return | ast.Assign) and s.value is choice
         if not whole and not _first(s, choice, place, i):
             continue
-        then, other = _with(s, choice, choice.body), _with(s, choice, choice.orelse)
+        then, other = exchanged(s, choice, choice.body), exchanged(s, choice, choice.orelse)
         if isinstance(s, ast.Return):
             return [branch(choice.test, [then]), other]
         return [branch(choice.test, [then], [other])]
@@ -45,7 +45,7 @@ def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | No
 def _first(s: ast.stmt, choice: ast.IfExp, place: Place, index: int) -> bool:
     """Whether the test may be evaluated before everything else in the statement."""
     mark = place.context.name("m")
-    head = head_of(_with(s, choice, load(mark)))
+    head = head_of(exchanged(s, choice, load(mark)))
     before: list[ast.expr] = []
     if head is None or find_use(head, mark, before) != "once":
         return False
@@ -53,25 +53,3 @@ def _first(s: ast.stmt, choice: ast.IfExp, place: Place, index: int) -> bool:
     test = scope.effects(choice.test)
     earlier = [scope.effects(node) for node in before]
     return all(seen.pure and not conflict(seen, test, scope) for seen in earlier)
-
-
-def _with(s: ast.stmt, old: ast.expr, new: ast.expr) -> ast.stmt:
-    return _Chosen(old, new).visit(s)  # type: ignore[return-value]
-
-
-class _Chosen(ast.NodeTransformer):
-    """A copy of a statement with one of its expressions replaced."""
-
-    def __init__(self, old: ast.expr, new: ast.expr) -> None:
-        self.old, self.new = old, new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if node is self.old:
-            return clone(self.new)
-        new = node.__class__()
-        for name, value in node.__dict__.items():
-            if isinstance(value, list):
-                setattr(new, name, [self.visit(x) if isinstance(x, ast.AST) else x for x in value])
-            else:
-                setattr(new, name, self.visit(value) if isinstance(value, ast.AST) else value)
-        return new

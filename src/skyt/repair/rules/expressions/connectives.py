@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from itertools import combinations
 
+from skyt.repair.rules.analysis.ranking import commute, rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import compare
 from skyt.repair.rules.analysis.trees.trees import size
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind
-from skyt.repair.rules.expressions.comparisons import commute, rank
 from skyt.repair.rules.registry import expression
 
 

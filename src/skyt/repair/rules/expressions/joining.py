@@ -7,7 +7,8 @@ import ast
 from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
-from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.patterns.pieces import pieces
 from skyt.repair.rules.registry import Place, block
 

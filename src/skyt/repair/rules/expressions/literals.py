@@ -4,36 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call, int_value, number
+from skyt.repair.rules.analysis.trees.syntax import call
 from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.patterns.making import folded
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
-
-
-@expression(
-    ast.Call,
-    needs="a constant argument",
-    sound="`ord`, `chr` and `len` of a constant are constants",
-    fires=("n: int", "return ord('a') + len('abc') + n"),
-    keeps=("n: int", "return ord('ab')"),
-)
-def fold_call(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    name = scope.builtin(node.func)
-    if name not in {"ord", "chr", "len"} or len(node.args) != 1 or node.keywords:
-        return None
-    only = node.args[0]
-    if name == "chr":
-        value = int_value(only)
-        valid = value is not None and 0 <= value <= sys.maxunicode and not 0xD800 <= value <= 0xDFFF
-        return ast.Constant(value=chr(value)) if valid and value is not None else None
-    if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
-        return None
-    if name == "len":
-        return number(len(only.value))
-    return number(ord(only.value)) if len(only.value) == 1 else None
 
 
 @expression(
@@ -91,6 +68,14 @@ def _pieces(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr] | No
     return [next(values) if p == "{}" else ast.Constant(value=p) for p in pieces if p]
 
 
+rewrite(
+    "fold-call",
+    *((f"{function}(c)", function[0]) for function in ("ord", "chr", "len")),
+    made={function[0]: folded(f"{function}(c)") for function in ("ord", "chr", "len")},
+    because="`ord`, `chr` and `len` of a constant are constants",
+    fires=("n: int", "return ord('a') + len('abc') + n"),
+    keeps=("n: int", "return ord('ab')"),
+)
 rewrite(
     "empty-literal",
     ("dict()", "{}"),

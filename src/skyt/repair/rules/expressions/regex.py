@@ -6,17 +6,16 @@ import ast
 import re
 from typing import Any
 
-from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.trees import clone
-from skyt.repair.rules.analysis.values.infer import dotted
-from skyt.repair.rules.registry import expression
+from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found
 
 try:
     from re import _parser as parser  # type: ignore[attr-defined]
 except ImportError:  # pragma: no cover - another layout of the re module: the rule then never fires
     parser = None
 
-FUNCTIONS = frozenset({"re.sub", "re.split", "re.findall", "re.match", "re.search", "re.fullmatch"})
 CLASS = re.compile(r"\[(\^?)((?:\\.|[^]\\[])+)\]")
 KEPT = frozenset({"\\\\", "\\]", "\\^", "\\-", "\\["})
 MEMBER = re.compile(r"(?:\\.|[^\\])-(?:\\.|[^\\])|\\.|.")
@@ -49,23 +48,24 @@ def _tree(parsed: Any) -> Any:
     return [_tree(x) for x in parsed] if isinstance(parsed, list | tuple) else str(parsed)
 
 
-@expression(
-    ast.Call,
-    needs="a constant pattern",
-    sound="the new spelling parses to the same expression (checked with the parser of `re` itself)",
+def canonical(p: str) -> Made:
+    """A constant pattern in canonical spelling."""
+
+    def compute(found: Found, where: Where) -> ast.expr | None:
+        text = getattr(found[p], "value", None) if isinstance(found[p], ast.Constant) else None
+        new = canonical_pattern(text) if isinstance(text, str) else None
+        return None if new is None else ast.Constant(value=new)
+
+    return Made(f"the constant `{p}` in canonical spelling", compute)
+
+
+FUNCTIONS = ("split", "findall", "match", "search", "fullmatch")
+rewrite(
+    "canonical-regex",
+    ("re.sub(p, a, b)", "re.sub(q, a, b)"),
+    *((f"re.{name}(p, a)", f"re.{name}(q, a)") for name in FUNCTIONS),
+    made={"q": canonical("p")},
+    because="the new spelling parses to the same expression (checked with the parser of `re` itself)",
     fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
     keeps=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s, flags=2)"),
 )
-def canonical_regex(node: ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`[\\s]+` is `\\s+`; `[^\\w-]` is `[^\\w\\-]`; members of a class are sorted."""
-    if dotted(node.func) not in FUNCTIONS or not node.args or not scope.is_module("re"):
-        return None
-    pattern = node.args[0]
-    if not (isinstance(pattern, ast.Constant) and isinstance(pattern.value, str)) or node.keywords:
-        return None
-    new = canonical_pattern(pattern.value)
-    if new is None or new == pattern.value:
-        return None
-    call = clone(node)
-    call.args[0] = ast.Constant(value=new)
-    return call

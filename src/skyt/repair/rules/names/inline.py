@@ -7,39 +7,59 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.repeating import COMPREHENSIONS, repeatable
+from skyt.repair.rules.analysis.repeating import repeatable
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, size
-from skyt.repair.rules.names.assignments import private, simple_target
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
 
 
 @block(
     ast.Assign,
-    needs="one use, in the next statement; what is evaluated there before the use commutes with the value",
-    sound="the value is computed at the same point of the computation as before",
-    fires=("n: int", "t = 7 // n\nreturn t + 1"),
-    keeps=("n: int", "t = 7 // n\nreturn n < 3 or t < 2"),
+    ast.If,
+    needs="one use, in the next statement, before which nothing is evaluated there that does not commute "
+    "with the value (a local that every branch assigns last is used for each); or one assignment of a pure "
+    "value that cannot raise (or whose first use comes next) of which nothing that it reads changes before "
+    "the last use; for several uses: a small value of immutable type without calls other than `len`, `str`, "
+    "`abs`, `int` that cannot raise, or a plain name",
+    sound="the value is computed at the same point of the computation as before, or evaluating it again "
+    "gives the same value, and nothing else",
+    fires=(
+        "xs: list[int]; n: int",
+        "if n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\nreturn k * k + m + t",
+    ),
+    keeps=(
+        "xs: list[int]; n: int",
+        "t = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n m = 7 // n\n"
+        "return [[8][n], m, k * k, n < 3 or t < 2]",
+    ),
 )
-def inline_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    for i, (s, t) in enumerate(pairwise(body)):
-        name = simple_target(s)
-        if name is None or not private(name, place):
-            continue
-        if not isinstance(s, ast.Assign):
-            continue
-        if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
-            continue
-        scope = place.before(i)
-        if fits(t, name, s.value, scope):
-            new = substitute(clone(t), {name: s.value})
-            return [*body[:i], new, *body[i + 2 :]]
+def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is
+    `if c: f(a)` `else: f(b)`."""
+    for way in (_into_next, _into_branches, _everywhere):
+        new = way(body, place)
+        if new is not None:
+            return new
     return None
 
 
-def _rebound(t: ast.stmt) -> set[str]:
-    return stored_names(t) if isinstance(t, ast.Assign) else set()
+def _into_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """The value of an assignment put into the statement behind it."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        name = simple_target(s)
+        if name is not None and _used_once(name, t, place) and fits(t, name, s.value, place.before(i)):  # type: ignore[attr-defined]
+            return [*body[:i], substitute(clone(t), {name: s.value}), *body[i + 2 :]]  # type: ignore[attr-defined]
+    return None
+
+
+def _used_once(name: str, t: ast.stmt, place: Place) -> bool:
+    """Whether a local is read once in a statement and not after it."""
+    if not private(name, place) or count_reads(t, name) != 1:
+        return False
+    return name not in place.live_at(t) or (isinstance(t, ast.Assign) and name in stored_names(t))
 
 
 def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
@@ -113,16 +133,9 @@ def _operands(node: ast.AST) -> Iterator[ast.expr]:
             yield from _operands(child)
 
 
-@block(
-    ast.If,
-    needs="a local that every branch assigns last, with one use, in the statement behind the branches; what "
-    "is evaluated there before the use commutes with each value",
-    sound="the statement runs after whichever branch was taken, with that branch's value",
-    fires=("n: int", "if n > 1:\n t = n\nelif n < -1:\n t = 7 // (n + 2)\nelse:\n t = 3\nreturn t + 1"),
-    keeps=("n: int", "if n > 1:\n t = n\nelse:\n t = 7 // n\nreturn [[8][n], t]"),
-)
-def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`if c: t = a` `else: t = b` `f(t)` is `if c: f(a)` `else: f(b)`."""
+def _into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """The statement behind branches that all assign one variable last, put into each of them."""
+    anywhere = Scope(place.scope.program, place.scope.info)
     for i, (s, t) in enumerate(pairwise(body)):
         if not (isinstance(s, ast.If) and s.orelse) or isinstance(t, (*LOOPS, *NESTED, ast.If)):
             continue
@@ -130,11 +143,8 @@ def sink_into_branches(body: list[ast.stmt], place: Place) -> list[ast.stmt] | N
         if leaves is None or len(leaves) > 4 or size(t) * len(leaves) > 120:
             continue
         name = simple_target(leaves[0])
-        if name is None or not private(name, place) or any(simple_target(x) != name for x in leaves):
+        if name is None or any(simple_target(x) != name for x in leaves) or not _used_once(name, t, place):
             continue
-        if count_reads(t, name) != 1 or (name in place.live_at(t) and name not in _rebound(t)):
-            continue
-        anywhere = Scope(place.scope.program, place.scope.info)
         if all(fits(t, name, x.value, anywhere) for x in leaves):  # type: ignore[attr-defined]
             new = clone(s)
             _append_to_branches(new, t, name)
@@ -168,46 +178,28 @@ def _append_to_branches(s: ast.If, t: ast.stmt, name: str) -> None:
             inner[-1] = substitute(clone(t), {name: last.value})  # type: ignore[attr-defined]
 
 
-@block(
-    ast.Assign,
-    needs="one assignment; a pure value that cannot raise (or whose first use comes next); nothing it "
-    "reads changes "
-    "before the last use; for several uses: a small value of immutable type without calls other than `len`, "
-    "`str`, `abs`, `int` that cannot raise, or a plain name",
-    sound="evaluating the value again gives the same value, and nothing else",
-    fires=("xs: list[int]", "k = len(xs)\nreturn k * k"),
-    keeps=("xs: list[int]", "k = len(xs)\nxs.append(1)\nreturn k * k"),
-)
-def inline_everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    info = place.info
+def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """The value of the only assignment of a variable put wherever that is read."""
+    census = place.context.census(place.info.node)
     for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place) or name in info.arguments:
+        name, rest = simple_target(s), body[i + 1 :]
+        if name is None or not private(name, place) or name in place.info.arguments:
             continue
-        if not isinstance(s, ast.Assign):
-            continue
-        census = place.context.census(info.node)
-        if census.stores[name] != 1:
-            continue
-        rest, value = body[i + 1 :], s.value
-        uses = census.reads[name]
-        if not uses or uses != count_reads(rest, name):
+        value, uses = s.value, census.reads[name]  # type: ignore[attr-defined]
+        if census.stores[name] != 1 or not uses or uses != count_reads(rest, name):
             continue
         scope = place.before(i)
-        if not repeatable(value, uses, rest, name, scope):
-            continue
         seen = scope.effects(value)
-        if not seen.pure:
+        if not repeatable(value, uses, rest, name, scope) or not seen.pure:
             continue
-        if seen.raises and not (rest and _uses_first(rest[0], name, value, scope)):
+        if seen.raises and not (rest and _uses_first(rest[0], name, scope)):
             continue
         if undisturbed(rest, name, seen, scope):
-            new = [substitute(clone(t), {name: value}) for t in rest]
-            return [*body[:i], *new]
+            return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
     return None
 
 
-def _uses_first(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
+def _uses_first(t: ast.stmt, name: str, scope: Scope) -> bool:
     head = head_of(t)
     if head is None:
         return False

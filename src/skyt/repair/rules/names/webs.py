@@ -1,111 +1,57 @@
-"""Webs: values that never meet get names of their own; values that change places do so at once."""
+"""Values that change places do so at once."""
 
 from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import (
-    count_reads,
-    own_breaks,
-    read_names,
-    rename,
-    substitute,
-)
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, walk
-from skyt.repair.rules.expressions.comparisons import binding_order
-from skyt.repair.rules.names.assignments import private, simple_target
-from skyt.repair.rules.registry import Place, block
+from skyt.repair.rules.analysis.ranking import binding_order
+from skyt.repair.rules.analysis.trees.syntax import count_reads, substitute
+from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.patterns.flow import own, unseen
+from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found
 
 
-@block(
-    ast.Assign,
-    needs="an assignment whose value is not read after its block, to a name that is bound elsewhere too",
-    sound="the new value can live under a name of its own",
-    fires=("s: str", "s = s.lower()\nreturn s + s"),
-    keeps=("s: str", "while len(s) > 3:\n s = s[1:]\nreturn s"),
-)
-def split_parameter(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
-    info = place.info
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or name in place.live_out or not private(name, place):
-            continue
-        stores = place.context.census(info.node).stores[name]
-        if name not in info.arguments:
-            if stores == 1:
-                continue
-            here = sum(
-                isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load)
-                for n in walk(body[i:])
-            )
-            if here == stores:
-                continue
-        rest = body[i + 1 :]
-        if own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
-            continue
-        fresh = place.context.name(name.rstrip("0123456789_") or "t")
-        first = clone(s)
-        first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
-        return [*body[:i], first, *(rename(clone(x), {name: fresh}) for x in rest)]
-    return None
+def bound_first(x: str, y: str) -> Condition:
+    """Of two variables the one that is bound first in the function."""
+
+    def holds(found: Found, where: Where) -> bool:
+        order = binding_order(where.scope)
+        first, second = (order.get(found[name].id, len(order)) for name in (x, y))  # type: ignore[union-attr]
+        return first < second
+
+    return Condition(f"`{x}` is bound before `{y}`", holds)
 
 
-@block(
-    ast.Assign,
-    needs="a run of assignments of pure values to locals, one of which is only a way to remember an old "
-    "value",
-    sound="the run is executed symbolically; one simultaneous assignment gives every variable the same value",
+def putting(into: str, once: tuple[str, str], plain: tuple[str, str]) -> Made:
+    """An expression that reads a variable, once if its value is long, with the value in its place; and with
+    the value of another variable, if it reads that too and the value is short."""
+
+    def compute(found: Found, where: Where) -> ast.expr | None:
+        new: dict[str, ast.expr] = {}
+        for (variable, value), needed in ((once, 1), (plain, 0)):
+            name, piece = found[variable].id, found[value]  # type: ignore[union-attr]
+            count, short = count_reads(found[into], name), isinstance(piece, ast.Name | ast.Constant)
+            if count < needed or (count > needed and not short):
+                return None
+            new[name] = piece  # type: ignore[assignment]
+        return substitute(clone(found[into]), new)  # type: ignore[type-var,return-value]
+
+    words = " and ".join(f"`{value}` for `{variable}`" for variable, value in (once, plain))
+    return Made(f"`{into}` with {words}", compute)
+
+
+rewrite(
+    "simultaneous",
+    ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
+    ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
+    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y")]),
+    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x")]),
+    needs=[own("t"), unseen("x"), unseen("y")],
+    made={"h": putting("g", once=("t", "e"), plain=("x", "f"))},
+    because="one simultaneous assignment gives every variable the same value",
     fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
     keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
 )
-def simultaneous(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`t = a % b; a = b; b = t` is `a, b = b, a % b`."""
-    for i, s in enumerate(body):
-        name = simple_target(s)
-        if name is None or not private(name, place):
-            continue
-        for j in range(i + 1, min(len(body), i + 6)):
-            t = body[j]
-            if simple_target(t) is None or not isinstance(t, ast.Assign):
-                break
-            if not count_reads(t.value, name):
-                continue
-            run = body[i : j + 1]
-            if name in place.live_at(body[j]) and simple_target(body[j]) != name:
-                break
-            new = _together(run, name, place)
-            if new is not None:
-                return [*body[:i], new, *body[j + 1 :]]
-            break
-    return None
-
-
-def _together(run: list[ast.stmt], temporary: str, place: Place) -> ast.stmt | None:
-    """One tuple assignment for the run, without the temporary; None where values would be repeated or
-    misplaced."""
-    if len(run) < 3:
-        return None
-    values: dict[str, ast.expr] = {}
-    for s in run:
-        name = simple_target(s)
-        if name is None or not isinstance(s, ast.Assign):
-            return None
-        if not private(name, place) or not place.scope.effects(s.value).pure:
-            return None
-        for used in read_names(s.value) & set(values):
-            if count_reads(s.value, used) > 1 and not isinstance(values[used], ast.Name | ast.Constant):
-                return None
-        if name in values and name != temporary:
-            return None
-        values[name] = substitute(clone(s.value), values)
-    if simple_target(run[-1]) != temporary:
-        del values[temporary]
-    names = sorted(values, key=lambda n: binding_order(place.scope).get(n, 999))
-    if len(names) < 2 or sum(place.scope.effects(values[n]).raises for n in names) > 1:
-        return None
-    if not any(set(names) & read_names(values[n]) - {n} for n in names):
-        return None
-    target = ast.Tuple(elts=[ast.Name(id=n, ctx=ast.Store()) for n in names], ctx=ast.Store())
-    value = ast.Tuple(elts=[values[n] for n in names], ctx=ast.Load())
-    return ast.Assign(targets=[target], value=value, lineno=0)

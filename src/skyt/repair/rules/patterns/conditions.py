@@ -7,7 +7,7 @@ for a rule in templates to look at the program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,8 @@ from skyt.repair.rules.analysis.values.types import ordered as in_order
 from skyt.repair.rules.patterns.pieces import value
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
+    from skyt.repair.rules.patterns.template import Found, Value
+    from skyt.repair.rules.registry import Place
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,19 @@ class Where:
 
     scope: Scope
     boolean: bool = False  # only the truth of the expression counts
+    place: Place | None = None  # of a match of statements
+    matched: Sequence[ast.stmt] = ()
+    last: bool = False  # whether they are the last of their block
+
+    def live_after(self) -> frozenset[str]:
+        """The variables that may be read after what was matched."""
+        return self.place.live_at(self.matched[-1]) if self.place is not None else frozenset()
+
+    def name(self, base: str, found: Found) -> str:
+        """A name that occurs nowhere in the program, nor in what was matched."""
+        if self.place is not None:
+            return self.place.context.name(base)
+        return self.scope.fresh([e for e in found.values() if isinstance(e, ast.expr)])
 
 
 @dataclass(frozen=True)
@@ -41,14 +55,23 @@ class Condition:
     holds: Callable[[Found, Where], bool]
     leaving: frozenset[str] = frozenset()  # blocks that it says control never runs out of
     decides: Mapping[str, bool] = field(default_factory=dict)  # names of which it says whether they are true
+    own: frozenset[str] = (
+        frozenset()
+    )  # variables, or entries such as `d[k]`, that are the rule's business alone
+    end: str = ""  # what happens at the end of the block anyway
+    lazily: bool = False  # elements of a list can be made when a loop asks for them
+    inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
 
 
-def _each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
+def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
     """A condition on each of some names, or on what is made of them (`len(x) - k`)."""
-    shown = " and ".join(f"`{n}`" for n in names)
     return Condition(
-        f"{shown}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
+        f"{shown(names)}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
     )
+
+
+def shown(names: Sequence[str]) -> str:
+    return " and ".join(f"`{n}`" for n in names)
 
 
 def _piece(name: str, found: Found) -> ast.expr:
@@ -56,21 +79,21 @@ def _piece(name: str, found: Found) -> ast.expr:
 
 
 def integer(*names: str) -> Condition:
-    return _each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
+    return each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
 
 
 def text(*names: str) -> Condition:
-    return _each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
+    return each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
 
 
 def boolean(*names: str) -> Condition:
-    return _each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
+    return each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
 
 
 def of_kind(kinds: str, *names: str) -> Condition:
     """Of one of these built-in types: `of_kind("list set", "x")`."""
     wanted = frozenset(kinds.split())
-    return _each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
+    return each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
 
 
 def _kind(e: ast.expr, w: Where) -> str:
@@ -80,16 +103,20 @@ def _kind(e: ast.expr, w: Where) -> str:
 
 def constant(*names: str) -> Condition:
     """An integer constant above 0."""
-    return _each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
+    return each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
+
+
+def number(*names: str) -> Condition:
+    return each("an integer constant", names, lambda e, w: int_value(e) is not None)
 
 
 def immutable(*names: str) -> Condition:
-    return _each("of immutable type", names, lambda e, w: w.scope.immutable(e))
+    return each("of immutable type", names, lambda e, w: w.scope.immutable(e))
 
 
 def plain(*names: str) -> Condition:
     """A variable, or an attribute of one."""
-    return _each(
+    return each(
         "a name or attribute",
         names,
         lambda e, w: isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name),
@@ -97,7 +124,7 @@ def plain(*names: str) -> Condition:
 
 
 def small(*names: str) -> Condition:
-    return _each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
+    return each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
 
 
 def at_least(low: int, *names: str) -> Condition:
@@ -105,7 +132,7 @@ def at_least(low: int, *names: str) -> Condition:
         least = w.scope.interval(e)[0]
         return least is not None and least >= low
 
-    return _each(f"an int of at least {low}", names, test)
+    return each(f"an int of at least {low}", names, test)
 
 
 def at_most(high: int, *names: str) -> Condition:
@@ -113,7 +140,7 @@ def at_most(high: int, *names: str) -> Condition:
         most = w.scope.interval(e)[1]
         return most is not None and most <= high
 
-    return _each(f"an int of at most {high}", names, test)
+    return each(f"an int of at most {high}", names, test)
 
 
 def ordered(a: str, b: str) -> Condition:
@@ -131,35 +158,45 @@ def leaving(*names: str) -> Condition:
     )
 
 
+def running_on(*names: str) -> Condition:
+    return Condition(
+        " and ".join(f"`{n}`" for n in names) + " may run on to what follows",
+        lambda found, w: not any(leaves(found[n]) for n in names),  # type: ignore[arg-type]
+    )
+
+
 def sized(*names: str) -> Condition:
-    return _each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
+    return each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
 
 
 def not_constant(*names: str) -> Condition:
-    return _each("not an integer constant", names, lambda e, w: int_value(e) is None)
+    return each("not an integer constant", names, lambda e, w: int_value(e) is None)
 
 
 def always_true(name: str) -> Condition:
-    made = _each("a constant that is true", (name,), lambda e, w: is_true(e))
+    made = each("a constant that is true", (name,), lambda e, w: is_true(e))
     return replace(made, decides={name: True})
 
 
 def always_false(name: str) -> Condition:
-    made = _each("a constant that is false", (name,), lambda e, w: is_false(e))
+    made = each("a constant that is false", (name,), lambda e, w: is_false(e))
     return replace(made, decides={name: False})
 
 
 def no_quantifier(name: str) -> Condition:
     """Not `any` or `all` over a generator, which are loops in disguise: see expand-quantifier."""
-    return _each(
+    return each(
         "no `any` or `all` over a generator at its end",
         (name,),
         lambda e, w: not is_quantifier(e.values[-1] if isinstance(e, ast.BoolOp) else e),
     )
 
 
+TRUTH_ONLY = Condition("only the truth of the result counts", lambda found, w: w.boolean)
+
+
 def truth_only() -> Condition:
-    return Condition("only the truth of the result counts", lambda found, w: w.boolean)
+    return TRUTH_ONLY
 
 
 def values_shared() -> Condition:
@@ -167,3 +204,40 @@ def values_shared() -> Condition:
         "no function of the program changes an object that is not its own",
         lambda found, w: w.scope.values_shared,
     )
+
+
+def domain_only() -> Condition:
+    return Condition(
+        "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
+    )
+
+
+CLASSES = frozenset({"int", "str", "list", "float", "bool", "dict", "set", "tuple"})
+
+
+def instance(x: str, k: str) -> Condition:
+    return Condition(
+        f"`{x}` is of a class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is True
+    )
+
+
+def no_instance(x: str, k: str) -> Condition:
+    return Condition(
+        f"`{x}` is of no class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is False
+    )
+
+
+def _instance(x: Value, classes: Value, w: Where) -> bool | None:
+    """Whether a value is of one of some built-in classes, where its type is known."""
+    t = _kind(x, w)  # type: ignore[arg-type]
+    nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+    names = [c.id for c in nodes if isinstance(c, ast.Name) and not w.scope.is_local(c.id)]
+    if t not in CLASSES or len(names) != len(nodes):
+        return None
+    if {t, "object"} & {*names} or (t == "bool" and "int" in names):
+        return True
+    return False if {*names} <= CLASSES else None
+
+
+def last_for() -> Condition:
+    return Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)

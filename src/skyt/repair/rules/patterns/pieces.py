@@ -11,7 +11,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 from skyt.repair.rules.analysis.trees.syntax import load
-from skyt.repair.rules.patterns.template import Found, Template, build, fill, match
+from skyt.repair.rules.patterns.matching import match
+from skyt.repair.rules.patterns.template import OUTER, Found, Template, build, fill
 
 read = lru_cache(maxsize=None)(Template.read)
 
@@ -30,7 +31,7 @@ def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] 
     if wanted.__class__ is not node.__class__:
         return None
     found = _given(given)
-    return found if match(wanted, node, found) else None
+    return found if match(wanted, node, found) and OUTER not in found else None
 
 
 def first(node: ast.AST | None, *templates: str, **given: Any) -> dict[str, Any] | None:
@@ -45,7 +46,7 @@ def made(template: str, **parts: Any) -> list[ast.stmt]:
 
 def value(template: str, **parts: Any) -> Any:
     """The expression that a template says."""
-    return fill(read(template).expression, _given(parts))  # type: ignore[arg-type]
+    return fill(read(template).body[0].value, _given(parts))  # type: ignore[attr-defined]
 
 
 def _given(parts: dict[str, Any]) -> Found:

@@ -1,8 +1,9 @@
 """Templates: Python text in which every name that is not a builtin stands for something.
 
 In an expression a name stands for any expression; a name that is assigned stands for a variable; a name that
-is a statement by itself stands for one or more statements. A name that occurs twice stands for the same thing
-both times.
+is a statement by itself stands for one or more statements, with a star for any number of them. The condition
+of a comprehension stands for all that it has, and for True if it has none. A name that occurs twice stands
+for the same thing both times.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import ast
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.trees.syntax import operands
+from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]
 Found = dict[str, Value]
+OUTER = "for"  # the `for`s of a comprehension before its last, where a template has one
 FIXED = BUILTINS | set(MODULE_MEMBERS)
-SKIPPED = frozenset({"ctx", "type_comment", "kind", "lineno", "is_async"})
 
 
 @dataclass(frozen=True)
@@ -38,25 +41,27 @@ class Template:
     def expression(self) -> ast.expr | None:
         """The expression, if that is all there is."""
         only = self.body[0] if len(self.body) == 1 else None
-        return only.value if isinstance(only, ast.Expr) and not _block_name(only) else None
+        return only.value if isinstance(only, ast.Expr) and not block_name(only) else None
+
+    @property
+    def shape(self) -> tuple[object, ...] | None:
+        """What can be seen of what it matches at a glance; None where that may be anything."""
+        first = self.expression or self.body[0]
+        any_call = (
+            isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id not in FIXED
+        )
+        return None if any_call or (len(self.body) == 1 and block_name(first)) else shape(first)
 
     @property
     def names(self) -> set[str]:
         return {n.id for n in walk(self.body) if isinstance(n, ast.Name) and n.id not in FIXED}
 
 
-def _block_name(s: ast.stmt) -> str | None:
+def block_name(s: ast.AST) -> str | None:
     """The name of a statement that stands for statements."""
-    if isinstance(s, ast.Expr) and isinstance(s.value, ast.Name) and s.value.id not in FIXED:
-        return s.value.id
-    return None
-
-
-FIELDS: dict[type, tuple[str, ...]] = {
-    cls: tuple(f for f in cls._fields if f not in SKIPPED)
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.AST)
-}
+    named = s.value if isinstance(s, ast.Expr) else None
+    named = named.value if isinstance(named, ast.Starred) else named
+    return named.id if isinstance(named, ast.Name) and named.id not in FIXED else None
 
 
 def shape(node: ast.AST) -> tuple[object, ...]:
@@ -64,7 +69,7 @@ def shape(node: ast.AST) -> tuple[object, ...]:
     kind = node.__class__
     if isinstance(node, ast.Compare):
         return kind, tuple(op.__class__ for op in node.ops)
-    if isinstance(node, ast.BinOp | ast.UnaryOp):
+    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.AugAssign):
         return kind, node.op.__class__
     if isinstance(node, ast.Call):
         function = node.func
@@ -75,55 +80,16 @@ def shape(node: ast.AST) -> tuple[object, ...]:
     return (kind,)
 
 
-def match(pattern: object, node: object, found: Found) -> bool:
-    """Whether a piece of program is what a pattern says; what its names stand for goes into `found`."""
-    kind = pattern.__class__
-    if kind is not ast.Name and kind in FIELDS:
-        if kind is not node.__class__:
-            return False
-        return all(match(getattr(pattern, f, None), getattr(node, f, None), found) for f in FIELDS[kind])
-    if isinstance(pattern, ast.Name) and pattern.id not in FIXED:
-        if not isinstance(node, ast.expr):
-            return False
-        stored = not isinstance(pattern.ctx, ast.Load) and not pattern.id.startswith("target")
-        if stored and not isinstance(node, ast.Name):
-            return False
-        return _bind(pattern.id, node, found)
-    if isinstance(pattern, ast.Name):
-        return isinstance(node, ast.Name) and node.id == pattern.id
-    if isinstance(pattern, list):
-        return isinstance(node, list) and _match_list(pattern, node, found)
-    return type(pattern) is type(node) and pattern == node
-
-
-def _bind(name: str, value: Value, found: Found) -> bool:
-    if name in found:
-        return same(found[name], value)
-    found[name] = value
-    return True
-
-
-def _match_list(patterns: Sequence[object], nodes: Sequence[object], found: Found) -> bool:
-    names = [_block_name(p) if isinstance(p, ast.stmt) else None for p in patterns]
-    many = [i for i, n in enumerate(names) if n is not None]
-    if not many:
-        pairs = zip(patterns, nodes, strict=False)
-        return len(patterns) == len(nodes) and all(match(p, n, found) for p, n in pairs)
-    at = many[0]
-    after = len(patterns) - at - 1
-    end = len(nodes) - after
-    if len(many) > 1 or end <= at:
-        return False
-    block = [n for n in nodes[at:end] if isinstance(n, ast.stmt)]
-    outer = [*zip(patterns[:at], nodes[:at], strict=True), *zip(patterns[at + 1 :], nodes[end:], strict=True)]
-    return _bind(names[at] or "", block, found) and all(match(p, n, found) for p, n in outer)
+def fewest(patterns: Sequence[ast.stmt]) -> int:
+    """How many statements there are at least."""
+    return sum(not (isinstance(p, ast.Expr) and isinstance(p.value, ast.Starred)) for p in patterns)
 
 
 def build(template: Sequence[ast.stmt], found: Found) -> list[ast.stmt]:
     """The statements that a template says, with what its names stand for."""
     made: list[ast.stmt] = []
     for s in template:
-        name = _block_name(s)
+        name = block_name(s)
         if name is not None:
             made += [clone(x) for x in found[name]]  # type: ignore[union-attr]
         else:
@@ -144,9 +110,25 @@ class _Filled(ast.NodeTransformer):
         if node.id in FIXED:
             return node
         new = clone(self.found[node.id])  # type: ignore[type-var]
-        if isinstance(new, ast.Name):
+        if hasattr(new, "ctx"):
             new.ctx = node.ctx
         return new  # type: ignore[return-value]
+
+    def visit(self, node: ast.AST) -> Any:
+        new = super().visit(node)
+        if OUTER in self.found and hasattr(node, "generators"):
+            new.generators = [*(clone(g) for g in self.found[OUTER]), *new.generators]  # type: ignore[union-attr]
+        return new
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [c for c in node.ifs if not (isinstance(c, ast.Constant) and c.value is True)]
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        node.values = operands(node)
+        return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         for name in ("body", "orelse"):

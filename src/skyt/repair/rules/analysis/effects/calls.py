@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.effects.commuting import ATTRIBUTES, Effects
-from skyt.repair.rules.analysis.effects.raising import ITERABLE, call_raises, hashable
+from skyt.repair.rules.analysis.effects.raising import ITERABLE, ORDERED, call_raises, hashable
 from skyt.repair.rules.analysis.effects.table import add, everything, glance, read, root
 from skyt.repair.rules.analysis.effects.vocabulary import (
     MAKERS,
@@ -15,10 +15,10 @@ from skyt.repair.rules.analysis.effects.vocabulary import (
     MUTATORS,
     PURE_BUILTINS,
     PURE_METHODS,
-    UNKNOWN,
+    SHALLOW,
 )
 from skyt.repair.rules.analysis.trees.trees import walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, Type, element, is_int, kind
+from skyt.repair.rules.analysis.values.types import SIZED, Type, element, is_int, kind
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
@@ -34,19 +34,19 @@ def mutates_receiver(node: ast.Call) -> ast.expr | None:
 def pure_call(node: ast.Call, pure: Container[str], own: Container[str] = ()) -> bool:
     """Whether a call has no effect but its result (it may raise, it may read its arguments). `own` are the
     names of the program's functions, and of its methods with a dot."""
-    function = node.func
-    if isinstance(function, ast.Name):
-        known = function.id in pure or function.id in PURE_BUILTINS
-        return known and _pure_callbacks(node, pure, own)
-    if isinstance(function, ast.Attribute) and _pure_callbacks(node, pure, own):
-        owner = function.value
-        if isinstance(owner, ast.Name) and owner.id in MODULE_MEMBERS:
-            return f"{owner.id}.{function.attr}" in MAKERS or owner.id != "collections"
-        return function.attr in PURE_METHODS and "." + function.attr not in own
-    return False
+    match node.func:
+        case ast.Name(id=name):
+            known = name in pure or name in PURE_BUILTINS
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if module in MODULE_MEMBERS:
+            known = module != "collections" or f"{module}.{name}" in MAKERS
+        case ast.Attribute(attr=name):
+            known = name in PURE_METHODS and "." + name not in own
+        case _:
+            known = False
+    return known and pure_callbacks(node, pure, own)
 
 
-def _pure_callbacks(node: ast.Call, pure: Container[str], own: Container[str]) -> bool:
+def pure_callbacks(node: ast.Call, pure: Container[str], own: Container[str]) -> bool:
     """Whether what a call is given to call has no effects."""
     for a in (*node.args, *(k.value for k in node.keywords)):
         if isinstance(a, ast.Lambda):
@@ -58,32 +58,11 @@ def _pure_callbacks(node: ast.Call, pure: Container[str], own: Container[str]) -
     return True
 
 
-SHALLOW = frozenset(
-    [
-        *(
-            "len",
-            "list",
-            "tuple",
-            "set",
-            "dict",
-            "frozenset",
-            "range",
-            "enumerate",
-            "zip",
-            "reversed",
-            "bool",
-        ),
-        *("isinstance", "keys", "values", "items", "get", "copy", "deque", "OrderedDict", "next"),
-    ]
-)
-
-
 def called(node: ast.Call, scope: Scope, found: Effects) -> None:
     function = node.func
     arguments = [*node.args, *(k.value for k in node.keywords)]
     if isinstance(function, ast.Attribute):
-        module = isinstance(function.value, ast.Name) and scope.is_module(function.value.id)
-        if not module:
+        if not (isinstance(function.value, ast.Name) and scope.is_module(function.value.id)):
             add(function.value, scope, found)
     elif not isinstance(function, ast.Name):
         everything(node, scope, found)
@@ -93,81 +72,79 @@ def called(node: ast.Call, scope: Scope, found: Effects) -> None:
     receiver = mutates_receiver(node)
     if receiver is not None:
         _change(node, receiver, scope, found)
-    elif pure_call(node, scope.pure, scope.program.by_name) and _knows(node, scope):
+    elif pure_call(node, scope.pure, scope.program.by_name) and _knows(function, scope):
         name = function.id if isinstance(function, ast.Name) else function.attr
         look = glance if name in SHALLOW else read
         for a in arguments:
             look(a, scope, found)
-        if isinstance(function, ast.Name) and function.id in scope.pure:
-            names, attributes = scope.program.outside.of(function.id)
+        if isinstance(function, ast.Attribute):
+            glance(function.value, scope, found)
+        elif name in scope.pure:
+            names, attributes = scope.program.outside.of(name)
             found.reads |= names
             found.heap_reads |= names | ({ATTRIBUTES} if attributes else set())
-        if isinstance(function, ast.Attribute) and scope.type_of(function.value) not in IMMUTABLE:
-            found.heap_reads.add(root(function.value))
         found.fails(call_raises(node, scope))
     else:
         found.fails()
         found.other = True
 
 
-def _knows(node: ast.Call, scope: Scope) -> bool:
+def _knows(function: ast.Name | ast.Attribute, scope: Scope) -> bool:
     """Whether a call means what its name says: a builtin that is not hidden, a method of a builtin type."""
-    if isinstance(node.func, ast.Name):
-        return node.func.id in scope.pure or bool(scope.builtin(node.func))
-    owner = kind(scope.type_of(node.func.value))  # type: ignore[attr-defined]
-    return not owner.startswith("object:")
+    if isinstance(function, ast.Name):
+        return function.id in scope.pure or bool(scope.builtin(function))
+    return not kind(scope.type_of(function.value)).startswith("object:")
 
 
 def _change(node: ast.Call, receiver: ast.expr, scope: Scope, found: Effects) -> None:
     name, t = node.func.attr, scope.type_of(receiver)  # type: ignore[attr-defined]
-    owner = kind(t)
+    own = scope.program.by_name
     found.heap_writes.add(root(receiver))
     found.heap_reads.add(root(receiver))
-    if owner not in SIZED or "." + name in scope.program.by_name:
+    if kind(t) not in SIZED or "." + name in own:
         found.fails()
         found.other = True
         return
-    if node.keywords and not pure_call(ast.Call(ast.Name("sorted"), [], node.keywords), scope.pure,
-                                       scope.program.by_name):  # fmt: skip
+    if node.keywords and not pure_callbacks(node, scope.pure, own):
         found.other = True
-    for a in node.args:
-        if name in {"extend", "update", "extendleft", "remove", "index"}:
+    if name in {"extend", "update", "extendleft", "remove", "index"}:
+        for a in node.args:
             read(a, scope, found)
     types = [scope.type_of(a) for a in node.args]
-    fails, error = _change_raises(name, owner, t, types, node, scope)
-    found.fails(fails, error)
+    fits, error = CHANGES.get((kind(t), name, len(types)), (None, ""))
+    if fits is None or node.keywords or not fits(t, *types):
+        found.fails()
+    elif error and (types or not scope.nonempty(receiver)):
+        found.fails(True, error)
 
 
-def _change_raises(
-    name: str, owner: str, t: Type, types: list[Type], node: ast.Call, scope: Scope
-) -> tuple[bool, str]:
-    """(whether a method that changes its object may raise, what)."""
-    count = len(types)
-    if node.keywords:
-        return True, UNKNOWN
-    if name == "append" and owner in {"list", "deque"}:
-        return count != 1, UNKNOWN
-    if name == "appendleft" and owner == "deque":
-        return count != 1, UNKNOWN
-    if name == "clear" and owner != "tuple":
-        return count != 0, UNKNOWN
-    if name == "extend" and owner in {"list", "deque"}:
-        return not (count == 1 and kind(types[0]) in ITERABLE), UNKNOWN
-    if name in {"add", "discard"} and owner == "set":
-        return not (count == 1 and hashable(types[0])), UNKNOWN
-    if name == "reverse" and owner in {"list", "deque"}:
-        return count != 0, UNKNOWN
-    if name == "insert" and owner == "list":
-        return not (count == 2 and is_int(types[0])), UNKNOWN
-    if name == "sort" and owner == "list":
-        return not (count == 0 and element(t) in {"int", "str", "char"}), UNKNOWN
-    if name in {"pop", "popleft"} and owner in {"list", "deque"} and count == 0:
-        known = owner == "deque" or name == "pop"
-        return not scope.nonempty(node.func.value), "IndexError" if known else UNKNOWN  # type: ignore[attr-defined]
-    if name == "pop" and owner == "list" and count == 1 and is_int(types[0]):
-        return True, "IndexError"
-    if name == "pop" and owner == "dict" and count in (1, 2) and hashable(types[0]):
-        return count == 1, "KeyError"
-    if name == "setdefault" and owner == "dict":
-        return not (count == 2 and hashable(types[0])), UNKNOWN
-    return True, UNKNOWN
+def _always(*types: Type) -> bool:
+    return True
+
+
+def _key(t: Type, key: Type, value: Type = None) -> bool:
+    return hashable(key)
+
+
+def _index(t: Type, index: Type, value: Type = None) -> bool:
+    return is_int(index)
+
+
+# By container, method and number of arguments: whether it bears these types (its own, its arguments'), and
+# what it may raise then. What is not listed may raise anything.
+CHANGES: dict[tuple[str, str, int], tuple[Callable[..., bool], str]] = {
+    **{(owner, "clear", 0): (_always, "") for owner in ("list", "deque", "dict", "set")},
+    **{(owner, "reverse", 0): (_always, "") for owner in ("list", "deque")},
+    **{(owner, "append", 1): (_always, "") for owner in ("list", "deque")},
+    **{(owner, "extend", 1): (lambda t, more: kind(more) in ITERABLE, "") for owner in ("list", "deque")},
+    **{("set", name, 1): (_key, "") for name in ("add", "discard")},
+    **{(owner, "pop", 0): (_always, "IndexError") for owner in ("list", "deque")},
+    ("deque", "popleft", 0): (_always, "IndexError"),
+    ("deque", "appendleft", 1): (_always, ""),
+    ("list", "pop", 1): (_index, "IndexError"),
+    ("list", "insert", 2): (_index, ""),
+    ("list", "sort", 0): (lambda t: element(t) in ORDERED, ""),
+    ("dict", "pop", 1): (_key, "KeyError"),
+    ("dict", "pop", 2): (_key, ""),
+    ("dict", "setdefault", 2): (_key, ""),
+}

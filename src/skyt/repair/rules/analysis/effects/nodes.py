@@ -20,8 +20,9 @@ from skyt.repair.rules.analysis.effects.table import (
     truth,
 )
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_METHODS, UNKNOWN
+from skyt.repair.rules.analysis.trees.bindings import loaded
 from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.trees.trees import OPERATORS, walk
 from skyt.repair.rules.analysis.values.types import (
     IMMUTABLE,
     SIZED,
@@ -66,9 +67,8 @@ def _binop(node: ast.BinOp, scope: Scope, found: Effects) -> None:
     whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
     divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
     found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
-    for side in (node.left, node.right):
-        if scope.type_of(side) not in IMMUTABLE:
-            found.heap_reads.add(root(side))
+    glance(node.left, scope, found)
+    glance(node.right, scope, found)
 
 
 def _augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
@@ -81,19 +81,11 @@ def _augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
     read(node.value, scope, found)
 
 
-def loaded(node: Any) -> Any:
-    new = node.__class__(**{f: getattr(node, f) for f in node._fields if hasattr(node, f)})
-    new.ctx = ast.Load()
-    return new
-
-
 def _iteration(node: ast.For | ast.comprehension, scope: Scope, found: Effects) -> None:
     parts(node, scope, found)
     t = scope.type_of(node.iter)
-    found.fails(kind(t) not in ITERABLE)
-    found.fails(not _unpacks(node.target, element(t)))
-    if t not in IMMUTABLE:
-        found.heap_reads.add(root(node.iter))
+    found.fails(kind(t) not in ITERABLE or not _unpacks(node.target, element(t)))
+    glance(node.iter, scope, found)
     for condition in getattr(node, "ifs", ()):
         truth(condition, scope, found)
 
@@ -123,15 +115,11 @@ def _comprehension(node: Any, scope: Scope, found: Effects) -> None:
     add(node.generators[0].iter, scope, found)
 
 
-def _while(node: ast.While, scope: Scope, found: Effects) -> None:
+def _test(node: ast.If | ast.IfExp | ast.While, scope: Scope, found: Effects) -> None:
     parts(node, scope, found)
     truth(node.test, scope, found)
-    found.jumps = True
-
-
-def _test(node: ast.If | ast.IfExp, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
-    truth(node.test, scope, found)
+    if isinstance(node, ast.While):
+        found.jumps = True
 
 
 def _boolop(node: ast.BoolOp, scope: Scope, found: Effects) -> None:
@@ -156,8 +144,7 @@ def _jump(node: ast.stmt, scope: Scope, found: Effects) -> None:
 
 def _assign(node: ast.Assign, scope: Scope, found: Effects) -> None:
     parts(node, scope, found)
-    for target in node.targets:
-        found.fails(not _fits(target, node.value, scope))
+    found.fails(not all(_fits(target, node.value, scope) for target in node.targets))
 
 
 def _fits(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
@@ -173,14 +160,10 @@ def _formatted(node: ast.FormattedValue, scope: Scope, found: Effects) -> None:
     read(node.value, scope, found)
 
 
-def _set(node: ast.Set, scope: Scope, found: Effects) -> None:
+def _keyed(node: ast.Set | ast.Dict, scope: Scope, found: Effects) -> None:
     parts(node, scope, found)
-    found.fails(not all(hashable(scope.type_of(e)) for e in node.elts))
-
-
-def _dict(node: ast.Dict, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
-    found.fails(not all(k is not None and hashable(scope.type_of(k)) for k in node.keys))
+    keys = node.elts if isinstance(node, ast.Set) else node.keys
+    found.fails(not all(k is not None and hashable(scope.type_of(k)) for k in keys))
 
 
 def _attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
@@ -188,39 +171,35 @@ def _attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
         return
     add(node.value, scope, found)
     place, owner = "." + node.attr, kind(scope.type_of(node.value))
-    if isinstance(node.ctx, ast.Load):
-        if scope.has_method(owner, node.attr):
-            return
-        found.fails(not scope.has_attribute(owner, node.attr))
-        found.heap_reads |= {place, root(node.value)} if node.attr in PURE_METHODS else {place}
-    else:
+    if not isinstance(node.ctx, ast.Load):
         found.fails(not owner.startswith("object:"))
         found.heap_writes.add(place)
+    elif not scope.has_method(owner, node.attr):
+        found.fails(not scope.has_attribute(owner, node.attr))
+        found.heap_reads |= {place, root(node.value)} if node.attr in PURE_METHODS else {place}
 
 
 def _subscript(node: ast.Subscript, scope: Scope, found: Effects) -> None:
     parts(node, scope, found)
     t, load = scope.type_of(node.value), isinstance(node.ctx, ast.Load)
-    owner, whole = kind(t), is_int(scope.type_of(node.slice))
+    owner, index = kind(t), scope.type_of(node.slice)
     if isinstance(node.slice, ast.Slice):
-        sliced = is_str(t) or owner in {"list", "tuple"}
+        sliced = owner in {"str", "char", "list", "tuple"}
         found.fails(not (load and sliced and _int_slice(node.slice, scope)))
     else:
-        plain = owner in {"list", "deque", "str", "char", "tuple"} and whole
-        lookup = owner == "dict" and hashable(scope.type_of(node.slice))
+        plain = owner in {"list", "deque", "str", "char", "tuple"} and is_int(index)
+        lookup = owner == "dict" and hashable(index)
         error = "IndexError" if plain else "KeyError" if lookup else UNKNOWN
         stores = isinstance(node.ctx, ast.Store) and lookup
         found.fails(not (stores or scope.holds_key(node)), error)
     if not load or (scope.program.grows and (not owner or owner.startswith("object:"))):
         found.heap_writes.add(root(node.value))
-    if t not in IMMUTABLE:
-        found.heap_reads.add(root(node.value))
+    glance(node.value, scope, found)
 
 
 def _int_slice(node: ast.Slice, scope: Scope) -> bool:
     step = node.step is None or int_value(node.step) not in (None, 0)
-    parts = [p for p in (node.lower, node.upper) if p is not None]
-    return step and all(is_int(scope.type_of(p)) for p in parts)
+    return step and all(is_int(scope.type_of(p)) for p in (node.lower, node.upper) if p is not None)
 
 
 def _compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
@@ -231,47 +210,31 @@ def _compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
         a, b = types[i], types[i + 1]
         if isinstance(op, ast.Is | ast.IsNot):
             continue
-        keyed = isinstance(op, ast.In | ast.NotIn) and kind(b) in {"dict", "set"}
-        (glance if keyed else read)(operands[i], scope, found)
-        (glance if keyed else read)(operands[i + 1], scope, found)
+        inside = isinstance(op, ast.In | ast.NotIn)
+        look = glance if inside and kind(b) in {"dict", "set"} else read
+        look(operands[i], scope, found)
+        look(operands[i + 1], scope, found)
         if isinstance(op, ast.Eq | ast.NotEq):
             found.fails(not (comparable(a, b) or a in IMMUTABLE or b in IMMUTABLE))
-        elif isinstance(op, ast.In | ast.NotIn):
-            inside = kind(b) in SIZED | {"iter"} and a in IMMUTABLE
-            found.fails(not (inside or (is_str(a) and is_str(b))))
+        elif inside:
+            member = kind(b) in SIZED | {"iter"} and a in IMMUTABLE
+            found.fails(not (member or (is_str(a) and is_str(b))))
         else:
             found.fails(not (ordered(a, b) or (is_number(a) and is_number(b))))
 
 
-SILENT = frozenset(
-    cls
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.operator | ast.cmpop | ast.unaryop | ast.boolop)
-)
-KINDS: dict[type, Entry] = {
-    **dict.fromkeys((*SILENT, ast.Constant, ast.Pass), _nothing),
-    **dict.fromkeys(
-        (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr), parts
-    ),
-    **dict.fromkeys((ast.For, ast.comprehension), _iteration),
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
-    **dict.fromkeys((ast.If, ast.IfExp), _test),
-    **dict.fromkeys((ast.Return, ast.Break, ast.Continue, ast.Raise), _jump),
-    ast.Name: _name,
-    ast.FunctionDef: _function,
-    ast.Lambda: _lambda,
-    ast.BinOp: _binop,
-    ast.BoolOp: _boolop,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.Call: called,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.Set: _set,
-    ast.Dict: _dict,
-    ast.FormattedValue: _formatted,
-    ast.Assign: _assign,
-    ast.AugAssign: _augmented,
-    ast.While: _while,
-}
-ENTRIES.update(KINDS)
+def _entries(entry: Entry, *kinds: type) -> None:
+    ENTRIES.update(dict.fromkeys(kinds, entry))
+
+
+_entries(_nothing, *OPERATORS, ast.Constant, ast.Pass)
+_entries(parts, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
+_entries(_iteration, ast.For, ast.comprehension)
+_entries(_comprehension, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_entries(_test, ast.If, ast.IfExp, ast.While)
+_entries(_jump, ast.Return, ast.Break, ast.Continue, ast.Raise)
+_entries(_keyed, ast.Set, ast.Dict)
+ENTRIES |= {ast.Name: _name, ast.FunctionDef: _function, ast.Lambda: _lambda, ast.Call: called}
+ENTRIES |= {ast.BinOp: _binop, ast.BoolOp: _boolop, ast.UnaryOp: _unary, ast.Compare: _compare}
+ENTRIES |= {ast.Attribute: _attribute, ast.Subscript: _subscript, ast.FormattedValue: _formatted}
+ENTRIES |= {ast.Assign: _assign, ast.AugAssign: _augmented}

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.vocabulary import MAKERS, TOTAL_STR_METHODS
+from skyt.repair.rules.analysis.effects.vocabulary import MAKERS, TAKES_TEXTS, VIEWS
 from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.values.types import ANY, IMMUTABLE, Type, is_int, is_number, is_str, kind
+from skyt.repair.rules.analysis.values.types import (
+    ANY,
+    IMMUTABLE,
+    Type,
+    element,
+    is_int,
+    is_number,
+    is_str,
+    kind,
+)
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
@@ -17,6 +27,7 @@ SHOWN = frozenset({"str", "char", "bool", "none", "float"})
 ITERABLE = frozenset({"list", "tuple", "dict", "set", "str", "char", "deque", "iter"})
 REVERSIBLE = frozenset({"list", "tuple", "str", "char", "deque"})
 ORDERED = frozenset({"int", "str", "char"})
+WHOLE = frozenset({"int", "bool"})
 
 
 def shows_safely(node: ast.expr, scope: Scope) -> bool:
@@ -34,6 +45,32 @@ def hashable(t: Type) -> bool:
     return t in IMMUTABLE or (kind(t) in {"pair", "tuple"} and all(hashable(x) for x in t[1:]))  # type: ignore[index,arg-type]
 
 
+def at_least(low: int, node: ast.expr, scope: Scope) -> bool:
+    least = scope.interval(node)[0]
+    return least is not None and least >= low
+
+
+def _items(t: Type) -> Type:
+    """What is in a container, where that is one type."""
+    return ANY if kind(t) == "pair" or kind(t) not in ITERABLE else element(t)
+
+
+# By builtin, whether it cannot raise when it is given one value of this type.
+TOTAL: dict[str, Callable[[Type], bool]] = {
+    "len": lambda t: kind(t) in ITERABLE - {"iter"},
+    **dict.fromkeys(("list", "tuple", "enumerate"), lambda t: kind(t) in ITERABLE),
+    **dict.fromkeys(("set", "frozenset"), lambda t: kind(t) in ITERABLE and hashable(_items(t))),
+    "reversed": lambda t: kind(t) in REVERSIBLE,
+    "sorted": lambda t: _items(t) in ORDERED,
+    "sum": lambda t: _items(t) in WHOLE,
+    "bool": lambda t: t in IMMUTABLE or kind(t) in ITERABLE,
+    "abs": is_number,
+    "int": lambda t: t in WHOLE,
+    "ord": lambda t: t == "char",
+    "range": is_int,
+}
+
+
 def call_raises(node: ast.Call, scope: Scope) -> bool:
     """Whether a pure call may raise, given the types of its arguments."""
     if node.keywords:
@@ -41,120 +78,65 @@ def call_raises(node: ast.Call, scope: Scope) -> bool:
     types = [scope.type_of(a) for a in node.args]
     if isinstance(node.func, ast.Name):
         return not _total_builtin(scope.builtin(node.func), node.args, types, scope)
-    if isinstance(node.func, ast.Attribute):
-        return not _total_method(node.func, node, types, scope)
-    return True
+    return not (isinstance(node.func, ast.Attribute) and _total_method(node.func, node.args, types, scope))
 
 
 def _total_builtin(name: str, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
-    kinds = [kind(t) for t in types]
+    if name in {"str", "repr"} and args:
+        return len(args) == 1 and shows_safely(args[0], scope)
+    match len(args):
+        case 0:
+            return name in {"list", "tuple", "set", "dict", "str", "bool"}
+        case 1:
+            return name in TOTAL and TOTAL[name](types[0])
+    if name in {"min", "max"} or (name == "range" and len(args) == 2):
+        return all(map(is_int, types))
     if name == "range":
-        step = int_value(args[2]) not in (None, 0) if len(args) == 3 else True
-        return 1 <= len(args) <= 3 and all(map(is_int, types)) and step
-    if name in {"min", "max"}:
-        return len(args) > 1 and all(map(is_int, types))
-    if name in {"list", "tuple", "set", "dict", "str", "bool"} and not args:
-        return True
-    if name == "isinstance":
-        return len(args) == 2  # the language lets only classes in
-    if len(args) != 1:
-        return False
-    if name == "len":
-        return kinds[0] in ITERABLE - {"iter"}
-    if name in {"list", "tuple", "enumerate"}:
-        return kinds[0] in ITERABLE
-    if name == "reversed":
-        return kinds[0] in REVERSIBLE
-    if name in {"set", "frozenset"}:
-        return kinds[0] in ITERABLE and hashable(_element(types[0]))
-    if name == "sorted":
-        return kinds[0] in ITERABLE and _element(types[0]) in ORDERED
-    if name == "sum":
-        return kinds[0] in ITERABLE and _element(types[0]) in {"int", "bool"}
-    if name in {"str", "repr"}:
-        return shows_safely(args[0], scope)
-    if name == "bool":
-        return types[0] in IMMUTABLE or kinds[0] in ITERABLE
-    if name == "abs":
-        return is_number(types[0])
-    if name == "int":
-        return types[0] in {"int", "bool"}
-    if name == "ord":
-        return types[0] == "char"
-    return False
+        return len(args) == 3 and all(map(is_int, types)) and int_value(args[2]) not in (None, 0)
+    return name == "isinstance" and len(args) == 2  # the language lets only classes in
 
 
-def _total_method(function: ast.Attribute, node: ast.Call, types: list[Type], scope: Scope) -> bool:
-    name, owner = function.attr, scope.type_of(function.value)
+def _total_method(function: ast.Attribute, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
+    name, owner, count = function.attr, scope.type_of(function.value), len(args)
     if isinstance(function.value, ast.Name) and scope.is_module(function.value.id):
-        return _total_member(f"{function.value.id}.{name}", node, types, scope)
-    if is_str(owner):
-        if name == "join":
-            return len(types) == 1 and kind(types[0]) in ITERABLE and is_str(_element(types[0]))
-        if name in {"split", "rsplit"}:
-            by = node.args[0] if node.args else None
-            plain = isinstance(by, ast.Constant) and type(by.value) is str and by.value != ""
-            return not node.args or (plain and len(node.args) == 1)
-        if name == "splitlines":
-            return not node.args
-        least, most = TOTAL_STR_METHODS.get(name, (1, 0))
-        return least <= len(types) <= most and all(is_str(t) for t in types)
-    if kind(owner) == "dict":
-        if name == "get":
-            return 1 <= len(types) <= 2 and hashable(types[0])
-        return name in {"keys", "values", "items", "copy"} and not types
-    if kind(owner) == "list":
-        return (name == "copy" and not types) or (
-            name == "count" and len(types) == 1 and types[0] in IMMUTABLE and _element(owner) in IMMUTABLE
-        )
+        return _total_member(f"{function.value.id}.{name}", args, types, scope)
+    match kind(owner):
+        case "str" | "char" if name == "join":
+            return count == 1 and is_str(_items(types[0]))
+        case "str" | "char" if name in {"split", "rsplit", "splitlines"}:
+            by = args[0].value if args and isinstance(args[0], ast.Constant) else None
+            return not args or (count == 1 and type(by) is str and by != "" and name != "splitlines")
+        case "str" | "char":
+            return count in TAKES_TEXTS.get(name, ()) and all(map(is_str, types))
+        case "dict":
+            if name == "get":
+                return 1 <= count <= 2 and hashable(types[0])
+            return not args and (name in VIEWS or name == "copy")
+        case "list":
+            if name == "count":
+                return count == 1 and types[0] in IMMUTABLE and _items(owner) in IMMUTABLE
+            return name == "copy" and not args
     return False
 
 
-def _total_member(name: str, node: ast.Call, types: list[Type], scope: Scope) -> bool:
-    if name == "re.sub":
-        constant = all(isinstance(a, ast.Constant) and type(a.value) is str for a in node.args[:2])
-        return constant and len(types) == 3 and is_str(types[2]) and _compiles(node)
-    if name in MAKERS:
-        return not node.args
-    if name == "math.isqrt" and len(types) == 1:
-        low = scope.interval(node.args[0])[0]
-        return low is not None and low >= 0
-    return name == "math.gcd" and all(map(is_int, types))
-
-
-def _compiles(node: ast.Call) -> bool:
-    """Whether a pattern, and what takes its place, are valid."""
-    import re
-
-    pattern, new = node.args[0].value, node.args[1].value  # type: ignore[attr-defined]
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return "\\" not in new
-
-
-def _element(t: Type) -> Type:
-    if isinstance(t, tuple):
-        return ANY if t[0] == "pair" else t[1]  # type: ignore[return-value]
-    return "char" if is_str(t) else ANY
+def _total_member(name: str, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
+    if name == "math.isqrt":
+        return len(args) == 1 and at_least(0, args[0], scope)
+    return all(map(is_int, types)) if name == "math.gcd" else name in MAKERS and not args
 
 
 def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
-    a, b, op = scope.type_of(node.left), scope.type_of(node.right), node.op
-    if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.Sub) and kind(a) == kind(b) == "set":
-        return False
-    whole = a in {"int", "bool"} and b in {"int", "bool"}
-    if isinstance(op, ast.Add) and (
-        (is_str(a) and is_str(b)) or (kind(a) == kind(b) and kind(a) in {"list", "tuple"})
-    ):
-        return False
-    if isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor):
-        return not whole
-    if isinstance(op, ast.FloorDiv | ast.Mod):
-        value = int_value(node.right)
-        return not (is_int(a) and is_int(b) and (value not in (None, 0) or scope.nonzero(node.right)))
-    if isinstance(op, ast.Pow):
-        low = scope.interval(node.right)[0]
-        return not (is_int(a) and is_int(b) and low is not None and low >= 0)
+    a, b = scope.type_of(node.left), scope.type_of(node.right)
+    whole, alike = a in WHOLE and b in WHOLE, kind(a) == kind(b)
+    match node.op:
+        case ast.Add():
+            return not (whole or (is_str(a) and is_str(b)) or (alike and kind(a) in {"list", "tuple"}))
+        case ast.Sub() | ast.BitAnd() | ast.BitOr() | ast.BitXor():
+            return not (whole or (alike and kind(a) == "set"))
+        case ast.Mult():
+            return not whole
+        case ast.FloorDiv() | ast.Mod():
+            return not (is_int(a) and is_int(b) and scope.nonzero(node.right))
+        case ast.Pow():
+            return not (is_int(a) and is_int(b) and at_least(0, node.right, scope))
     return True

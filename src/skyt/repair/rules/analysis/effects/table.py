@@ -40,8 +40,7 @@ def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
 def test_effects(node: ast.expr, scope: Scope) -> Effects:
     """The effects of asking whether an expression is true: a container is read to see whether it is empty."""
     found = effects(node, scope)
-    if scope.type_of(node) not in IMMUTABLE:
-        found.heap_reads.add(root(node))
+    glance(node, scope, found)
     return found
 
 
@@ -53,11 +52,7 @@ def root(node: ast.expr) -> str:
 
 
 def add(node: ast.AST, scope: Scope, found: Effects) -> None:
-    entry = ENTRIES.get(node.__class__)
-    if entry is None:
-        everything(node, scope, found)
-        return
-    entry(node, scope, found)
+    ENTRIES.get(node.__class__, everything)(node, scope, found)
 
 
 def parts(node: ast.AST, scope: Scope, found: Effects) -> None:
@@ -81,7 +76,7 @@ def read(node: ast.expr, scope: Scope, found: Effects) -> None:
     if t in IMMUTABLE:
         return
     found.heap_reads.add(root(node))
-    if not (isinstance(t, tuple) and all(_flat(x) for x in t[1:])):
+    if not (isinstance(t, tuple) and all(map(_flat, t[1:]))):
         found.heap_reads |= {UNKNOWN, ATTRIBUTES}
 
 
@@ -97,5 +92,5 @@ def _flat(t: Any) -> bool:
 
 def truth(node: ast.expr, scope: Scope, found: Effects) -> None:
     """Asking a container whether it is empty reads it."""
-    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and scope.type_of(node) not in IMMUTABLE:
-        found.heap_reads.add(root(node))
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        glance(node, scope, found)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import is_true, read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, walk
 
 Names = frozenset[str]
-
-
 EMPTY: Names = frozenset()
 
 
@@ -20,13 +18,10 @@ class Liveness:
     def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
         """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
         self.after: dict[int, Names] = {}
-        self.before: dict[int, Names] = {}
         self._read: dict[int, Names] = {}
-        nodes = walk(function)
-        nested = [n for n in nodes if n.__class__ in NESTED and n is not function]
-        self.always: Names = frozenset(n.id for f in nested for n in walk(f) if isinstance(n, ast.Name))
-        if strict:
-            self.always = EMPTY
+        nested = [n for n in walk(function) if n.__class__ in NESTED and n is not function]
+        captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
+        self.always: Names = EMPTY if strict else captured
         self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
 
     def live_after(self, s: ast.stmt) -> Names:
@@ -36,33 +31,29 @@ class Liveness:
         for s in reversed(body):
             self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out
             out = self._statement(s, out, on_break, on_continue)
-            self.before[id(s)] = out
         return out
 
     def _statement(self, s: ast.stmt, out: Names, on_break: Names, on_continue: Names) -> Names:
         if isinstance(s, ast.Return | ast.Raise):
             return self._reads(s)
-        if isinstance(s, ast.Break):
-            return on_break
-        if isinstance(s, ast.Continue):
-            return on_continue
+        if isinstance(s, ast.Break | ast.Continue):
+            return on_break if isinstance(s, ast.Break) else on_continue
         if isinstance(s, ast.If):
             then = self._block(s.body, out, on_break, on_continue)
-            other = self._block(s.orelse, out, on_break, on_continue)
-            return then | other | self._reads(s.test)
+            return then | self._block(s.orelse, out, on_break, on_continue) | self._reads(s.test)
         if isinstance(s, ast.While):
-            return self._loop(s, frozenset(read_names(s.test)), EMPTY, out, on_break, on_continue)
+            after = self._block(s.orelse, out, on_break, on_continue)
+            # `while True` is left by `break` alone
+            return self._loop(s, self._reads(s.test), EMPTY if is_true(s.test) else after, EMPTY, out)
         if isinstance(s, ast.For):
-            inner = self._loop(s, EMPTY, frozenset(stored_names(s.target)), out, on_break, on_continue)
-            return inner | read_names(s.iter)
-        if isinstance(s, NESTED):
+            after = self._block(s.orelse, out, on_break, on_continue)
+            return self._loop(s, EMPTY, after, stored_names(s.target), out) | self._reads(s.iter)
+        if isinstance(s, ast.FunctionDef):
             own = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-            own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)} | {getattr(s, "name", "")}
-            return (out - {getattr(s, "name", "")}) | (read_names(s) - own)
-        if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
-            return out | self._reads(s.value) | {s.target.id}
-        if isinstance(s, ast.Delete):
-            return out | {n.id for n in walk(s) if isinstance(n, ast.Name)}
+            own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)}
+            return (out | (self._reads(s) - own)) - {s.name}
+        if isinstance(s, ast.AugAssign):  # which reads its target
+            return out | self._reads(s) | stored_names(s)
         return (out - stored_names(s)) | self._reads(s)
 
     def _reads(self, node: ast.AST) -> Names:
@@ -73,20 +64,23 @@ class Liveness:
         return found
 
     def _loop(
-        self,
-        s: ast.For | ast.While,
-        test: Names,
-        bound: Names,
-        out: Names,
-        on_break: Names,
-        on_continue: Names,
+        self, s: ast.For | ast.While, test: Names, after: Names, bound: set[str] | Names, out: Names
     ) -> Names:
-        after = self._block(s.orelse, out, on_break, on_continue)
-        endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
-        head = EMPTY if endless else test | after  # `while True` is left by `break` alone
+        """What is live at the head of a loop: `test` is read there, `after` when it ends, `bound` is set."""
+        new = test | after
         while True:
-            entered = self._block(s.body, head, out, head)
-            new = head | test | (entered - bound)
+            head = new
+            new = head | (self._block(s.body, head, out, head) - bound)
             if new == head:
                 return head
-            head = new
+
+
+def unbound_name(tree: ast.Module) -> str | None:
+    """A local that may be read before it has a value, in any function; None if there is none. Rules take for
+    granted that reading a local never fails, so programs where it may are left alone."""
+    for function in walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            stored, arguments = stored_names(function.body), {a.arg for a in function.args.args}
+            if early := (Liveness(function, strict=True).entry & stored) - arguments:
+                return min(early)
+    return None

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Mapping
 
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_BUILTINS, PURE_METHODS
 from skyt.repair.rules.analysis.trees.syntax import read_names, stored_names
-from skyt.repair.rules.analysis.trees.trees import children, walk
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, SCOPES, children, walk
 
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BINDING = frozenset({ast.Global, ast.Nonlocal, *SCOPES})  # what gives names a meaning of their own
 QUIET = PURE_BUILTINS | {"print"}
 
 
@@ -49,20 +49,22 @@ class Reach:
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor changes what is needed."""
-        if isinstance(s, DEFINITIONS):
-            parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
-            seen = (read_names(s.decorator_list) & set(self.uses)) | (read_names(parents) & self.definitions)
-            return s.name not in self.needed and not seen
-        if isinstance(s, ast.If) and _asks_for_main(s.test) and not s.orelse:
-            return True
+        match s:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
+                seen = read_names(s.decorator_list) & self.uses.keys()
+                return s.name not in self.needed and not seen | (read_names(parents) & self.definitions)
+            case ast.If(test=ast.Compare(ops=[ast.Eq(), *_]) as test, orelse=[]) if "__name__" in read_names(
+                test
+            ):
+                return True
         if not isinstance(s, ast.If | ast.Expr | ast.Assign | ast.For | ast.Assert | ast.With | ast.Pass):
             return False
         nodes = walk(s)
-        if any(
-            isinstance(n, ast.Attribute | ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in nodes
-        ):
+        targets = [n for n in nodes if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
+        if any(isinstance(n, ast.Attribute | ast.Subscript) for n in targets):
             return False
-        bound = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        bound = {n.id for n in targets if isinstance(n, ast.Name)}
         own = self.needed & self.definitions
         handled = self._closure(free_names(s), without=own) if any(map(_changes, nodes)) else set()
         return not self.needed & (bound | (handled - self.definitions))
@@ -70,28 +72,23 @@ class Reach:
 
 def free_names(node: ast.AST) -> set[str]:
     """Names that mean something outside this node."""
-    if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.Global | ast.Nonlocal):
         return set(node.names)
-    inner = set().union(*(free_names(c) for c in children(node)))
+    if not any(n.__class__ in BINDING for n in walk(node)):
+        return read_names(node)
+    inner = set[str]().union(*map(free_names, children(node)))
+    own: set[str] = set()
+    outside: list[ast.AST] = []
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         body = node.body if isinstance(node.body, list) else [node.body]
         declared = {x for n in walk(body) if isinstance(n, ast.Global | ast.Nonlocal) for x in n.names}
         own = ({a.arg for a in walk(node.args) if isinstance(a, ast.arg)} | stored_names(body)) - declared
-        outside = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-        outside += getattr(node, "decorator_list", [])
-        return (inner - own).union(*(free_names(d) for d in outside))
-    if isinstance(node, COMPREHENSIONS):
+        defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+        outside = [*defaults, *getattr(node, "decorator_list", [])]
+    elif isinstance(node, COMPREHENSIONS):
         own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
-        return (inner - own) | free_names(node.generators[0].iter)
-    return inner
-
-
-def _asks_for_main(test: ast.expr) -> bool:
-    return (
-        isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and "__name__" in read_names(test)
-    )
+        outside = [node.generators[0].iter]
+    return (inner - own).union(*map(free_names, outside))
 
 
 def _changes(n: ast.AST) -> bool:
@@ -109,19 +106,15 @@ class Outside:
     def __init__(self, functions: Mapping[str, ast.FunctionDef]) -> None:
         self.names: dict[str, set[str]] = {n: free_names(f) for n, f in functions.items()}
         self.attributes = {
-            n
-            for n, f in functions.items()
-            if any(isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Load) for x in walk(f))
+            n for n, f in functions.items() if any(isinstance(x, ast.Attribute) for x in walk(f))
         }
 
     def of(self, name: str) -> tuple[set[str], bool]:
         """(names of variables, whether attributes of objects may be read) for a call of this function."""
-        seen, pending, reads, attributes = set[str](), [name], set[str](), False
+        seen, pending = set[str](), [name]
         while pending:
             current = pending.pop()
-            if current in self.names and current not in seen:
+            if current not in seen:
                 seen.add(current)
-                attributes = attributes or current in self.attributes
-                pending.extend(self.names[current])
-                reads |= self.names[current]
-        return reads - set(self.names), attributes
+                pending.extend(self.names.get(current, ()))
+        return seen - self.names.keys(), bool(seen & self.attributes)

@@ -11,13 +11,21 @@ from skyt.repair.rules.analysis.language.words import (
     ERRORS,
     FREE,
     NAMES,
+    immutable,
     makes_text,
-    minus,
     singleton,
     special,
 )
 from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import walk
+
+
+def _stored(nodes: list[ast.AST]) -> set[str]:
+    return {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+
+def _more_than_plain(a: ast.arguments) -> bool:
+    return bool(a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs)
 
 
 class Checker(Uses):
@@ -36,53 +44,50 @@ class Checker(Uses):
         return None
 
     def _top(self, s: ast.stmt) -> str | None:
-        if isinstance(s, ast.Import):
-            unused = {a.name for a in s.names} - read_names(self.tree)
-            named = all(
-                (a.name in MODULE_MEMBERS or a.name in unused & FREE) and a.asname is None for a in s.names
-            )
-            return None if named else f"import {s.names[0].name}"
-        if isinstance(s, ast.Assign):
-            plain = len(s.targets) == 1 and isinstance(s.targets[0], ast.Name)
-            return None if plain else "an assignment to several names of the module"
-        if isinstance(s, ast.ClassDef):
-            if s.bases or s.keywords or s.decorator_list:
-                return f"class {s.name} with bases or decorators"
-            odd = [m for m in s.body if not isinstance(m, ast.FunctionDef | ast.Pass)]
-            return "a class with more than methods" if odd else None
+        match s:
+            case ast.Import(names=names):
+                free = FREE - read_names(self.tree)
+                named = all(a.asname is None and (a.name in MODULE_MEMBERS or a.name in free) for a in names)
+                return None if named else f"import {names[0].name}"
+            case ast.Assign(targets=targets):
+                plain = len(targets) == 1 and isinstance(targets[0], ast.Name)
+                return None if plain else "an assignment to several names of the module"
+            case ast.ClassDef(bases=[], keywords=[], decorator_list=[], body=body):
+                plain = all(isinstance(m, ast.FunctionDef | ast.Pass) for m in body)
+                return None if plain else "a class with more than methods"
+            case ast.ClassDef(name=name):
+                return f"class {name} with bases or decorators"
         return None if isinstance(s, ast.FunctionDef | ast.Pass) else "a statement of the module"
 
     def _bindings(self) -> str | None:
         """Every name of the module means one thing, and no name hides a builtin, a module or a definition."""
         top = [s.name for s in self.tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
-        top += [s.targets[0].id for s in self.tree.body if isinstance(s, ast.Assign)]  # type: ignore[attr-defined]
-        top += [a.name for s in self.tree.body if isinstance(s, ast.Import) for a in s.names]
-        nested = [
-            s.name
-            for s in self.nodes
-            if isinstance(s, ast.FunctionDef) and isinstance(self._parent(s), ast.FunctionDef)
+        top += [
+            *self.variables,
+            *(a.name for s in self.tree.body if isinstance(s, ast.Import) for a in s.names),
         ]
-        names = [*top, *nested]
-        if len(set(names)) != len(names):
+        assigned = [s for s in self.tree.body if isinstance(s, ast.Assign)]
+        inner = [n for n in self.nodes if isinstance(self._parent(n), ast.FunctionDef)]
+        names = [*top, *(n.name for n in inner if isinstance(n, ast.FunctionDef))]
+        if len(set(names)) != len(names) or len(assigned) != len(self.variables):
             return "a name that is defined twice"
-        stored = {n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        local = {n.id for s in self.tree.body if not isinstance(s, ast.Assign) for n in walk(s)
-                 if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}  # fmt: skip
-        local |= {n.arg for n in self.nodes if isinstance(n, ast.arg)}
-        if hidden := (local & set(names)) | ((local | stored | set(names)) & (NAMES | set(MODULE_MEMBERS))):
-            if hidden := hidden - self.modules:
-                return f"{sorted(hidden)[0]}, which has another meaning"
-            if local & self.modules:
-                return "a module's name as a variable"
-        free = set().union(*(free_names(s) for s in self.tree.body)) if self.tree.body else set()
+        local = {n.arg for n in self.nodes if isinstance(n, ast.arg)}
+        local |= _stored(walk([s for s in self.tree.body if s not in assigned]))
+        known = local | _stored(self.nodes) | set(names)
+        hidden = (local & set(names)) | (known & (NAMES | set(MODULE_MEMBERS)))
+        if hidden - self.modules:
+            return f"{min(hidden - self.modules)}, which has another meaning"
+        if local & self.modules:
+            return "a module's name as a variable"
+        free = set[str]().union(*map(free_names, self.tree.body))
         unknown = free - set(top) - BUILTINS - ERRORS - {"print"}
-        return f"{sorted(unknown)[0]}, which nobody defines" if unknown else None
+        return f"{min(unknown)}, which nobody defines" if unknown else None
 
     def _functiondef(self, n: ast.FunctionDef) -> str | None:
         a, parent = n.args, self._parent(n)
-        if n.decorator_list or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
+        if n.decorator_list or _more_than_plain(a):
             return f"a decorator or starred parameter of {n.name}"
-        if not all(isinstance(d, ast.Constant) or minus(d) for d in a.defaults):
+        if any(isinstance(d, ast.Tuple) or not immutable(d) for d in a.defaults):
             return f"a default of {n.name} that is not a constant"
         if isinstance(parent, ast.ClassDef):
             bad = special(n.name) and n.name != "__init__" and not self._idle(n, parent)
@@ -91,31 +96,21 @@ class Checker(Uses):
             return None
         if not isinstance(parent, ast.FunctionDef) or not isinstance(self._parent(parent), ast.Module):
             return f"where {n.name} is defined"
-        return self._closure(n, parent)
+        # A nested function may read parameters that its outer function never assigns.
+        siblings = {s.name for s in parent.body if isinstance(s, ast.FunctionDef)} - {n.name}
+        shared = (free_names(n) - {x.arg for x in a.args}) & (_stored(walk(parent.body)) | siblings)
+        return f"a variable that {n.name} shares" if shared else None
 
-    def _idle(self, special: ast.FunctionDef, owner: ast.ClassDef) -> bool:
+    def _idle(self, method: ast.FunctionDef, owner: ast.ClassDef) -> bool:
         """Whether nothing in the program can run a special method: objects of its class are only used for
         their attributes and methods, or nothing is made into text."""
-        inside = {id(n) for n in walk(special)}
+        inside = {id(n) for n in walk(method)}
         outside = [n for n in self.nodes if id(n) not in inside]
-        if special.name in {"__str__", "__repr__"} and not any(map(makes_text, outside)):
+        if method.name in {"__str__", "__repr__"} and not any(map(makes_text, outside)):
             return True
-        methods = [m for m in owner.body if isinstance(m, ast.FunctionDef)]
-        selves = {m.args.args[0].arg for m in methods if m.args.args}
+        selves = {m.args.args[0].arg for m in owner.body if isinstance(m, ast.FunctionDef) and m.args.args}
         uses = [n for n in outside if isinstance(n, ast.Name) and n.id in {*selves, owner.name}]
         return all(isinstance(self._parent(n), ast.Attribute) and n.id != owner.name for n in uses)
-
-    def _closure(self, n: ast.FunctionDef, outer: ast.FunctionDef) -> str | None:
-        """A nested function may read parameters that its outer function never assigns."""
-        stored = {
-            x.id for x in walk(outer.body) if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)
-        }
-        siblings = {s.name for s in outer.body if isinstance(s, ast.FunctionDef)}
-        own = {x.arg for x in walk(n.args) if isinstance(x, ast.arg)}
-        free = free_names(n) - own
-        if free & (stored | (siblings - {n.name})):
-            return f"a variable that {n.name} shares"
-        return None
 
     def _classdef(self, n: ast.ClassDef) -> str | None:
         return None if isinstance(self._parent(n), ast.Module) else f"where {n.name} is defined"
@@ -124,8 +119,7 @@ class Checker(Uses):
         return None if isinstance(self._parent(n), ast.Module) else "an import inside a function"
 
     def _arguments(self, n: ast.arguments) -> str | None:
-        names = [a.arg for a in n.args]
-        return "a parameter of two" if len(set(names)) != len(names) else None
+        return "a parameter of two" if len({a.arg for a in n.args}) != len(n.args) else None
 
     def _constant(self, n: ast.Constant) -> str | None:
         known = n.value is None or type(n.value) in (int, str, bool, float)
@@ -135,14 +129,13 @@ class Checker(Uses):
         return None if all(isinstance(t, ast.Subscript) for t in n.targets) else "del of a name"
 
     def _raise(self, n: ast.Raise) -> str | None:
-        if n.cause is not None or n.exc is None:
-            return "raise without an exception of its own"
-        made = n.exc.func if isinstance(n.exc, ast.Call) else n.exc
-        plain = isinstance(made, ast.Name) and made.id in ERRORS
-        return None if plain and not (isinstance(n.exc, ast.Call) and n.exc.keywords) else "raise of a value"
+        match n:
+            case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name), keywords=[]), cause=None):
+                return None if name in ERRORS else "raise of a value"
+        return "raise of a value" if n.exc and not n.cause else "raise without an exception of its own"
 
     def _dict(self, n: ast.Dict) -> str | None:
-        return "** in a dict" if any(k is None for k in n.keys) else None
+        return "** in a dict" if None in n.keys else None
 
     def _comprehension(self, n: ast.comprehension) -> str | None:
         return "an asynchronous comprehension" if n.is_async else None
@@ -155,14 +148,11 @@ class Checker(Uses):
         return None
 
     def _lambda(self, n: ast.Lambda) -> str | None:
-        a = n.args
-        if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+        if _more_than_plain(n.args) or n.args.defaults:
             return "a lambda with more than plain parameters"
         if not self._called_there(n):
             return "a lambda that is kept"
-        own = {x.arg for x in a.args}
-        inside = any(isinstance(x, ast.Lambda | ast.GeneratorExp) and x is not n for x in walk(n))
-        hidden = any(
-            isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load) and x.id in own for x in walk(n)
-        )
-        return "a lambda in a lambda" if inside or hidden else None
+        inside = walk(n.body)
+        nested = any(isinstance(x, ast.Lambda | ast.GeneratorExp) for x in inside)
+        hidden = _stored(inside) & {x.arg for x in n.args.args}
+        return "a lambda in a lambda" if nested or hidden else None

@@ -12,23 +12,22 @@ import ast
 from collections.abc import Iterable
 
 from skyt.repair.rules.analysis.language.definitions import Checker
-from skyt.repair.rules.analysis.language.words import NODES, REFLECTION, special
+from skyt.repair.rules.analysis.language.words import NODES, REFLECTING_MODULES, REFLECTION, special
 from skyt.repair.rules.analysis.trees.trees import walk
 
 
 def reflective(tree: ast.AST) -> str | None:
     """What in a program looks at the program itself, demo code included; None if nothing does."""
     for n in walk(tree):
-        if isinstance(n, ast.Name) and n.id in REFLECTION:
-            return n.id
-        if isinstance(n, ast.Name) and special(n.id) and n.id != "__name__":
-            return n.id
-        if isinstance(n, ast.Attribute) and special(n.attr):
-            return f".{n.attr}"
-        if isinstance(n, ast.Import | ast.ImportFrom):
-            names = {getattr(n, "module", None) or "", *(a.name for a in n.names)}
-            if names & {"sys", "inspect", "builtins", "importlib", "gc", "ctypes", "types"}:
-                return f"import {sorted(names)[-1]}"
+        match n:
+            case ast.Name(id=name) if name in REFLECTION or (special(name) and name != "__name__"):
+                return name
+            case ast.Attribute(attr=name) if special(name):
+                return f".{name}"
+            case ast.Import() | ast.ImportFrom():
+                names = {getattr(n, "module", None) or "", *(a.name for a in n.names)}
+                if names & REFLECTING_MODULES:
+                    return f"import {max(names)}"
     return None
 
 

@@ -6,47 +6,41 @@ import ast
 import builtins
 
 from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
+from skyt.repair.rules.analysis.trees.trees import OPERATORS, words
 
-NODES = frozenset(
-    [
-        *(ast.Module, ast.FunctionDef, ast.ClassDef, ast.Import, ast.alias, ast.arguments, ast.arg),
-        *(ast.Return, ast.Delete, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Raise),
-        *(ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Lambda),
-        *(ast.IfExp, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-        *(ast.comprehension, ast.Compare, ast.Call, ast.keyword, ast.FormattedValue, ast.JoinedStr),
-        *(ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.List, ast.Tuple),
-        *(ast.And, ast.Or, ast.Not, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
-        *(ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.Invert, ast.UAdd),
-        *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn),
-    ]
-)
+NODES = (OPERATORS - {ast.MatMult}) | {
+    getattr(ast, name)
+    for name in words(
+        "Module FunctionDef ClassDef Import alias arguments arg Return Delete Assign AugAssign For While If "
+        "Raise Expr Pass Break Continue BoolOp BinOp UnaryOp Lambda IfExp Dict Set ListComp SetComp DictComp "
+        "GeneratorExp comprehension Compare Call keyword FormattedValue JoinedStr Constant Attribute "
+        "Subscript Slice Name List Tuple"
+    )
+}
 NAMES = frozenset(dir(builtins))
 ERRORS = frozenset(
     n for n in NAMES if isinstance(getattr(builtins, n), type) and issubclass(getattr(builtins, n), Exception)
-) - {"StopIteration", "StopAsyncIteration", "RecursionError", "MemoryError", "SystemError"}
-REFLECTION = frozenset(
-    [
-        *("globals", "locals", "vars", "eval", "exec", "compile", "getattr", "setattr", "hasattr", "delattr"),
-        *("dir", "id", "__import__", "memoryview", "super", "breakpoint", "open", "input", "help"),
-    ]
+) - words("StopIteration StopAsyncIteration RecursionError MemoryError SystemError")
+REFLECTION = words(
+    "globals locals vars eval exec compile getattr setattr hasattr delattr dir id __import__ memoryview "
+    "super breakpoint open input help"
 )
-TYPES = frozenset({"int", "str", "float", "bool", "list", "dict", "set", "tuple", "frozenset"})
-FREE = frozenset({"typing", "dataclasses", "abc", "unittest", "doctest", "time", "random", "os"})
-KEYED = frozenset({"sorted", "min", "max", ".sort"})
-READERS = frozenset(
-    {"len", "sum", "min", "max", "sorted", "any", "all", "list", "tuple", "set", "str", "range"}
-) | {*("enumerate", "zip", "reversed", "dict", "int", "abs", "ord", "chr", "float")}
-KEYWORDS: dict[str, frozenset[str | None]] = {
-    "sorted": frozenset({"key", "reverse"}),
-    ".sort": frozenset({"key", "reverse"}),
-    "min": frozenset({"key", "default"}),
-    "max": frozenset({"key", "default"}),
-    "enumerate": frozenset({"start"}),
-    "print": frozenset({"end", "sep"}),
-    "re.sub": frozenset({"flags", "count"}),
-    "collections.deque": frozenset({"maxlen"}),
-    ".popitem": frozenset({"last"}),
-    ".move_to_end": frozenset({"last"}),
+REFLECTING_MODULES = words("sys inspect builtins importlib gc ctypes types")
+TYPES = words("int str float bool list dict set tuple frozenset")
+FREE = words("typing dataclasses abc unittest doctest time random os")
+KEYED = words("sorted min max .sort")
+READERS = words(
+    "len sum min max sorted any all list tuple set str range enumerate zip reversed dict int abs ord chr "
+    "float"
+)
+KEYWORDS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("sorted", ".sort"), words("key reverse")),
+    **dict.fromkeys(("min", "max"), words("key default")),
+    **dict.fromkeys((".popitem", ".move_to_end"), words("last")),
+    "enumerate": words("start"),
+    "print": words("end sep"),
+    "re.sub": words("flags count"),
+    "collections.deque": words("maxlen"),
 }
 
 
@@ -56,13 +50,13 @@ def special(name: str) -> bool:
 
 def called_name(function: ast.expr) -> str:
     """`len`, `math.gcd` or `.append`."""
-    if isinstance(function, ast.Name):
-        return function.id
-    if isinstance(function, ast.Attribute):
-        owner = function.value
-        if isinstance(owner, ast.Name) and owner.id in MODULE_MEMBERS:
-            return f"{owner.id}.{function.attr}"
-        return "." + function.attr
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if module in MODULE_MEMBERS:
+            return f"{module}.{name}"
+        case ast.Attribute(attr=name):
+            return "." + name
     return ""
 
 
@@ -72,18 +66,17 @@ def singleton(n: ast.expr) -> bool:
 
 def makes_text(n: ast.AST) -> bool:
     """Whether a node may turn an object into text."""
-    if isinstance(n, ast.Name):
-        return n.id in {"str", "repr", "print", "map"}
-    if isinstance(n, ast.Attribute):
-        return n.attr in {"format", "join"}
+    match n:
+        case ast.Name(id="str" | "repr" | "print" | "map") | ast.Attribute(attr="format" | "join"):
+            return True
     return isinstance(n, ast.JoinedStr) or (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
 
 
-def minus(n: ast.expr) -> bool:
-    return isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.USub) and isinstance(n.operand, ast.Constant)
-
-
 def immutable(n: ast.expr) -> bool:
-    if isinstance(n, ast.Tuple):
-        return all(map(immutable, n.elts))
-    return isinstance(n, ast.Constant) or minus(n)
+    """A constant, with a minus sign or not, or a tuple of them."""
+    match n:
+        case ast.Tuple(elts=elements):
+            return all(map(immutable, elements))
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) | ast.Constant():
+            return True
+    return False

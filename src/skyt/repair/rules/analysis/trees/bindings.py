@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from skyt.repair.rules.analysis.trees.trees import children, in_order
+from skyt.repair.rules.analysis.trees.trees import children, clone, in_order
 
 BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
 BINDING = (*BINDERS - {ast.arg}, ast.Return, ast.Call, ast.Lambda)
@@ -34,8 +34,7 @@ def bound_anywhere(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def loaded(target: ast.expr) -> ast.expr:
-    from skyt.repair.rules.analysis.trees.trees import clone
-
+    """A target as the expression that reads it."""
     node = clone(target)
     node.ctx = ast.Load()  # type: ignore[attr-defined]
     return node
@@ -46,30 +45,19 @@ def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | 
     for node in in_order(function):
         if node.__class__ not in BINDERS:
             continue
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from _targets(target, node.value)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id, ast.BinOp(left=loaded(node.target), op=node.op, right=node.value)
-        elif isinstance(node, ast.For):
-            value = node.iter
-            if isinstance(node.target, ast.Name) and _is_range(value):
-                yield node.target.id, value
-            else:
-                yield from _targets(node.target, None)
-        elif isinstance(node, ast.comprehension):
-            if isinstance(node.target, ast.Name) and _is_range(node.iter):
-                yield node.target.id, node.iter
-            else:
-                yield from _targets(node.target, None)
-        elif isinstance(node, ast.FunctionDef) and node is not function:
-            yield node.name, None
-        elif isinstance(node, ast.arg) and node not in function.args.args:
-            yield node.arg, None
-
-
-def _is_range(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _targets(target, value)
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                yield name, ast.BinOp(left=loaded(target), op=op, right=value)
+            case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
+                of_range = isinstance(source, ast.Call) and getattr(source.func, "id", "") == "range"
+                yield from _targets(target, source if of_range and isinstance(target, ast.Name) else None)
+            case ast.FunctionDef(name=name) if node is not function:
+                yield name, None
+            case ast.arg(arg=name) if node not in function.args.args:
+                yield name, None
 
 
 def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:

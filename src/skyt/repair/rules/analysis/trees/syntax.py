@@ -8,27 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from skyt.repair.rules.analysis.trees.trees import NESTED, T, clone, walk, walk_shallow
 
 LOOPS = (ast.For, ast.While)
-
-
 BLOCKS = ("body", "orelse", "finalbody")
+LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-
-OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-
-
-ORDER_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.Gt,
-    ast.Gt: ast.LtE,
-    ast.GtE: ast.Lt,
-}
+Operator = type[ast.cmpop]
+FLIPPED: dict[Operator, Operator] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+_LESS = ((ast.Lt, ast.GtE), (ast.Gt, ast.LtE))
+_EXACT = ((ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot))
+ORDER_OPPOSITE: dict[Operator, Operator] = {a: b for x, y in _LESS for a, b in ((x, y), (y, x))}
+OPPOSITE: dict[Operator, Operator] = {a: b for x, y in _EXACT for a, b in ((x, y), (y, x))}
 
 
 def load(name: str) -> ast.Name:
@@ -74,11 +62,7 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
 
 
 def count_reads(node: ast.AST | Sequence[ast.AST], name: str) -> int:
-    count = 0
-    for n in walk(node):
-        if n.__class__ is ast.Name and n.id == name and n.ctx.__class__ is ast.Load:
-            count += 1
-    return count
+    return sum(n.__class__ is ast.Name and n.id == name and n.ctx.__class__ is ast.Load for n in walk(node))
 
 
 def mentions(node: ast.AST | Sequence[ast.AST], names: set[str] | frozenset[str]) -> bool:
@@ -115,44 +99,30 @@ class Renaming(ast.NodeTransformer):
         node.arg = self.names.get(node.arg, node.arg)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self.names.get(node.name, node.name)
-        return self.generic_visit(node)
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            node.name = self.names.get(node.name, node.name)
+        return super().generic_visit(node)
 
 
 def rename(node: T, names: Mapping[str, str]) -> T:
     return Renaming(names).visit(node)  # type: ignore[no-any-return]
 
 
-def leaves(body: Sequence[ast.stmt]) -> bool:
+def leaves(body: Sequence[ast.stmt], by: tuple[type, ...] = LEAVING) -> bool:
     """Whether control never runs past the end of this block (return, raise, break or continue on every
     path)."""
-    if not body:
-        return False
-    last = body[-1]
-    if isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue):
-        return True
+    last = body[-1] if body else None
     if isinstance(last, ast.If):
-        return bool(last.orelse) and leaves(last.body) and leaves(last.orelse)
+        return bool(last.orelse) and leaves(last.body, by) and leaves(last.orelse, by)
     if isinstance(last, ast.While):
-        return is_true(last.test) and not own_breaks(last.body)
-    return False
+        return by is LEAVING and is_true(last.test) and not own_breaks(last.body)
+    return isinstance(last, by)
 
 
 def returns(body: Sequence[ast.stmt]) -> bool:
     """Whether every path through this block ends in return or raise."""
-    if not body:
-        return False
-    last = body[-1]
-    if isinstance(last, ast.Return | ast.Raise):
-        return True
-    if isinstance(last, ast.If):
-        return bool(last.orelse) and returns(last.body) and returns(last.orelse)
-    return False
+    return leaves(body, by=(ast.Return, ast.Raise))
 
 
 def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,)) -> list[ast.stmt]:
@@ -175,10 +145,8 @@ def blocks(s: ast.stmt) -> Iterator[list[ast.stmt]]:
         inner = getattr(s, name, None)
         if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
             yield inner
-    for handler in getattr(s, "handlers", ()):
-        yield handler.body
-    for case in getattr(s, "cases", ()):
-        yield case.body
+    for part in (*getattr(s, "handlers", ()), *getattr(s, "cases", ())):
+        yield part.body
 
 
 def is_true(node: ast.expr) -> bool:
@@ -191,14 +159,12 @@ def is_false(node: ast.expr) -> bool:
 
 def is_quantifier(node: ast.expr) -> bool:
     """`any(…)` or `all(…)` over a generator, possibly negated."""
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        node = node.operand
-    named = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"any", "all"}
-    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp)  # type: ignore[attr-defined]
-
-
-def is_none(node: ast.expr | None) -> bool:
-    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return is_quantifier(inner)
+        case ast.Call(func=ast.Name(id="any" | "all"), args=[ast.GeneratorExp()]):
+            return True
+    return False
 
 
 def int_value(node: ast.expr) -> int | None:
@@ -217,36 +183,47 @@ def number(value: int) -> ast.expr:
     return ast.Constant(value=value)
 
 
+def opposite(op: Operator) -> Operator | None:
+    """The comparison that holds exactly where this one does not, between integers."""
+    return OPPOSITE.get(op) or ORDER_OPPOSITE.get(op)
+
+
 def negate(node: ast.expr) -> ast.expr:
     """`not node`, without a double negation; comparisons that are exact opposites are turned round."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return clone(node.operand)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPPOSITE:
-        return ast.Compare(
-            left=clone(node.left),
-            ops=[OPPOSITE[type(node.ops[0])]()],
-            comparators=[clone(node.comparators[0])],
-        )
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        return ast.Constant(value=not node.value)
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return clone(inner)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPPOSITE:
+            return compare(clone(left), OPPOSITE[type(op)], clone(right))
+        case ast.Constant(value=bool(value)):
+            return ast.Constant(value=not value)
     return ast.UnaryOp(op=ast.Not(), operand=clone(node))
+
+
+def operands(node: ast.BoolOp) -> list[ast.expr]:
+    """The operands of an `and` or `or`, with those of the same connective inside it."""
+    op = node.op.__class__
+    inner = [v.values if isinstance(v, ast.BoolOp) and v.op.__class__ is op else [v] for v in node.values]
+    return [operand for values in inner for operand in values]
 
 
 def conjuncts(node: ast.expr) -> list[ast.expr]:
     """The conditions that all hold when `node` holds."""
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [c for value in node.values for c in conjuncts(value)]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return refuted(node.operand)
+    match node:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return [c for value in values for c in conjuncts(value)]
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return refuted(inner)
     return [node]
 
 
 def refuted(node: ast.expr) -> list[ast.expr]:
     """The conditions that all hold when `node` does not."""
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        return [c for value in node.values for c in refuted(value)]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return conjuncts(node.operand)
+    match node:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return [c for value in values for c in refuted(value)]
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return conjuncts(inner)
     return [negate(node)]
 
 

@@ -9,11 +9,16 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound=ast.AST)
 
 
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 CONTEXTS = frozenset({ast.Load, ast.Store, ast.Del})
-
-
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-SCOPES = frozenset({*NESTED, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp})
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = frozenset({*NESTED, *COMPREHENSIONS})
+KINDS = [cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)]
+OPERATORS = frozenset(c for c in KINDS if issubclass(c, ast.operator | ast.cmpop | ast.unaryop | ast.boolop))
 
 
 def clone(node: T) -> T:
@@ -30,6 +35,20 @@ def clone(node: T) -> T:
     if isinstance(node, ast.stmt):
         new.lineno = 0  # type: ignore[attr-defined]
     return new
+
+
+def exchanged(node: T, old: ast.AST, new: ast.AST) -> T:
+    """A copy of a tree with another in the place of one of its nodes."""
+    if node is old:
+        return clone(new)  # type: ignore[return-value]
+    made = node.__class__()
+    for name, value in node.__dict__.items():
+        if value.__class__ is list:
+            value = [exchanged(x, old, new) if isinstance(x, ast.AST) else x for x in value]
+        elif isinstance(value, ast.AST):
+            value = exchanged(value, old, new)
+        made.__dict__[name] = value
+    return made
 
 
 def same(a: object, b: object) -> bool:
@@ -78,18 +97,13 @@ def size(node: ast.AST) -> int:
     return len(walk(node))
 
 
-def _child_fields(cls: type[ast.AST]) -> tuple[str, ...]:
-    plain = {"ctx", "id", "attr", "arg", "name", "asname", "module", "level", "kind", "type_comment"}
-    plain |= {"type_ignores", "conversion", "is_async", "simple", "tag", "rest", "kwd_attrs"}
-    if cls in (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton):
-        return ()
-    return tuple(f for f in cls._fields if f not in plain)
-
-
+PLAIN_FIELDS = words(
+    "ctx id attr arg name asname module level kind type_comment type_ignores conversion is_async simple tag "
+    "rest kwd_attrs"
+)
+LEAF_KINDS = (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton)
 CHILDREN: dict[type, tuple[str, ...]] = {
-    cls: _child_fields(cls)
-    for cls in vars(ast).values()
-    if isinstance(cls, type) and issubclass(cls, ast.AST)
+    cls: () if cls in LEAF_KINDS else tuple(f for f in cls._fields if f not in PLAIN_FIELDS) for cls in KINDS
 }
 
 

@@ -12,14 +12,8 @@ import ast
 from skyt.text.parsing import parse_expression
 
 Type = str | tuple[object, ...] | None
-
-
 ANY: Type = "any"
-
-
 IMMUTABLE = frozenset({"int", "bool", "str", "char", "float", "none"})
-
-
 SIZED = frozenset({"list", "dict", "set", "tuple", "deque"})
 
 
@@ -34,18 +28,19 @@ def parse_type(annotation: str | None) -> Type:
 
 
 def _parsed(node: ast.expr) -> Type:
-    if isinstance(node, ast.Constant) and node.value is None:
-        return "none"
-    if isinstance(node, ast.Name):
-        if node.id in {"int", "bool", "str", "float"}:
-            return node.id
-        return (node.id, ANY, ANY) if node.id == "dict" else (node.id, ANY) if node.id in SIZED else ANY
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in SIZED:
-        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if node.value.id == "dict" and len(inner) == 2:
-            return ("dict", _parsed(inner[0]), _parsed(inner[1]))
-        if node.value.id != "dict" and len(inner) == 1:
-            return (node.value.id, _parsed(inner[0]))
+    match node:
+        case ast.Constant(value=None):
+            return "none"
+        case ast.Name(id="int" | "bool" | "str" | "float" as name):
+            return name
+        case ast.Name(id="dict"):
+            return ("dict", ANY, ANY)
+        case ast.Name(id=name) if name in SIZED:
+            return (name, ANY)
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
+            return ("dict", _parsed(key), _parsed(value))
+        case ast.Subscript(value=ast.Name(id=name), slice=item) if name in SIZED - {"dict"}:
+            return (name, ANY if isinstance(item, ast.Tuple) else _parsed(item))
     return ANY
 
 

@@ -1,0 +1,220 @@
+"""Conditions on where a piece of program stands, and on what its blocks do to its variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skyt.repair.rules.analysis.effects.commuting import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.trees.syntax import (
+    count_reads,
+    mentions,
+    own_breaks,
+    read_names,
+    returns,
+    stored_names,
+)
+from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.patterns.conditions import Condition, Where, each, shown
+from skyt.repair.rules.patterns.pieces import value
+
+if TYPE_CHECKING:
+    from skyt.repair.rules.patterns.template import Found
+    from skyt.repair.rules.registry import Place
+
+
+def private(name: str, place: Place) -> bool:
+    """Whether a name is a local that no nested function sees."""
+    return name not in place.context.liveness(place.info.node).always
+
+
+def own(*names: str) -> Condition:
+    """Variables that nothing else sees: what they hold is the rule's business alone."""
+
+    def holds(found: Found, where: Where) -> bool:
+        place, after = where.place, where.live_after()
+        blocks = [piece for piece in found.values() if isinstance(piece, list)]
+        others = {n: p.id for n, p in found.items() if isinstance(p, ast.Name)}
+        for name in names:
+            variable = others.get(name)
+            if place is None or variable is None or variable in after or not private(variable, place):
+                return False
+            if list(others.values()).count(variable) > 1 or any(variable in stored_names(b) for b in blocks):
+                return False
+        return True
+
+    words = f"{shown(names)}: a local that only the template assigns, not read afterwards"
+    return Condition(words, holds, own=frozenset(names))
+
+
+def owned(name: str) -> Condition:
+    """A list that the function made and nobody else has."""
+
+    def test(e: ast.expr, where: Where) -> bool:
+        mine = isinstance(e, ast.Name) and e.id in where.scope.owned
+        return mine and where.place is not None and private(e.id, where.place)  # type: ignore[attr-defined]
+
+    made = each("a container that nobody else has", (name,), test)
+    return replace(made, own=frozenset({name}))
+
+
+def local(*names: str) -> Condition:
+    """Variables that no nested function sees, so that nobody can tell whether they are stored once more."""
+
+    def test(e: ast.expr, where: Where) -> bool:
+        return isinstance(e, ast.Name) and where.place is not None and private(e.id, where.place)
+
+    return replace(each("a local variable", names, test), own=frozenset(names))
+
+
+def not_gone_through(name: str) -> Condition:
+    """No loop around this goes through the list: it would go on with the old one."""
+
+    def test(e: ast.expr, where: Where) -> bool:
+        loops = [n for n in walk(where.place.info.node) if isinstance(n, ast.For)]  # type: ignore[union-attr]
+        over = [n for n in loops if mentions(n.iter, read_names(e))]
+        return not any(x is where.matched[0] for n in over for x in walk(n.body))
+
+    return each("not what a loop around goes through", (name,), test)
+
+
+def closed(*names: str) -> Condition:
+    """An expression that reads no variable."""
+    return each("without variables", names, lambda e, w: not read_names(e))
+
+
+def unchanged(*names: str, by: str) -> Condition:
+    """Variables that a block neither assigns nor, where they hold a container, changes."""
+
+    def holds(found: Found, where: Where) -> bool:
+        done = where.scope.effects(found[by])
+        for name in names:
+            held = found[name]
+            if not isinstance(held, ast.Name) or held.id in stored_names(found[by]):
+                return False
+            read = set() if is_str(where.scope.type_of(held)) else {held.id}
+            if disturbs(done, Effects(heap_reads=read), where.scope):
+                return False
+        return True
+
+    return Condition(f"{shown(names)}: a name that `{by}` does not change", holds)
+
+
+def apart(*names: str, of: str) -> Condition:
+    """Pieces in which a variable does not occur."""
+    return Condition(
+        f"{shown(names)}: without `{of}`",
+        lambda found, where: not any(mentions(found[n], read_names(found[of])) for n in names),
+    )
+
+
+def never_read(name: str, by: str) -> Condition:
+    return Condition(
+        f"`{by}` does not read `{name}`",
+        lambda found, where: not count_reads(found[by], found[name].id),  # type: ignore[union-attr]
+    )
+
+
+def no_continue(name: str) -> Condition:
+    return Condition(
+        f"no `continue` in `{name}`",
+        lambda found, where: not own_breaks(found[name], (ast.Continue,)),  # type: ignore[arg-type]
+    )
+
+
+def not_kept(name: str, by: str) -> Condition:
+    """No generator of a block keeps the variable for later."""
+
+    def holds(found: Found, where: Where) -> bool:
+        later = [n for n in walk(found[by]) if isinstance(n, ast.GeneratorExp)]
+        return not mentions(later, read_names(found[name]))
+
+    return Condition(f"no generator of `{by}` has `{name}`", holds)
+
+
+def ends_round() -> Condition:
+    made = Condition("at the end of a loop's body", lambda f, w: w.last and w.place.loop_tail)  # type: ignore[union-attr]
+    return replace(made, end="continue")
+
+
+def ends_function() -> Condition:
+    made = Condition("at the end of a function", lambda f, w: w.last and w.place.tail)  # type: ignore[union-attr]
+    return replace(made, end="return")
+
+
+def running_out(name: str) -> Condition:
+    """A block that does not always return."""
+    return Condition(f"`{name}` does not always return", lambda found, w: not returns(found[name]))  # type: ignore[arg-type]
+
+
+def returning_always(name: str) -> Condition:
+    """A block that leaves the function, never the loop around it."""
+
+    def holds(found: Found, where: Where) -> bool:
+        return returns(found[name]) and not own_breaks(found[name], (ast.Break, ast.Continue))  # type: ignore[arg-type]
+
+    return Condition(f"`{name}` always leaves the function", holds, leaving=frozenset({name}))
+
+
+def breaking(name: str) -> Condition:
+    return Condition(f"`{name}` has a `break`", lambda found, w: bool(own_breaks(found[name])))  # type: ignore[arg-type]
+
+
+def known_empty(name: str) -> Condition:
+    test: Callable[[ast.expr, Where], bool] = lambda e, w: w.scope.implied(e) is False  # noqa: E731
+    return each("known to be empty here", (name,), test)
+
+
+def one_by_one(made: str, target: str, body: str) -> Condition:
+    """Elements of a list can be made one by one between the rounds of a loop: they have no effects, the
+    rounds do not change what they read, and what the rounds have done cannot be seen where making an element
+    raises."""
+
+    def holds(found: Found, where: Where) -> bool:
+        scope = where.scope
+        seen, done = scope.effects(value(made, **found)), Effects(writes=stored_names(found[target]))
+        done.include(scope.effects(found[body]))
+        if not seen.pure or disturbs(done, seen, scope):
+            return False
+        return not seen.raises or not conflict(seen, done, scope)
+
+    words = f"`{made}` has no effects and reads nothing that `{body}` changes"
+    return Condition(words, holds, lazily=True)
+
+
+def unseen(prefix: str) -> Condition:
+    """Places to store into, by how their names begin, that nobody looks at in between: locals that no nested
+    function sees, or parts of objects, about which effects know."""
+
+    def plain(e: object, where: Where) -> bool:
+        if isinstance(e, ast.Name):
+            return where.place is not None and private(e.id, where.place)
+        return isinstance(e, ast.Attribute | ast.Subscript)
+
+    return Condition(
+        f"each `{prefix}` is a local, an attribute or an entry",
+        lambda found, w: all(plain(e, w) for name, e in found.items() if name.startswith(prefix)),
+    )
+
+
+def settled(target: str, value: str) -> Condition:
+    """A place to store into that is found again after a value was computed: a variable, an attribute of one,
+    or an entry of either whose key is a variable, a constant, or without effects and of a type of which equal
+    values are one key."""
+
+    def holds(found: Found, where: Where) -> bool:
+        place, key = found[target], None
+        if isinstance(place, ast.Subscript):
+            key, place = place.slice, place.value
+            if not where.scope.effects(found[value]).pure:
+                return False
+        owner = place.value if isinstance(place, ast.Attribute) else place
+        if key is None or isinstance(key, ast.Name | ast.Constant):
+            return isinstance(owner, ast.Name)
+        equal = where.scope.type_of(key) in {"int", "bool", "str", "char"} and where.scope.effects(key).pure
+        return isinstance(owner, ast.Name) and equal
+
+    return Condition(f"`{target}` is the same place after `{value}` was computed", holds)

@@ -1,0 +1,86 @@
+"""Rules on statements: where in a block a template fits, and the block with what it becomes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from skyt.repair.rules.analysis.trees.syntax import mentions
+from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns.duty import Rewriting
+from skyt.repair.rules.patterns.matching import match
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, shape
+from skyt.repair.rules.registry import BlockRule, Place
+
+
+def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
+    """What applies the forms of a rule, grouped by their before side, to a block."""
+    known = [(t.body, shape(t.body[0]), _first(t.body[0]), _Ends(t.body), group) for t, group in groups]
+    starts = {body[0].__class__ for body, *_ in known}
+
+    def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+        for i, s in enumerate(body):
+            if s.__class__ not in starts:
+                continue
+            looks, head = shape(s), _shape_of_head(s)
+            for wanted, seen, first, ends, group in known:
+                if seen != looks or (first is not None and first != head):
+                    continue
+                for end in ends.after(i, body):
+                    found: Found = {}
+                    if match(wanted, body[i:end], found):
+                        new = _rewritten(group, found, body[i:end], place, i)
+                        if new is not None:
+                            return [*body[:i], *new, *body[end:]]
+        return None
+
+    return apply
+
+
+def _head(s: ast.stmt) -> ast.expr | None:
+    """The expression that a statement starts with."""
+    return getattr(s, "value", None) or getattr(s, "test", None) or getattr(s, "iter", None)
+
+
+def _shape_of_head(s: ast.stmt) -> tuple[object, ...]:
+    head = _head(s)
+    return shape(head) if head is not None else ()
+
+
+def _first(s: ast.stmt) -> tuple[object, ...] | None:
+    """How the expression looks that a template starts with; None where it may be anything."""
+    head = _head(s)
+    return () if head is None else Template("", [ast.Expr(value=head)]).shape
+
+
+class _Ends:
+    """Where what a template matches may end: at the end of the block if its last name stands for several
+    statements."""
+
+    def __init__(self, wanted: list[ast.stmt]) -> None:
+        self.least, self.last = fewest(wanted), wanted[-1].__class__
+        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
+
+    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
+        end, size = start + self.least, len(body)
+        if self.whole or end > size:
+            return (size,) if end <= size else ()
+        if self.fixed:
+            return (end,) if body[end - 1].__class__ is self.last else ()
+        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
+
+
+def _rewritten(
+    group: list[Rewriting], found: Found, matched: list[ast.stmt], place: Place, at: int
+) -> list[ast.stmt] | None:
+    for form in group:
+        scope = place.before(at)
+        last = place.body[-1] is matched[-1]
+        where = Where(scope.within(matched) if form.loops else scope, False, place, matched, last)
+        pieces = form.pieces(found, where)
+        if pieces is None:
+            continue
+        new = build(form.after.body, pieces)
+        if not any(mentions(new, {found[name].id}) for name in form.gone):  # type: ignore[union-attr]
+            return new
+    return None
