@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.eval.grid import prefill
+from homeostat.core.progress import track
 from homeostat.core.records import Record
 from homeostat.core.stats import paired_bootstrap
 
@@ -34,11 +35,12 @@ def measure_overhead(
     The cache is clean: what is measured is the price of having the defence. `repair_s` is the repair of the
     stored cache, once (median over rounds), `decode_s` is `tokens` times the median token, and `wall_s` their
     sum. `relative_throughput` is `tokens_per_s` over that of no defence, with a paired interval over turns.
-    A first round, which pays for first use, is not counted.
+    A first round of two tokens, which pays for first use, is not counted.
     """
     clean = prefill(model, ids[:-1])
     order = random.Random(0)
-    rounds = [_round(model, defences, ids, clean, tokens, order) for _ in range(repeats + 1)][1:]
+    lengths = [2, *[tokens] * repeats]
+    _, *rounds = [_round(model, defences, ids, clean, n, order) for n in track(lengths, "overhead")]
     turns = {d.name: [t for found in rounds for t in found[d.name].turns] for d in defences}
     repair = {d.name: statistics.median(found[d.name].repair for found in rounds) for d in defences}
     records = []
