@@ -1,11 +1,11 @@
-"""Liveness: which local names may still be read after a statement, on any path."""
+"""Liveness: which local names may still be read after a statement, on any path, also by its jumps."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 
-from skyt.repair.rules.analysis.trees.syntax import is_true, read_names, stored_names
+from skyt.repair.rules.analysis.trees.syntax import is_true, own_breaks, read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, walk
 
 Names = frozenset[str]
@@ -29,7 +29,10 @@ class Liveness:
 
     def _block(self, body: Sequence[ast.stmt], out: Names, on_break: Names, on_continue: Names) -> Names:
         for s in reversed(body):
-            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out
+            jumps = (on_break if own_breaks([s], (ast.Break,)) else EMPTY) | (
+                on_continue if own_breaks([s], (ast.Continue,)) else EMPTY
+            )
+            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out | jumps
             out = self._statement(s, out, on_break, on_continue)
         return out
 
