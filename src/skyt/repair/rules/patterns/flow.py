@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.commuting import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     mentions,
