@@ -13,9 +13,8 @@ from collections.abc import Iterable
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
 from skyt.repair.rules.analysis.flow.reach import free_names
-from skyt.repair.rules.analysis.language import words
-from skyt.repair.rules.analysis.language.uses import Uses
-from skyt.repair.rules.analysis.language.words import ERRORS, NAMES, NODES, immutable, singleton, special
+from skyt.repair.rules.analysis.language import uses
+from skyt.repair.rules.analysis.language.uses import ERRORS, NAMES, NODES, Uses, immutable, singleton, special
 from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import walk
 
@@ -24,13 +23,13 @@ def reflective(tree: ast.AST) -> str | None:
     """What in a program looks at the program itself, demo code included; None if nothing does."""
     for n in walk(tree):
         match n:
-            case ast.Name(id=name) if name in words.REFLECTION or (special(name) and name != "__name__"):
+            case ast.Name(id=name) if name in uses.REFLECTION or (special(name) and name != "__name__"):
                 return name
             case ast.Attribute(attr=name) if special(name):
                 return f".{name}"
             case ast.Import() | ast.ImportFrom():
                 names = {getattr(n, "module", None) or "", *(a.name for a in n.names)}
-                if names & words.REFLECTING_MODULES:
+                if names & uses.REFLECTING_MODULES:
                     return f"import {max(names)}"
     return None
 
@@ -83,7 +82,7 @@ class Checker(Uses):
     def _top(self, s: ast.stmt) -> str | None:
         match s:
             case ast.Import(names=names):
-                free = words.FREE - read_names(self.tree)
+                free = uses.FREE - read_names(self.tree)
                 named = all(a.asname is None and (a.name in MODULE_MEMBERS or a.name in free) for a in names)
                 return None if named else f"import {names[0].name}"
             case ast.Assign(targets=targets):
@@ -143,11 +142,11 @@ class Checker(Uses):
         their attributes and methods, or nothing is made into text."""
         inside = {id(n) for n in walk(method)}
         outside = [n for n in self.nodes if id(n) not in inside]
-        if method.name in {"__str__", "__repr__"} and not any(map(words.makes_text, outside)):
+        if method.name in {"__str__", "__repr__"} and not any(map(uses.makes_text, outside)):
             return True
         selves = {m.args.args[0].arg for m in owner.body if isinstance(m, ast.FunctionDef) and m.args.args}
-        uses = [n for n in outside if isinstance(n, ast.Name) and n.id in {*selves, owner.name}]
-        return all(isinstance(self._parent(n), ast.Attribute) and n.id != owner.name for n in uses)
+        named = [n for n in outside if isinstance(n, ast.Name) and n.id in {*selves, owner.name}]
+        return all(isinstance(self._parent(n), ast.Attribute) and n.id != owner.name for n in named)
 
     def _classdef(self, n: ast.ClassDef) -> str | None:
         return None if isinstance(self._parent(n), ast.Module) else f"where {n.name} is defined"
