@@ -13,9 +13,9 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.patterns.conditions import TRUTH_ONLY, Condition, Where
+from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.order import Rewriting
 from skyt.repair.rules.patterns.statements import block_rule
 from skyt.repair.rules.patterns.template import Found, Template, fill, shape
 from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from skyt.repair.rules.analysis.trees.syntax import mentions
 from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.order import Rewriting
 from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, shape
 from skyt.repair.rules.registry import BlockRule, Place
 
