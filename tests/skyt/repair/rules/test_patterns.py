@@ -10,9 +10,9 @@ from benchmarks.red_team import facts_of
 from skyt.repair.rules import normal_form
 from skyt.repair.rules.expressions.comparisons import opposite_of
 from skyt.repair.rules.patterns.conditions import leaving
+from skyt.repair.rules.patterns.duty import Duties
 from skyt.repair.rules.patterns.making import folded
 from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.order import Duties
 from skyt.repair.rules.patterns.rewriting import Rewriting
 from skyt.repair.rules.patterns.template import Template, build
 

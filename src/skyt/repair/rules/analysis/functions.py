@@ -1,12 +1,19 @@
-"""What is known of one function."""
+"""What is known of one function, and which containers it made itself, so that nobody else can reach them
+while it runs."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.values.types import Type
+from skyt.repair.rules.analysis.effects.vocabulary import OWNERS
+from skyt.repair.rules.analysis.trees.trees import children, walk
+from skyt.repair.rules.analysis.values.types import Type, kind
 from skyt.repair.rules.facts import Parameter
+
+DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
+PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.If, ast.While, ast.FormattedValue)
 
 
 @dataclass
@@ -41,3 +48,65 @@ class FunctionInfo:
     def value_arguments(self) -> list[str]:
         """Arguments without `self`."""
         return self.arguments[1:] if self.owner is not None else self.arguments
+
+
+def owned_names(info: FunctionInfo) -> Iterator[str]:
+    """Local containers that this function made itself and that nobody else can reach while it runs."""
+    made = {
+        name
+        for name, values in info.assigned.items()
+        if name not in info.arguments and name not in info.captured
+        if all(v is not None and makes_container(v, info.env.get(name)) for v in values)
+    }
+    if made:
+        nodes = walk(info.node)
+        parents = {id(c): p for p in nodes for c in children(p)}
+        uses = [n for n in nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
+        yield from made - {n.id for n in uses if not _harmless_use(n, parents)}
+
+
+def makes_container(value: ast.expr, t: Type) -> bool:
+    """Whether evaluating this makes a new container that nothing else names. `t` is its type."""
+    match value:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in {"list", "dict", "set", "sorted"}
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="collections"))):
+            return True
+        case ast.Call(func=ast.Attribute(attr="split" | "splitlines" | "copy")):
+            return kind(t) == "list"
+        case ast.Subscript(slice=ast.Slice()):
+            return kind(t) == "list"
+        case ast.BinOp(left=left, op=op):
+            plain = isinstance(op, ast.Add | ast.Mult) and kind(t) == "list"
+            return plain or isinstance(left, ast.List | ast.ListComp)
+    return isinstance(value, DISPLAYS)
+
+
+def _harmless_use(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
+    match parent := parents.get(id(node)):
+        case ast.Subscript():
+            return True
+        case ast.Attribute():
+            outer = parents.get(id(parent))
+            return isinstance(outer, ast.Call) and outer.func is parent
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join")):
+            return True
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return name in OWNERS and node in args
+        case ast.For(iter=source) | ast.comprehension(iter=source):
+            return source is node
+        case ast.BoolOp():
+            return boolean_place(parent, parents)
+    return isinstance(parent, PASSING)
+
+
+def boolean_place(node: ast.AST, parents: Mapping[int, ast.AST]) -> bool:
+    """Whether only the truth of an expression counts."""
+    match parent := parents.get(id(node)):
+        case ast.If(test=test) | ast.While(test=test):
+            return test is node
+        case ast.BoolOp():
+            return boolean_place(parent, parents)
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+    return False

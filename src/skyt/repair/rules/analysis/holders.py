@@ -6,8 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.ownership import boolean_place
+from skyt.repair.rules.analysis.functions import FunctionInfo, boolean_place
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import children, same, walk
 from skyt.repair.rules.engine.context import Context

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from skyt.repair.rules.analysis.effects.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.flow.reach import Outside
-from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.ownership import owned_names
+from skyt.repair.rules.analysis.functions import FunctionInfo, owned_names
 from skyt.repair.rules.analysis.trees.bindings import (
     BINDING,
     assignments_of,

@@ -1,13 +1,16 @@
-"""Ranks: an order of expressions that does not depend on how variables are called."""
+"""Ranks, an order of expressions that does not depend on how variables are called, and linear forms: an int
+expression as a sum of atoms with integer coefficients, in that order."""
 
 from __future__ import annotations
 
 import ast
+from itertools import combinations
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.trees.syntax import int_value, number
+from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.values.types import is_int
 
 SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
 
@@ -53,3 +56,73 @@ def commute(left: ast.expr, right: ast.expr, scope: Scope) -> bool:
     """Whether two operands can be evaluated in either order."""
     first, second = scope.effects(left), scope.effects(right)
     return (first.pure and same(left, right)) or not conflict(first, second, scope)
+
+
+Linear = tuple[list[tuple[ast.expr, int]], int]  # atoms with coefficients, as they appear, and a constant
+
+
+def linear(node: ast.expr, scope: Scope) -> Linear | None:
+    """The linear form of an expression; None where it is not an int. An atom may come with coefficient 0."""
+    if not is_int(scope.type_of(node)):
+        return None
+    value = int_value(node)
+    if value is not None:
+        return [], value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _scaled(linear(node.operand, scope), -1)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Add | ast.Sub):
+            a, b = linear(node.left, scope), linear(node.right, scope)
+            return _sum(a, b if isinstance(node.op, ast.Add) else _scaled(b, -1))
+        if (scaled := factor(node)) is not None:
+            return _scaled(linear(scaled[0], scope), scaled[1])
+    return [(node, 1)], 0
+
+
+def factor(node: ast.expr) -> tuple[ast.expr, int] | None:
+    """(x, k) of `x * k` or `k * x` with a constant."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return None
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if (number := int_value(other)) is not None:
+            return one, number
+    return None
+
+
+def _scaled(a: Linear | None, factor: int) -> Linear | None:
+    return None if a is None else ([(atom, k * factor) for atom, k in a[0]], a[1] * factor)
+
+
+def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
+    if a is None or b is None:
+        return None
+    atoms = list(a[0])
+    for atom, k in b[0]:
+        for i, (other, j) in enumerate(atoms):
+            if same(atom, other):
+                atoms[i] = (other, j + k)
+                break
+        else:
+            atoms.append((atom, k))
+    return atoms, a[1] + b[1]
+
+
+def written(form: Linear, scope: Scope) -> ast.expr:
+    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
+    constant."""
+    atoms, constant = [(atom, k) for atom, k in form[0] if k], form[1]
+    if all(commute(a, b, scope) for (a, _), (b, _) in combinations(atoms, 2)):
+        atoms.sort(key=lambda item: (item[1] < 0, rank(item[0], scope)))
+    terms = [(clone(atom) if abs(k) == 1 else _times(atom, abs(k)), k > 0) for atom, k in atoms]
+    if constant or not terms:
+        terms.append((number(abs(constant)), constant >= 0))
+    (result, positive), *rest = terms
+    if not positive:
+        result = ast.UnaryOp(op=ast.USub(), operand=result)
+    for term, positive in rest:
+        result = ast.BinOp(left=result, op=ast.Add() if positive else ast.Sub(), right=term)
+    return result
+
+
+def _times(atom: ast.expr, k: int) -> ast.expr:
+    return ast.BinOp(left=clone(atom), op=ast.Mult(), right=number(k))

@@ -144,6 +144,14 @@ class Scope:
     def interval(self, node: ast.expr) -> Interval:
         return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
 
+    def at_least(self, low: int, node: ast.expr) -> bool:
+        least = self.interval(node)[0]
+        return least is not None and least >= low
+
+    def at_most(self, high: int, node: ast.expr) -> bool:
+        most = self.interval(node)[1]
+        return most is not None and most <= high
+
     def _compared(self, op: type[ast.cmpop]) -> Iterator[tuple[ast.expr, ast.expr]]:
         """(left, right) for every comparison with this operator that holds here."""
         for c in self.known:
@@ -151,10 +159,7 @@ class Scope:
                 yield c.left, c.comparators[0]
 
     def nonzero(self, node: ast.expr) -> bool:
-        low, high = self.interval(node)
-        if (low is not None and low > 0) or (high is not None and high < 0):
-            return True
-        if any(same(c, node) for c in self.known):
+        if self.at_least(1, node) or self.at_most(-1, node) or any(same(c, node) for c in self.known):
             return True
         return any(int_value(right) == 0 and same(left, node) for left, right in self._compared(ast.NotEq))
 
@@ -178,11 +183,10 @@ class Scope:
 
     def _within(self, index: ast.expr, container: ast.expr) -> bool:
         """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
-        low = self.interval(index)[0]
-        if low is None or low < 0:
-            return False
         length = call("len", container)
-        return any(same(left, index) and same(right, length) for left, right in self._compared(ast.Lt))
+        return self.at_least(0, index) and any(
+            same(left, index) and same(right, length) for left, right in self._compared(ast.Lt)
+        )
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""

@@ -16,9 +16,9 @@ from skyt.repair.rules.analysis.trees.syntax import (
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.blocks import fresh
 from skyt.repair.rules.patterns.conditions import Condition, each, integer, text
 from skyt.repair.rules.patterns.flow import one_by_one, private
+from skyt.repair.rules.patterns.making import fresh
 from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block

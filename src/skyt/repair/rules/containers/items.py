@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skyt.repair.rules.analysis.trees.syntax import count_reads
 from skyt.repair.rules.analysis.trees.trees import same, walk
 from skyt.repair.rules.containers.consumers import consumer
-from skyt.repair.rules.patterns.blocks import fresh, replacing
 from skyt.repair.rules.patterns.conditions import Condition, Where, at_least, of_kind, plain
+from skyt.repair.rules.patterns.making import fresh, replacing
 from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 

@@ -11,10 +11,9 @@ from skyt.repair.rules.analysis.trees.trees import children, text, walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.blocks import replacing
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, of_kind, plain
 from skyt.repair.rules.patterns.flow import own
-from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.making import Made, replacing
 from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import module

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.blocks import fresh, looks_back, replacing
 from skyt.repair.rules.patterns.conditions import Condition, at_least, constant, integer
 from skyt.repair.rules.patterns.flow import apart, never_read, no_continue, not_kept, own
+from skyt.repair.rules.patterns.making import fresh, looks_back, replacing
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
 LIMITS = {  # a condition of a loop, and the first value of `i` for which it does not hold

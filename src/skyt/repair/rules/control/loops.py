@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.blocks import fresh, replacing, returning
 from skyt.repair.rules.patterns.conditions import always_true, at_least, constant, leaving, of_kind
 from skyt.repair.rules.patterns.flow import breaking, ends_function, own, unchanged
+from skyt.repair.rules.patterns.making import fresh, replacing, returning
 from skyt.repair.rules.patterns.rewriting import rewrite
 
 HEADS = [f"{head}: {{}}{other}" for head in ("for target in e", "while c") for other in ("", "\nelse: other")]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from skyt.repair.rules.dicts.conditions import counts
 from skyt.repair.rules.dicts.entries import counting_loop
-from skyt.repair.rules.patterns.blocks import fresh
-from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.making import Made, fresh
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
 COUNTER = "collections.Counter(e)"

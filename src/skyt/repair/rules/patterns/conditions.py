@@ -12,13 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import (
-    int_value,
-    is_false,
-    is_quantifier,
-    is_true,
-    leaves,
-)
+from skyt.repair.rules.analysis.trees.syntax import int_value, is_false, is_quantifier, is_true, leaves
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.values.types import ordered as in_order
 from skyt.repair.rules.patterns.pieces import value
@@ -70,6 +64,19 @@ def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], b
     )
 
 
+def asking(words: str, test: Callable[[ast.expr, Where], bool]) -> Callable[..., Condition]:
+    """What asks one thing of every name that it is given: `integer("a", "b")`."""
+    return lambda *names: each(words, names, test)
+
+
+def block(words: str, names: tuple[str, ...], test: Callable[[list[ast.stmt]], object]) -> Condition:
+    """A condition on each of some blocks."""
+    return Condition(
+        f"{shown(names)} {words}",
+        lambda found, where: all(test(found[n]) for n in names),  # type: ignore[arg-type]
+    )
+
+
 def shown(names: Sequence[str]) -> str:
     return " and ".join(f"`{n}`" for n in names)
 
@@ -78,16 +85,31 @@ def _piece(name: str, found: Found) -> ast.expr:
     return found[name] if name in found else value(name, **found)  # type: ignore[return-value]
 
 
-def integer(*names: str) -> Condition:
-    return each("type int", names, lambda e, w: is_int(w.scope.type_of(e)))
+def _kind(e: ast.expr, w: Where) -> str:
+    t = w.scope.type_of(e)
+    return "str" if is_str(t) else kind(t)
 
 
-def text(*names: str) -> Condition:
-    return each("type str", names, lambda e, w: is_str(w.scope.type_of(e)))
+def _plain(e: ast.expr, w: Where) -> bool:
+    return isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name)
 
 
-def boolean(*names: str) -> Condition:
-    return each("type bool", names, lambda e, w: w.scope.type_of(e) == "bool")
+def _no_quantifier(e: ast.expr, w: Where) -> bool:
+    """Not `any` or `all` over a generator, which are loops in disguise: see expand-quantifier."""
+    return not is_quantifier(e.values[-1] if isinstance(e, ast.BoolOp) else e)
+
+
+integer = asking("type int", lambda e, w: is_int(w.scope.type_of(e)))
+text = asking("type str", lambda e, w: is_str(w.scope.type_of(e)))
+boolean = asking("type bool", lambda e, w: w.scope.type_of(e) == "bool")
+immutable = asking("of immutable type", lambda e, w: w.scope.immutable(e))
+sized = asking("a str or container", lambda e, w: _kind(e, w) in SIZED | {"str"})
+number = asking("an integer constant", lambda e, w: int_value(e) is not None)
+constant = asking("a positive integer constant", lambda e, w: (int_value(e) or 0) > 0)
+not_constant = asking("not an integer constant", lambda e, w: int_value(e) is None)
+plain = asking("a name or attribute", _plain)
+small = asking("short", lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
+no_quantifier = asking("no `any` or `all` over a generator at its end", _no_quantifier)
 
 
 def of_kind(kinds: str, *names: str) -> Condition:
@@ -96,51 +118,12 @@ def of_kind(kinds: str, *names: str) -> Condition:
     return each("type " + " or ".join(sorted(wanted)), names, lambda e, w: _kind(e, w) in wanted)
 
 
-def _kind(e: ast.expr, w: Where) -> str:
-    t = w.scope.type_of(e)
-    return "str" if is_str(t) else kind(t)
-
-
-def constant(*names: str) -> Condition:
-    """An integer constant above 0."""
-    return each("a positive integer constant", names, lambda e, w: (int_value(e) or 0) > 0)
-
-
-def number(*names: str) -> Condition:
-    return each("an integer constant", names, lambda e, w: int_value(e) is not None)
-
-
-def immutable(*names: str) -> Condition:
-    return each("of immutable type", names, lambda e, w: w.scope.immutable(e))
-
-
-def plain(*names: str) -> Condition:
-    """A variable, or an attribute of one."""
-    return each(
-        "a name or attribute",
-        names,
-        lambda e, w: isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name),
-    )
-
-
-def small(*names: str) -> Condition:
-    return each("short", names, lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
-
-
 def at_least(low: int, *names: str) -> Condition:
-    def test(e: ast.expr, w: Where) -> bool:
-        least = w.scope.interval(e)[0]
-        return least is not None and least >= low
-
-    return each(f"an int of at least {low}", names, test)
+    return each(f"an int of at least {low}", names, lambda e, w: w.scope.at_least(low, e))
 
 
 def at_most(high: int, *names: str) -> Condition:
-    def test(e: ast.expr, w: Where) -> bool:
-        most = w.scope.interval(e)[1]
-        return most is not None and most <= high
-
-    return each(f"an int of at most {high}", names, test)
+    return each(f"an int of at most {high}", names, lambda e, w: w.scope.at_most(high, e))
 
 
 def ordered(a: str, b: str) -> Condition:
@@ -151,26 +134,12 @@ def ordered(a: str, b: str) -> Condition:
 
 
 def leaving(*names: str) -> Condition:
-    return Condition(
-        " and ".join(f"`{n}`" for n in names) + " always leaves (return, raise, break, continue)",
-        lambda found, w: all(leaves(found[n]) for n in names),  # type: ignore[arg-type]
-        frozenset(names),
-    )
+    made = block("always leaves (return, raise, break, continue)", names, leaves)
+    return replace(made, leaving=frozenset(names))
 
 
 def running_on(*names: str) -> Condition:
-    return Condition(
-        " and ".join(f"`{n}`" for n in names) + " may run on to what follows",
-        lambda found, w: not any(leaves(found[n]) for n in names),  # type: ignore[arg-type]
-    )
-
-
-def sized(*names: str) -> Condition:
-    return each("a str or container", names, lambda e, w: _kind(e, w) in SIZED | {"str"})
-
-
-def not_constant(*names: str) -> Condition:
-    return each("not an integer constant", names, lambda e, w: int_value(e) is None)
+    return block("may run on to what follows", names, lambda body: not leaves(body))
 
 
 def always_true(name: str) -> Condition:
@@ -181,15 +150,6 @@ def always_true(name: str) -> Condition:
 def always_false(name: str) -> Condition:
     made = each("a constant that is false", (name,), lambda e, w: is_false(e))
     return replace(made, decides={name: False})
-
-
-def no_quantifier(name: str) -> Condition:
-    """Not `any` or `all` over a generator, which are loops in disguise: see expand-quantifier."""
-    return each(
-        "no `any` or `all` over a generator at its end",
-        (name,),
-        lambda e, w: not is_quantifier(e.values[-1] if isinstance(e, ast.BoolOp) else e),
-    )
 
 
 TRUTH_ONLY = Condition("only the truth of the result counts", lambda found, w: w.boolean)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.commuting import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.trees.syntax import (
     count_reads,
     mentions,
@@ -18,7 +17,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_str
-from skyt.repair.rules.patterns.conditions import Condition, Where, each, shown
+from skyt.repair.rules.patterns.conditions import Condition, Where, asking, block, each, shown
 from skyt.repair.rules.patterns.pieces import value
 
 if TYPE_CHECKING:
@@ -81,9 +80,8 @@ def not_gone_through(name: str) -> Condition:
     return each("not what a loop around goes through", (name,), test)
 
 
-def closed(*names: str) -> Condition:
-    """An expression that reads no variable."""
-    return each("without variables", names, lambda e, w: not read_names(e))
+closed = asking("without variables", lambda e, w: not read_names(e))
+known_empty = asking("known to be empty here", lambda e, w: w.scope.implied(e) is False)
 
 
 def unchanged(*names: str, by: str) -> Condition:
@@ -119,10 +117,7 @@ def never_read(name: str, by: str) -> Condition:
 
 
 def no_continue(name: str) -> Condition:
-    return Condition(
-        f"no `continue` in `{name}`",
-        lambda found, where: not own_breaks(found[name], (ast.Continue,)),  # type: ignore[arg-type]
-    )
+    return block("has no `continue`", (name,), lambda body: not own_breaks(body, (ast.Continue,)))
 
 
 def not_kept(name: str, by: str) -> Condition:
@@ -146,26 +141,18 @@ def ends_function() -> Condition:
 
 
 def running_out(name: str) -> Condition:
-    """A block that does not always return."""
-    return Condition(f"`{name}` does not always return", lambda found, w: not returns(found[name]))  # type: ignore[arg-type]
+    return block("does not always return", (name,), lambda body: not returns(body))
 
 
 def returning_always(name: str) -> Condition:
     """A block that leaves the function, never the loop around it."""
-
-    def holds(found: Found, where: Where) -> bool:
-        return returns(found[name]) and not own_breaks(found[name], (ast.Break, ast.Continue))  # type: ignore[arg-type]
-
-    return Condition(f"`{name}` always leaves the function", holds, leaving=frozenset({name}))
+    jumps = (ast.Break, ast.Continue)
+    made = block("always leaves the function", (name,), lambda b: returns(b) and not own_breaks(b, jumps))
+    return replace(made, leaving=frozenset({name}))
 
 
 def breaking(name: str) -> Condition:
-    return Condition(f"`{name}` has a `break`", lambda found, w: bool(own_breaks(found[name])))  # type: ignore[arg-type]
-
-
-def known_empty(name: str) -> Condition:
-    test: Callable[[ast.expr, Where], bool] = lambda e, w: w.scope.implied(e) is False  # noqa: E731
-    return each("known to be empty here", (name,), test)
+    return block("has a `break`", (name,), own_breaks)
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:

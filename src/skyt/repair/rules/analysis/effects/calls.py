@@ -6,9 +6,8 @@ import ast
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.commuting import ATTRIBUTES, Effects
 from skyt.repair.rules.analysis.effects.raising import ITERABLE, ORDERED, call_raises, hashable
-from skyt.repair.rules.analysis.effects.table import add, everything, glance, read, root
+from skyt.repair.rules.analysis.effects.table import ATTRIBUTES, Effects, add, everything, glance, read, root
 from skyt.repair.rules.analysis.effects.vocabulary import (
     MAKERS,
     MODULE_MEMBERS,

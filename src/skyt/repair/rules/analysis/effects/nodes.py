@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from skyt.repair.rules.analysis.effects.calls import called
-from skyt.repair.rules.analysis.effects.commuting import Effects
 from skyt.repair.rules.analysis.effects.raising import ITERABLE, binop_raises, hashable, shows_safely
 from skyt.repair.rules.analysis.effects.table import (
     ENTRIES,
+    Effects,
     Entry,
     add,
     effects,

@@ -45,11 +45,6 @@ def hashable(t: Type) -> bool:
     return t in IMMUTABLE or (kind(t) in {"pair", "tuple"} and all(hashable(x) for x in t[1:]))  # type: ignore[index,arg-type]
 
 
-def at_least(low: int, node: ast.expr, scope: Scope) -> bool:
-    least = scope.interval(node)[0]
-    return least is not None and least >= low
-
-
 def _items(t: Type) -> Type:
     """What is in a container, where that is one type."""
     return ANY if kind(t) == "pair" or kind(t) not in ITERABLE else element(t)
@@ -121,7 +116,7 @@ def _total_method(function: ast.Attribute, args: list[ast.expr], types: list[Typ
 
 def _total_member(name: str, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
     if name == "math.isqrt":
-        return len(args) == 1 and at_least(0, args[0], scope)
+        return len(args) == 1 and scope.at_least(0, args[0])
     return all(map(is_int, types)) if name == "math.gcd" else name in MAKERS and not args
 
 
@@ -138,5 +133,5 @@ def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
         case ast.FloorDiv() | ast.Mod():
             return not (is_int(a) and is_int(b) and scope.nonzero(node.right))
         case ast.Pow():
-            return not (is_int(a) and is_int(b) and at_least(0, node.right, scope))
+            return not (is_int(a) and is_int(b) and scope.at_least(0, node.right))
     return True

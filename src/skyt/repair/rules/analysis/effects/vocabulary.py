@@ -37,8 +37,7 @@ SHALLOW = words(
 
 # Methods of str that cannot raise, by the texts that they take, and what they give.
 TEXT_QUESTIONS = words(
-    "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal startswith endswith isidentifier "
-    "isascii"
+    "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"
 )
 TEXT_TO_TEXT = words(
     "lower upper strip lstrip rstrip replace join casefold title capitalize swapcase translate format zfill "
@@ -46,19 +45,17 @@ TEXT_TO_TEXT = words(
 )
 TAKES_TEXTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(words("lower upper casefold title capitalize swapcase"), (0,)),
-    **dict.fromkeys(TEXT_QUESTIONS - words("startswith endswith isidentifier"), (0,)),
+    **dict.fromkeys(TEXT_QUESTIONS - words("startswith endswith"), (0,)),
     **dict.fromkeys(words("strip lstrip rstrip"), (0, 1)),
     **dict.fromkeys(words("startswith endswith removeprefix removesuffix find rfind count"), (1,)),
     "replace": (2,),
 }
 
-PURE_METHODS = VIEWS | words(
-    "lower upper strip lstrip rstrip split rsplit splitlines join replace startswith endswith isalnum "
-    "isalpha isdigit isspace islower isupper isnumeric isdecimal find rfind index count get copy casefold "
-    "title capitalize swapcase translate zfill isascii ljust rjust center removeprefix removesuffix group "
-    "partition most_common intersection union difference symmetric_difference issubset issuperset isdisjoint "
-    "encode decode format fromkeys maketrans sub match search fullmatch findall"
-)
+PURE_METHODS = words(
+    "split rsplit splitlines partition find rfind index count get copy group most_common intersection union "
+    "difference symmetric_difference issubset issuperset isdisjoint encode decode fromkeys maketrans sub "
+    "match search fullmatch findall"
+).union(VIEWS, TEXT_QUESTIONS, TEXT_TO_TEXT)
 MUTATORS = words(
     "append pop extend insert remove clear sort reverse add discard update popitem move_to_end setdefault "
     "appendleft popleft extendleft rotate"

@@ -4,7 +4,7 @@ path."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.trees.syntax import FLIPPED, int_value, opposite
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 Interval = tuple[int | None, int | None]
 EVERYTHING: Interval = (None, None)
+LIMITS: dict[type[ast.cmpop] | None, Callable[[int], Interval]] = {
+    ast.Eq: lambda k: (k, k),
+    ast.Lt: lambda k: (None, k - 1),
+    ast.LtE: lambda k: (None, k),
+    ast.Gt: lambda k: (k + 1, None),
+    ast.GtE: lambda k: (k, None),
+}
 
 
 def meet(a: Interval, b: Interval) -> Interval:
@@ -84,19 +91,11 @@ def _minus(a: int | None) -> int | None:
 def _by_path(node: ast.expr, known: Sequence[ast.expr], found: Interval) -> Interval:
     unequal: set[int] = set()
     for condition in known:
-        match _limit(condition, node):
-            case ast.Eq, value:
-                found = meet(found, (value, value))
-            case ast.NotEq, value:
-                unequal.add(value)
-            case ast.Lt, value:
-                found = meet(found, (None, value - 1))
-            case ast.LtE, value:
-                found = meet(found, (None, value))
-            case ast.Gt, value:
-                found = meet(found, (value + 1, None))
-            case ast.GtE, value:
-                found = meet(found, (value, None))
+        op, value = _limit(condition, node) or (None, 0)
+        if op is ast.NotEq:
+            unequal.add(value)
+        elif op in LIMITS:
+            found = meet(found, LIMITS[op](value))
     low, high = found
     while low is not None and low in unequal:
         low += 1

@@ -11,6 +11,7 @@ from skyt.repair.rules.analysis.trees.trees import CHILDREN
 from skyt.repair.rules.analysis.values.results import (
     ALWAYS,
     MODULE_TYPES,
+    OF_LIST,
     OF_TEXT,
     RESULTS,
     joined,
@@ -63,12 +64,6 @@ class Inference:
 
     def _name(self, node: ast.Name, env: Env) -> Type:
         return env.get(node.id, ANY)
-
-    def _joinedstr(self, node: ast.JoinedStr, env: Env) -> Type:
-        return "str"
-
-    def _compare(self, node: ast.Compare, env: Env) -> Type:
-        return "bool"
 
     def _boolop(self, node: ast.BoolOp, env: Env) -> Type:
         return self._all(node.values, env)
@@ -156,10 +151,9 @@ class Inference:
             case "str" | "char":
                 return OF_TEXT.get(name, ANY)
             case "list" | "deque":
-                same = {"pop": element(owner), "popleft": element(owner), "copy": owner}
-                return {"index": "int", "count": "int", "append": "none", "extend": "none", **same}.get(
-                    name, ANY
-                )
+                if name == "copy":
+                    return owner
+                return element(owner) if name in {"pop", "popleft"} else OF_LIST.get(name, ANY)
             case "dict" if isinstance(owner, tuple):
                 key, value = owner[1], owner[2]
                 if name in {"get", "setdefault"} and args:
@@ -175,5 +169,7 @@ class Inference:
 
 
 METHODS: dict[type, Callable[[Inference, Any, Env], Type] | None] = {
-    cls: getattr(Inference, "_" + cls.__name__.lower(), None) for cls in CHILDREN
+    **{cls: getattr(Inference, "_" + cls.__name__.lower(), None) for cls in CHILDREN},
+    ast.JoinedStr: lambda self, node, env: "str",
+    ast.Compare: lambda self, node, env: "bool",
 }

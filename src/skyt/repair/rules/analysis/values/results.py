@@ -23,6 +23,7 @@ OF_TEXT: dict[str, Type] = {
     **dict.fromkeys(("split", "splitlines"), ("list", "str")),
     **dict.fromkeys(("find", "index", "count", "rfind"), "int"),
 }
+OF_LIST: dict[str, Type] = {"index": "int", "count": "int", "append": "none", "extend": "none"}
 MODULE_TYPES: dict[str, Type] = {
     **dict.fromkeys((f"math.{n}" for n in ("isqrt", "gcd", "floor", "ceil", "factorial")), "int"),
     **dict.fromkeys((f"string.{n}" for n in ("ascii_lowercase", "ascii_letters", "digits")), "str"),

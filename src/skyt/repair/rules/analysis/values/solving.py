@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.ownership import makes_container
+from skyt.repair.rules.analysis.functions import FunctionInfo, makes_container
 from skyt.repair.rules.analysis.trees.bindings import loaded
 from skyt.repair.rules.analysis.trees.syntax import returns
 from skyt.repair.rules.analysis.values.infer import Inference
