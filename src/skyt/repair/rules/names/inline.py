@@ -10,7 +10,7 @@ from skyt.repair.rules.analysis.effects.effects import Effects, conflict, distur
 from skyt.repair.rules.analysis.repeating import repeatable
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size, walk
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
@@ -66,8 +66,8 @@ def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     head = head_of(t)
     if head is None or sum(count_reads(h, name) for h in head) != 1:
         return False
-    if isinstance(t, ast.AugAssign) and name in stored_names(t):
-        return False  # the target is read too
+    if any(isinstance(n, ast.AugAssign) and name in stored_names(n) for n in walk(t)):
+        return False  # which reads its target
     before: list[ast.expr] = []
     where = find_use(head, name, before)
     if where == "repeated" or where == "":

@@ -47,8 +47,9 @@ def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | 
             continue
         match node:
             case ast.Assign(targets=targets, value=value):
+                alone = len(targets) == 1 or isinstance(value, ast.Constant)  # else one object with two names
                 for target in targets:
-                    yield from _targets(target, value)
+                    yield from _targets(target, value if alone else None)
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
                 yield name, ast.BinOp(left=loaded(target), op=op, right=value)
             case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
