@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.functions import FunctionInfo, makes_container
 from skyt.repair.rules.analysis.trees.bindings import loaded
 from skyt.repair.rules.analysis.trees.syntax import returns
 from skyt.repair.rules.analysis.values.infer import Inference
-from skyt.repair.rules.analysis.values.types import ANY, Type, element, join, kind
+from skyt.repair.rules.analysis.values.types import ANY, Type, element, is_int, join, kind
 
 MAX_ROUNDS = 8
 ONE_MORE = frozenset({"append", "add", "appendleft", "insert"})
@@ -95,10 +95,12 @@ class Solver:
                 case ast.Return(value=value):
                     returned = join(returned, infer.of(value, env))
                 case ast.Assign(targets=targets, value=value):
+                    source = value if len(targets) == 1 else None  # else one object gets several names
                     for target in targets:
-                        self._bind(target, infer.of(value, env), value, env)
+                        self._bind(target, infer.of(value, env), source, env)
                 case ast.AugAssign(target=target, op=op, value=value):
                     self._bind(target, infer.of(ast.BinOp(loaded(target), op, value), env), None, env)
+                    self._extend(infer.of(loaded(target), env), infer.of(value, env))
                 case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
                     self._bind(target, element(infer.of(source, env)), None, env)
                 case ast.Call():
@@ -131,6 +133,8 @@ class Solver:
                         self._bind(item, ANY if value is not None else None, None, env)
             case ast.Attribute(attr=name):
                 self._join_attribute(name, value)
+                if isinstance(source, ast.Name) and isinstance(value, tuple):  # what is put into either is in both
+                    env[source.id] = join(env.get(source.id), self.inference.attributes[name])
             case ast.Subscript(value=owner, slice=index):
                 self._put(owner, index, value, env)
 
@@ -161,6 +165,8 @@ class Solver:
     def _share(self, name: str, source: ast.expr | None, env: Env, other: Env) -> None:
         """A container that gets a second name (here, of the other environment) can be changed by either."""
         t = env[name]
+        if t == ANY and isinstance(source, ast.Name) and isinstance(other.get(source.id), tuple):
+            other[source.id] = ANY
         if not isinstance(t, tuple):
             return
         if isinstance(source, ast.Name):
@@ -184,6 +190,14 @@ class Solver:
         for types in self._all():
             types.update({name: widened(t, value) for name, t in types.items()})
 
+    def _extend(self, whole: Type, more: Type) -> None:
+        """`x += more` changes a container in place, under all of its names."""
+        if whole == ANY and not (is_int(more) or more in {"float", "none", None}):
+            for unknown in (("list", element(more)), ("set", element(more)), ("dict", ANY, ANY)):
+                self._widen_all(unknown)
+        elif isinstance(whole, tuple) and whole[0] in {"list", "set", "deque", "dict"}:
+            self._widen_all(whole)
+
     def _grow(self, node: ast.Call, env: Env) -> None:
         """Elements put into a container widen its element type."""
         if not isinstance(node.func, ast.Attribute) or not node.args:
@@ -194,6 +208,9 @@ class Solver:
         if whole == ANY and name in ONE_MORE | MANY_MORE:
             for unknown in ("list", "set", "deque"):
                 self._widen_all((unknown, new))
+        elif whole == ANY and name in {"setdefault", "update"}:
+            for unknown in (("dict", ANY, ANY), ("set", ANY)):  # type: ignore[assignment]
+                self._widen_all(unknown)
         elif kind(whole) == "dict" and name == "setdefault" and len(node.args) == 2:
             self._widen(owner, ("dict", self.inference.of(node.args[0], env), last), env)
         elif kind(whole) in {"list", "set", "deque", "dict"} and name in {"setdefault", "update"}:
