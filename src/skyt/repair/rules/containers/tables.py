@@ -58,16 +58,21 @@ def table(name: str) -> Condition:
     return each("a table of constants", (name,), lambda e, where: constant_table(e))
 
 
-def looked_up(name: str, by: str) -> Condition:
+def looked_up(name: str, table: str, by: str) -> Condition:
     """A block neither changes the container under a name nor hands it on."""
     return Condition(
         f"`{by}` only looks things up in `{name}`",
-        lambda found, where: _only_looked_up(found[by], found[name].id),  # type: ignore[union-attr]
+        lambda found, where: _only_looked_up(found[by], found[name].id, found[table]),  # type: ignore
     )
 
 
-def _only_looked_up(where: ast.AST | Sequence[ast.AST], name: str) -> bool:
-    """Whether every use of a name reads its container in a way that neither changes it nor hands it on."""
+def _only_looked_up(where: ast.AST | Sequence[ast.AST], name: str, table: ast.expr) -> bool:
+    """Whether every use of a name reads its container in a way that neither changes it nor hands it on.
+
+    The order of a set depends on how it was made, and a set of constants that a loop goes through is made in
+    another way than one with a name: sets are only searched and counted.
+    """
+    unordered = isinstance(table, ast.Set) or first(table, "set(t)", "frozenset(t)") is not None
     nodes = walk(where)
     parents = {id(c): p for p in nodes for c in children(p)}
     for n in nodes:
@@ -84,9 +89,10 @@ def _only_looked_up(where: ast.AST | Sequence[ast.AST], name: str) -> bool:
         elif isinstance(parent, ast.Compare):
             fine = parent.left is not n and all(isinstance(o, ast.In | ast.NotIn) for o in parent.ops)
         elif isinstance(parent, ast.For | ast.comprehension):
-            fine = parent.iter is n
+            fine = parent.iter is n and not unordered
         elif isinstance(parent, ast.Call):
-            fine = isinstance(parent.func, ast.Name) and parent.func.id in MAKERS | {"len"}
+            takers = {"len"} if unordered else MAKERS | {"len"}
+            fine = isinstance(parent.func, ast.Name) and parent.func.id in takers
         else:
             fine = False
         if not fine:
@@ -109,7 +115,7 @@ def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
 rewrite(
     "inline-table",
     ("t = v\nrest", "inner"),
-    needs=[table("v"), own("t"), looked_up("t", by="rest")],
+    needs=[table("v"), own("t"), looked_up("t", "v", by="rest")],
     made={"inner": replacing("rest", ("t", "v"))},
     because="a table that is only looked up is the same wherever it is written down",
     fires=("s: str", "t = {'a': 1}\nreturn s in t"),
@@ -138,7 +144,7 @@ def inline_module_constant(context: Context) -> bool:
             or (isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name)
             for n in walk(tree)
         )
-        if binders != 1 or (table and not _only_looked_up(tree, name)):
+        if binders != 1 or (table and not _only_looked_up(tree, name, s.value)):
             continue
         tree.body = [substitute(t, {name: s.value}) for t in tree.body if t is not s]
         context.record("inline-module-constant", text(s), text(s.value))

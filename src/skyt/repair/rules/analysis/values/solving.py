@@ -133,7 +133,7 @@ class Solver:
                         self._bind(item, ANY if value is not None else None, None, env)
             case ast.Attribute(attr=name):
                 self._join_attribute(name, value)
-                if isinstance(source, ast.Name) and isinstance(value, tuple):  # what is put into either is in both
+                if isinstance(source, ast.Name) and isinstance(value, tuple):  # what is in one is in both
                     env[source.id] = join(env.get(source.id), self.inference.attributes[name])
             case ast.Subscript(value=owner, slice=index):
                 self._put(owner, index, value, env)
