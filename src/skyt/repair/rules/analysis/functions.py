@@ -4,7 +4,7 @@ while it runs."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.effects.vocabulary import OWNERS
@@ -50,13 +50,14 @@ class FunctionInfo:
         return self.arguments[1:] if self.owner is not None else self.arguments
 
 
-def owned_names(info: FunctionInfo) -> Iterator[str]:
-    """Local containers that this function made itself and that nobody else can reach while it runs."""
+def owned_names(info: FunctionInfo, own: Container[str]) -> Iterator[str]:
+    """Local containers that this function made itself and that nobody else can reach while it runs. `own` has
+    the methods of the program, with a dot."""
     made = {
         name
         for name, values in info.assigned.items()
         if name not in info.arguments and name not in info.captured
-        if all(v is not None and makes_container(v, info.env.get(name)) for v in values)
+        if all(v is not None and makes_container(v, info.env.get(name), own) for v in values)
     }
     if made:
         nodes = walk(info.node)
@@ -65,15 +66,16 @@ def owned_names(info: FunctionInfo) -> Iterator[str]:
         yield from made - {n.id for n in uses if not _harmless_use(n, parents)}
 
 
-def makes_container(value: ast.expr, t: Type) -> bool:
-    """Whether evaluating this makes a new container that nothing else names. `t` is its type."""
+def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:
+    """Whether evaluating this makes a new container that nothing else names. `t` is its type, `own` has the
+    methods of the program, with a dot."""
     match value:
         case ast.Call(func=ast.Name(id=name)):
             return name in {"list", "dict", "set", "sorted"}
         case ast.Call(func=ast.Attribute(value=ast.Name(id="collections"))):
             return True
-        case ast.Call(func=ast.Attribute(attr="split" | "splitlines" | "copy")):
-            return kind(t) == "list"
+        case ast.Call(func=ast.Attribute(attr="split" | "splitlines" | "copy" as name)):
+            return kind(t) == "list" and "." + name not in own
         case ast.Subscript(slice=ast.Slice()):
             return kind(t) == "list"
         case ast.BinOp(left=left, op=op):

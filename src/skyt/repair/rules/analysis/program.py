@@ -53,7 +53,7 @@ class Program:
         self.inference.attributes = {n: ANY for c in classes for n in stored_names(c.body)}
         Solver(self.inference, infos, self.by_name, self._exposed(nodes)).solve()
         for info in infos:
-            info.owned = frozenset(owned_names(info))
+            info.owned = frozenset(owned_names(info, self.by_name))
         self.pure = self._purity()
         for info in infos:
             info.nonnegative = nonnegative_variables(info, self)

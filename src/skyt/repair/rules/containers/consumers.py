@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from skyt.repair.rules.analysis.effects.vocabulary import LAZY
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, load, substitute
 from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.analysis.values.infer import dotted
+from skyt.repair.rules.analysis.values.types import ANY, is_str, kind
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, of_kind
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import rewrite
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
+    from skyt.repair.rules.patterns.template import Found, Value
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
+IN_TURN = frozenset({"list", "tuple", "deque", "str", "char", "iter"})  # a set of these gets one by one
 SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
 
@@ -33,21 +36,36 @@ def consumer(name: str) -> Condition:
     return each("uses up its argument at once", (name,), lambda e, where: consumes(e, where.scope))
 
 
-def in_step(function: str, argument: str) -> Condition:
+def in_step(function: str, argument: str, *others: str) -> Condition:
     """It cannot be told if a consumer takes the elements one by one or all at once: it makes a list first
-    anyway, or it cannot fail on them, or making them cannot."""
+    anyway, or it cannot fail on them, or making them cannot. `others` are its other arguments."""
 
     def holds(found: Found, where: Where) -> bool:
-        name, made, scope = where.scope.builtin(found[function]), found[argument], where.scope  # type: ignore[arg-type]
+        scope, made = where.scope, found[argument]
+        name, total = scope.builtin(found[function]), scope.effects(made).total  # type: ignore[arg-type]
         if name in {"any", "all"}:
-            return isinstance(made, ast.ListComp) and scope.effects(made).total
-        if not isinstance(made, ast.ListComp | ast.GeneratorExp) or name in {"", "sorted", "list", "tuple"}:
+            return isinstance(made, ast.ListComp) and total
+        if name in {"set", "frozenset"} and _kind_of(made, scope) not in IN_TURN:
+            return False
+        if total or not _one_by_one(made, scope):  # type: ignore[arg-type]
             return True
-        t = scope.type_of(made.elt)
+        if name in {"", "sorted", "list", "tuple"}:
+            return all(isinstance(found[n], ast.Lambda | ast.Name | ast.Constant) for n in others)
+        t = scope.type_of(made.elt) if isinstance(made, ast.ListComp | ast.GeneratorExp) else ANY
         plain = t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
-        return plain or scope.effects(made).total
+        return plain and not others
 
     return Condition(f"`{function}` makes a list first, or elements of `{argument}` cannot fail", holds)
+
+
+def _one_by_one(node: ast.expr, scope: Scope) -> bool:
+    """Whether elements are made when they are asked for, or would be by a generator."""
+    lazy = isinstance(node, ast.Call) and (scope.builtin(node.func) in LAZY or dotted(node.func) in LAZY)
+    return lazy or isinstance(node, ast.ListComp | ast.GeneratorExp)
+
+
+def _kind_of(node: Value, scope: Scope) -> str:
+    return kind(scope.type_of(node))  # type: ignore[arg-type]
 
 
 def _turned(given: type[ast.expr], wanted: type[ast.ListComp | ast.GeneratorExp], name: str) -> Made:
@@ -83,12 +101,15 @@ def _generated(template: str, like: str) -> Made:
     return Made(f"`{template}` with `h(x)` for `y`", compute, like=like)
 
 
-KEYWORDS = ("", ", key=k", ", reverse=r", ", key=k, reverse=r", ", default=d")
+KEYWORDS = {"": "", ", key=k": "k", ", reverse=r": "r", ", key=k, reverse=r": "kr", ", default=d": "d"}
 
 rewrite(
     "plain-argument",
     ("list(g)", "l"),
-    *((f"f(list(e){more})", f"f(e{more})", [consumer("f"), in_step("f", "e")]) for more in KEYWORDS),
+    *(
+        (f"f(list(e){more})", f"f(e{more})", [consumer("f"), in_step("f", "e", *names)])
+        for more, names in KEYWORDS.items()
+    ),
     ("f(reversed(s))", "f(s[::-1])", [consumer("f"), of_kind("str list", "s")]),
     ("f(map(h, e))", "f(mapped)", [consumer("f")]),
     ("f(filter(h, e))", "f(kept)", [consumer("f")]),

@@ -43,9 +43,10 @@ def start_of_default(node: ast.expr, scope: Scope) -> ast.expr | None:
 
 
 def countable(node: ast.expr, scope: Scope) -> bool:
-    """A container that is not a dict: `Counter` counts its elements."""
+    """A container that is not a dict: `Counter` counts its elements. A set that is written there would become
+    what a loop goes through, which has another order."""
     t = scope.type_of(node)
-    return is_str(t) or kind(t) in COUNTED
+    return is_str(t) or (kind(t) in COUNTED and not isinstance(node, ast.Set))
 
 
 def counted(node: ast.expr, scope: Scope) -> ast.expr | None:

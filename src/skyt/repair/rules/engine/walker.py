@@ -16,7 +16,7 @@ from skyt.repair.rules.analysis.flow.conditions import (
 )
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, conjuncts, operands, stored_names
+from skyt.repair.rules.analysis.trees.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
 from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, text
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place
@@ -56,7 +56,7 @@ class Walker:
     def _apply_block(self, place: Place) -> list[ast.stmt] | None:
         for rule in self.context.block_rules(frozenset(s.__class__ for s in place.body)):
             new: list[ast.stmt] | None = rule.apply(place.body, place)
-            if new is not None:
+            if new is not None and keeps_sets(place.body, new):
                 self.context.record(rule.name, *_changes(place.body, new))
                 return new
         return None
@@ -93,7 +93,7 @@ class Walker:
     def _apply_expression(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         for rule in self.context.expressions.get(node.__class__, ()):
             new: ast.expr | None = rule.apply(node, scope, boolean)
-            if new is not None:
+            if new is not None and keeps_sets(node, new):
                 self.context.record(rule.name, text(node), text(new))
                 return new
         return None
@@ -118,7 +118,7 @@ class Walker:
             node.body = self.expr(node.body, scope.without(bound), False)
         elif isinstance(node, ast.FormattedValue):  # the format is not an expression of its own
             node.value = self.expr(node.value, scope, False)
-        elif not isinstance(node, ast.Constant | ast.Name):
+        elif not isinstance(node, ast.Constant | ast.Name | ast.Set):  # for sets see keeps_sets
             self._parts(node, scope)
 
     def _parts(self, node: ast.AST, scope: Scope) -> None:

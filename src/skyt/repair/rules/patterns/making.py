@@ -96,8 +96,10 @@ def replacing(block: str, *pairs: tuple[str, str]) -> Made:
 
     def compute(found: Found, where: Where) -> Value | None:
         olds, news = ([value(template, **found) for template in side] for side in zip(*pairs, strict=True))
-        bound = [n for n in walk(found[block]) if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
-        names = read_names([*olds, *news])
+        inside, names = walk(found[block]), read_names([*olds, *news])
+        if any(isinstance(n, ast.arg) and n.arg in names for n in inside):
+            return None  # inside a lambda the name is another
+        bound = [n for n in inside if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
         if any(n.id in names if isinstance(n, ast.Name) else any(same(n, o) for o in olds) for n in bound):
             return None
         given = found[block]

@@ -22,6 +22,8 @@ from skyt.repair.rules.analysis.values.types import SIZED, Type, element, is_int
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
 
+LARGEST = 2**62  # no container has as many elements
+
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:
     """The object a method call changes in place, if the method's name says that it does."""
@@ -115,6 +117,14 @@ def _change(node: ast.Call, receiver: ast.expr, scope: Scope, found: Effects) ->
         found.fails()
     elif error and (types or not scope.nonempty(receiver)):
         found.fails(True, error)
+    if name in {"insert", "pop"} and kind(t) == "list" and node.args:
+        found.fails(not _fits_index(node.args[0], scope), "OverflowError")
+
+
+def _fits_index(node: ast.expr, scope: Scope) -> bool:
+    """Whether an index surely is small enough for a method: a larger one raises something else."""
+    low, high = scope.interval(node)
+    return low is not None and high is not None and low >= -LARGEST and high <= LARGEST
 
 
 def _always(*types: Type) -> bool:

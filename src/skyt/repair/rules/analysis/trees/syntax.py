@@ -236,3 +236,26 @@ def local_functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast
             for item in node.body:
                 if isinstance(item, ast.FunctionDef):
                     yield node, item
+
+
+def keeps_sets(old: ast.AST | Sequence[ast.AST], new: ast.AST | Sequence[ast.AST]) -> bool:
+    """Whether every set of constants is made in the way it was made before. The order of a set depends on it,
+    and Python makes one that a loop goes through in another way than one that is a value. Sets that are only
+    searched do not matter."""
+    made = _constant_sets(new)
+    return not made or made <= _constant_sets(old)
+
+
+def _constant_sets(where: ast.AST | Sequence[ast.AST]) -> set[tuple[bool, str]]:
+    """(whether a loop goes through it, its text) for sets of constants."""
+    nodes = walk(where)
+    found = [n for n in nodes if isinstance(n, ast.Set) and len(n.elts) > 2 and not read_names(n)]
+    if not found:
+        return set()
+    searched = {id(c) for n in nodes if isinstance(n, ast.Compare) for c in _searched(n)}
+    looped = {id(n.iter) for n in nodes if isinstance(n, ast.For | ast.comprehension)}
+    return {(id(n) in looped, ast.unparse(n)) for n in found if id(n) not in searched}
+
+
+def _searched(node: ast.Compare) -> Iterator[ast.expr]:
+    return (c for op, c in zip(node.ops, node.comparators, strict=True) if isinstance(op, ast.In | ast.NotIn))

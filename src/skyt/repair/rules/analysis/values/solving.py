@@ -173,7 +173,7 @@ class Solver:
             other[source.id] = join(other.get(source.id), t)
         elif isinstance(source, ast.Attribute):
             self._join_attribute(source.attr, t)
-        elif source is None or not (makes_container(source, t) or isinstance(source, ast.Tuple)):
+        elif not (isinstance(source, ast.Tuple) or (source and makes_container(source, t, self.by_name))):
             self.shared.add((id(env), name))
 
     def _widen(self, owner: ast.expr, value: Type, env: Env) -> None:
@@ -208,9 +208,8 @@ class Solver:
         if whole == ANY and name in ONE_MORE | MANY_MORE:
             for unknown in ("list", "set", "deque"):
                 self._widen_all((unknown, new))
-        elif whole == ANY and name in {"setdefault", "update"}:
-            for unknown in (("dict", ANY, ANY), ("set", ANY)):  # type: ignore[assignment]
-                self._widen_all(unknown)
+        if whole == ANY and name in {"setdefault", "update"}:
+            self._widen_all(("dict", ANY, ANY))
         elif kind(whole) == "dict" and name == "setdefault" and len(node.args) == 2:
             self._widen(owner, ("dict", self.inference.of(node.args[0], env), last), env)
         elif kind(whole) in {"list", "set", "deque", "dict"} and name in {"setdefault", "update"}:
