@@ -101,6 +101,11 @@ class Scope:
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)
 
+    def is_member(self, node: ast.expr) -> bool:
+        """Whether this is `module.name`."""
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        return isinstance(owner, ast.Name) and self.is_module(owner.id)
+
     def builtin(self, node: ast.expr) -> str:
         """The name of the builtin that a name means; empty where the program binds the name itself."""
         if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:

@@ -10,6 +10,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
     count_reads,
+    keeps_sets,
     load,
     read_names,
     rename,
@@ -156,7 +157,8 @@ def _expression_body(
         if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
             return None
     replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
-    return [exchanged(statement, call, replacement)]
+    new = exchanged(statement, call, replacement)
+    return [new] if keeps_sets([statement, body[0]], new) else None
 
 
 def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, int] | None:

@@ -35,7 +35,7 @@ rewrite(
         "counting": Made(
             "a loop that counts the elements of `e` in a new dict `d`",
             lambda found, where: counting_loop(found["d"], found["e"], where.name("c", found)),
-            like="e",
+            like=COUNTER,
         ),
     },
     because="a counter adds one for each element in turn, starting from nothing",

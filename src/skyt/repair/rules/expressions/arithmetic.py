@@ -8,7 +8,7 @@ from skyt.repair.rules.analysis.ranking import factor, linear, written
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value
 from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.conditions import at_least, at_most, constant, integer
+from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
 
@@ -73,7 +73,7 @@ rewrite(
     "remainder-in-sum",
     ("(a + b % k - c) % k", "(a + b - c) % k"),
     ("(a + b % k + c) % k", "(a + b + c) % k"),
-    needs=[integer("a", "b", "c"), constant("k")],
+    needs=[integer("a", "b", "c", "k")],
     because="a term may be reduced before the sum is, or not",
     fires=("n: int; m: int", "return (n + m % 26 - 65) % 26"),
     keeps=("n: int; m: int", "return (n + m % 27 - 65) % 26"),

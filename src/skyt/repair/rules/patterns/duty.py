@@ -16,14 +16,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
+from skyt.repair.rules.analysis.effects.nodes import operation
 from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, own_breaks, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, Spelled
-from skyt.repair.rules.patterns.pieces import made
-from skyt.repair.rules.patterns.running import COMPREHENSIONS, JUMPS, LOOP, Event, Given, Run, elements
+from skyt.repair.rules.patterns.pieces import made, value
+from skyt.repair.rules.patterns.running import (
+    COMPREHENSIONS,
+    DOES,
+    ENDS,
+    JUMPS,
+    LOOP,
+    Event,
+    Given,
+    Run,
+    elements,
+)
 from skyt.repair.rules.patterns.template import OUTER, Found, Template
 
 
@@ -35,12 +46,13 @@ class Duties:
     pure: frozenset[Event] = frozenset()  # repeated
     apart: frozenset[tuple[Event, Event]] = frozenset()  # changed places
     steady: frozenset[Event] = frozenset()  # went into or out of a loop
+    sooner: frozenset[tuple[Event, Event]] = frozenset()  # (operation of one side, what comes after it)
     rounds: frozenset[Event] = field(default=frozenset(), compare=False)  # what happens in the loops
 
     @property
     def events(self) -> set[Event]:
         """All of which something must be shown."""
-        pairs = {e for pair in self.apart for e in pair}
+        pairs = {e for pair in self.apart | self.sooner for e in pair}
         return {*self.total, *self.pure, *self.steady, *pairs, *(self.rounds if self.steady else ())}
 
 
@@ -60,7 +72,7 @@ def _ways(template: Template, given: Given) -> Iterator[dict[Event, bool]]:
 def duties(before: Template, after: Template, given: Given) -> Duties:
     """What a rule with these templates has to show, on every way through either."""
     total, pure, apart, steady = set[Event](), set[Event](), set[tuple[Event, Event]](), set[Event]()
-    rounds = set[Event]()
+    rounds, sooner = set[Event](), set[tuple[Event, Event]]()
     ways = [*_ways(before, given), *_ways(after, given)]
     joint = [{**a, **b} for a in ways for b in ways if all(a[k] == b[k] for k in a.keys() & b.keys())]
     for answers in joint:
@@ -69,7 +81,7 @@ def duties(before: Template, after: Template, given: Given) -> Duties:
         rounds = rounds.union(*(run.in_loops for run in runs))
         if old == new:
             continue
-        total |= {e for e in set(old) ^ set(new) if not e.startswith(LOOP)}
+        total |= {e for e in set(old) ^ set(new) if not e.startswith((LOOP, DOES))}
         pure |= {e for e in set(old) & set(new) if old.count(e) != new.count(e)}
         both = [e for e in dict.fromkeys(old) if e in new]
         for a, b in combinations(both, 2):
@@ -79,7 +91,18 @@ def duties(before: Template, after: Template, given: Given) -> Duties:
                 steady.add(b if a.startswith(LOOP) else a)
             else:
                 apart.add((a, b))
-    return Duties(frozenset(total), frozenset(pure), frozenset(apart), frozenset(steady), frozenset(rounds))
+        sooner |= {*_overtaken(old, both), *_overtaken(new, both)}
+    events = [frozenset(found) for found in (total, pure, steady, rounds)]
+    return Duties(events[0], events[1], frozenset(apart), events[2], frozenset(sooner), events[3])
+
+
+def _overtaken(events: list[Event], both: list[Event]) -> Iterator[tuple[Event, Event]]:
+    """(operation, what happens after it) for operations that only one side has: what raises in their stead on
+    the other side may do so later or sooner."""
+    for i, e in enumerate(events):
+        if e.startswith(DOES) and e not in both:
+            later = [x for x in events[i + 1 :] if x in both and not x.startswith(LOOP) and x not in ENDS]
+            yield from ((e, x) for x in later)
 
 
 def _precedes(events: list[Event], a: Event, b: Event) -> bool:
@@ -153,7 +176,9 @@ class Rewriting:
             return False
         if any(disturbs(effects[r], effects[e], scope) for e in asked.steady for r in asked.rounds):
             return False
-        return not any(conflict(effects[a], effects[b], scope) for a, b in asked.apart)
+        failing = [(Effects(errors=effects[a].errors), b) for a, b in asked.sooner if effects[a].raises]
+        pairs = [*((effects[a], b) for a, b in asked.apart), *failing]
+        return not any(conflict(a, effects[b], scope) for a, b in pairs)
 
     @cached_property
     def _comprehended(self) -> list[tuple[set[str], set[str]]]:
@@ -186,6 +211,8 @@ def _jumps(found: Found) -> frozenset[tuple[str, str]]:
 def _effects(event: Event, found: Found, scope: Scope) -> Effects:
     if event in found:
         return scope.effects(found[event])
+    if event.startswith(DOES):
+        return operation(value(event.removeprefix(DOES), **found), scope)
     if event.endswith(" ="):
         return scope.effects(made(f"{event} None", **found)[0].targets[0])  # type: ignore[attr-defined]
     unknown = Effects(jumps=True, other=True)  # a jump, the next round: never moved

@@ -14,9 +14,14 @@ from typing import NoReturn
 
 from skyt.repair.rules.patterns.template import FIXED, Template, block_name
 
-Event = str  # a name of the template; `x =` or `d[k] =` for a store; the start of a loop; a jump
+# A name of the template; `x =` or `d[k] =` for a store; what an operation on names does, by its text; the
+# start of a loop; a jump.
+Event = str
 LOOP = "loop "
+DOES = "do "
+OPERATIONS = (ast.BinOp, ast.Subscript, ast.Call, ast.Compare, ast.UnaryOp)
 JUMPS: dict[type[ast.stmt], str] = {ast.Break: "break", ast.Continue: "continue"}
+ENDS = frozenset({*JUMPS.values(), "return", "next round"})
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
 COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 
@@ -95,8 +100,7 @@ class Run:
             for t in s.targets:
                 self.store(t)
         elif isinstance(s, ast.AugAssign):
-            self.value(s.target)
-            self.value(s.value)
+            self.value(ast.BinOp(s.target, s.op, s.value))
             self.store(s.target)
         elif isinstance(s, ast.Expr):
             self.value(s.value)
@@ -200,9 +204,21 @@ class Run:
         elif isinstance(node, COMPREHENSIONS):
             self._consumed(None, node)
         else:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    self.value(child)
+            self._parts(node)
+            if isinstance(node, OPERATIONS) and not self._is_own(node):
+                self.add(DOES + ast.unparse(node))
+
+    def _parts(self, node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.value(child)
+            elif isinstance(child, ast.keyword):
+                self.value(child.value)
+
+    def _is_own(self, node: ast.expr) -> bool:
+        """Whether something is about what is the rule's business alone; None stands for a new variable."""
+        own = {*self.given.own, "None"}
+        return any(isinstance(n, ast.expr) and ast.unparse(n) in own for n in ast.walk(node))
 
     def _chain(self, node: ast.Compare) -> None:
         self.value(node.left)

@@ -49,7 +49,7 @@ def pure_call(node: ast.Call, pure: Container[str], own: Container[str] = ()) ->
 
 def pure_callbacks(node: ast.Call, pure: Container[str], own: Container[str]) -> bool:
     """Whether what a call is given to call has no effects."""
-    for a in (*node.args, *(k.value for k in node.keywords)):
+    for a in _arguments(node):
         if isinstance(a, ast.Lambda):
             calls = [n for n in walk(a.body) if isinstance(n, ast.Call)]
             if not all(mutates_receiver(n) is None and pure_call(n, pure, own) for n in calls):
@@ -61,16 +61,23 @@ def pure_callbacks(node: ast.Call, pure: Container[str], own: Container[str]) ->
 
 def called(node: ast.Call, scope: Scope, found: Effects) -> None:
     function = node.func
-    arguments = [*node.args, *(k.value for k in node.keywords)]
-    if isinstance(function, ast.Attribute):
-        if not (isinstance(function.value, ast.Name) and scope.is_module(function.value.id)):
-            add(function.value, scope, found)
-    elif not isinstance(function, ast.Name):
+    if isinstance(function, ast.Attribute) and not scope.is_member(function):
+        add(function.value, scope, found)
+    for a in _arguments(node):
+        add(a, scope, found)
+    call_itself(node, scope, found)
+
+
+def _arguments(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(k.value for k in node.keywords)]
+
+
+def call_itself(node: ast.Call, scope: Scope, found: Effects) -> None:
+    """What a call does once its arguments are there."""
+    function, arguments, receiver = node.func, _arguments(node), mutates_receiver(node)
+    if not isinstance(function, ast.Name | ast.Attribute):
         everything(node, scope, found)
         return
-    for a in arguments:
-        add(a, scope, found)
-    receiver = mutates_receiver(node)
     if receiver is not None:
         _change(node, receiver, scope, found)
     elif pure_call(node, scope.pure, scope.program.by_name) and _knows(function, scope):

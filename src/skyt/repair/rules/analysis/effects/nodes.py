@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from skyt.repair.rules.analysis.effects.calls import called
+from skyt.repair.rules.analysis.effects.calls import call_itself, called
 from skyt.repair.rules.analysis.effects.raising import ITERABLE, binop_raises, hashable, shows_safely
 from skyt.repair.rules.analysis.effects.table import (
+    ALONE,
     ENTRIES,
     Effects,
     Entry,
     add,
     effects,
+    everything,
     glance,
-    parts,
     read,
     root,
     truth,
@@ -22,7 +23,7 @@ from skyt.repair.rules.analysis.effects.table import (
 from skyt.repair.rules.analysis.effects.vocabulary import PURE_METHODS, UNKNOWN
 from skyt.repair.rules.analysis.trees.bindings import loaded
 from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import OPERATORS, walk
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, OPERATORS, walk
 from skyt.repair.rules.analysis.values.types import (
     IMMUTABLE,
     SIZED,
@@ -63,7 +64,6 @@ def _lambda(node: ast.Lambda, scope: Scope, found: Effects) -> None:
 
 
 def _binop(node: ast.BinOp, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     whole = is_int(scope.type_of(node.left)) and is_int(scope.type_of(node.right))
     divides = whole and isinstance(node.op, ast.FloorDiv | ast.Mod)
     found.fails(binop_raises(node, scope), "ZeroDivisionError" if divides else UNKNOWN)
@@ -72,7 +72,6 @@ def _binop(node: ast.BinOp, scope: Scope, found: Effects) -> None:
 
 
 def _augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     found.fails()
     old = loaded(node.target)
     add(old, scope, found)
@@ -82,7 +81,6 @@ def _augmented(node: ast.AugAssign, scope: Scope, found: Effects) -> None:
 
 
 def _iteration(node: ast.For | ast.comprehension, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     t = scope.type_of(node.iter)
     found.fails(kind(t) not in ITERABLE or not _unpacks(node.target, element(t)))
     glance(node.iter, scope, found)
@@ -102,7 +100,7 @@ def _comprehension(node: Any, scope: Scope, found: Effects) -> None:
     """The first source is evaluated outside, all else where the comprehension's variables hide others."""
     inner = Effects()
     for g in node.generators:
-        _iteration(g, scope, inner)
+        add(g, scope, inner)
     results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     for result in results:
         add(result, scope, inner)
@@ -116,20 +114,17 @@ def _comprehension(node: Any, scope: Scope, found: Effects) -> None:
 
 
 def _test(node: ast.If | ast.IfExp | ast.While, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     truth(node.test, scope, found)
     if isinstance(node, ast.While):
         found.jumps = True
 
 
 def _boolop(node: ast.BoolOp, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     for value in node.values:
         truth(value, scope, found)
 
 
 def _unary(node: ast.UnaryOp, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     if isinstance(node.op, ast.Not):
         truth(node.operand, scope, found)
     else:
@@ -137,13 +132,11 @@ def _unary(node: ast.UnaryOp, scope: Scope, found: Effects) -> None:
 
 
 def _jump(node: ast.stmt, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     found.jumps = True
     found.fails(isinstance(node, ast.Raise))
 
 
 def _assign(node: ast.Assign, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     found.fails(not all(_fits(target, node.value, scope) for target in node.targets))
 
 
@@ -155,19 +148,17 @@ def _fits(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
 
 
 def _formatted(node: ast.FormattedValue, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     found.fails(node.format_spec is not None or not shows_safely(node.value, scope))
     read(node.value, scope, found)
 
 
 def _keyed(node: ast.Set | ast.Dict, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     keys = node.elts if isinstance(node, ast.Set) else node.keys
     found.fails(not all(k is not None and hashable(scope.type_of(k)) for k in keys))
 
 
 def _attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
-    if isinstance(node.value, ast.Name) and scope.is_module(node.value.id):
+    if scope.is_member(node):
         return
     add(node.value, scope, found)
     place, owner = "." + node.attr, kind(scope.type_of(node.value))
@@ -180,7 +171,6 @@ def _attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
 
 
 def _subscript(node: ast.Subscript, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     t, load = scope.type_of(node.value), isinstance(node.ctx, ast.Load)
     owner, index = kind(t), scope.type_of(node.slice)
     if isinstance(node.slice, ast.Slice):
@@ -203,7 +193,6 @@ def _int_slice(node: ast.Slice, scope: Scope) -> bool:
 
 
 def _compare(node: ast.Compare, scope: Scope, found: Effects) -> None:
-    parts(node, scope, found)
     operands = [node.left, *node.comparators]
     types = [scope.type_of(o) for o in operands]
     for i, op in enumerate(node.ops):
@@ -228,7 +217,7 @@ def _entries(entry: Entry, *kinds: type) -> None:
 
 
 _entries(_nothing, *OPERATORS, ast.Constant, ast.Pass)
-_entries(parts, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
+_entries(_nothing, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
 _entries(_iteration, ast.For, ast.comprehension)
 _entries(_comprehension, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _entries(_test, ast.If, ast.IfExp, ast.While)
@@ -238,3 +227,16 @@ ENTRIES |= {ast.Name: _name, ast.FunctionDef: _function, ast.Lambda: _lambda, as
 ENTRIES |= {ast.BinOp: _binop, ast.BoolOp: _boolop, ast.UnaryOp: _unary, ast.Compare: _compare}
 ENTRIES |= {ast.Attribute: _attribute, ast.Subscript: _subscript, ast.FormattedValue: _formatted}
 ENTRIES |= {ast.Assign: _assign, ast.AugAssign: _augmented}
+ALONE.update(
+    OPERATORS, COMPREHENSIONS, (ast.Constant, ast.Name, ast.FunctionDef, ast.Lambda, ast.Call, ast.Attribute)
+)
+
+
+def operation(node: ast.expr, scope: Scope) -> Effects:
+    """The effects of an operation, without those of its operands where these have none but to raise."""
+    whole, found = scope.effects(node), Effects()
+    if not whole.pure:
+        return whole
+    own: Entry = call_itself if isinstance(node, ast.Call) else ENTRIES.get(node.__class__, everything)
+    own(node, scope, found)
+    return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.effects.vocabulary import MAKERS, TAKES_TEXTS, VIEWS
 from skyt.repair.rules.analysis.trees.syntax import int_value
+from skyt.repair.rules.analysis.trees.trees import text
 from skyt.repair.rules.analysis.values.types import (
     ANY,
     IMMUTABLE,
@@ -86,6 +87,8 @@ def _total_builtin(name: str, args: list[ast.expr], types: list[Type], scope: Sc
             return name in TOTAL and TOTAL[name](types[0])
     if name in {"min", "max"} or (name == "range" and len(args) == 2):
         return all(map(is_int, types))
+    if name == "zip":
+        return all(kind(t) in ITERABLE for t in types)
     if name == "range":
         return len(args) == 3 and all(map(is_int, types)) and int_value(args[2]) not in (None, 0)
     return name == "isinstance" and len(args) == 2  # the language lets only classes in
@@ -93,8 +96,10 @@ def _total_builtin(name: str, args: list[ast.expr], types: list[Type], scope: Sc
 
 def _total_method(function: ast.Attribute, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
     name, owner, count = function.attr, scope.type_of(function.value), len(args)
-    if isinstance(function.value, ast.Name) and scope.is_module(function.value.id):
-        return _total_member(f"{function.value.id}.{name}", args, types, scope)
+    if scope.is_member(function):
+        return _total_member(text(function), args, types, scope)
+    if isinstance(function.value, ast.Call) and text(function.value.func) == "collections.Counter":
+        return name in VIEWS and not args
     match kind(owner):
         case "str" | "char" if name == "join":
             return count == 1 and is_str(_items(types[0]))

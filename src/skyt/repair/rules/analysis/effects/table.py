@@ -109,7 +109,8 @@ def _meet(writes: set[str], touched: set[str], scope: Scope) -> bool:
 
 
 Entry = Callable[[Any, "Scope", Effects], None]
-ENTRIES: dict[type, Entry] = {}  # by kind of node; filled in `nodes.py`
+ENTRIES: dict[type, Entry] = {}  # by kind of node, what it does beside its parts; filled in `nodes.py`
+ALONE: set[type] = set()  # kinds whose entry knows what to do with the parts
 
 
 def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
@@ -139,12 +140,11 @@ def root(node: ast.expr) -> str:
 
 
 def add(node: ast.AST, scope: Scope, found: Effects) -> None:
-    ENTRIES.get(node.__class__, everything)(node, scope, found)
-
-
-def parts(node: ast.AST, scope: Scope, found: Effects) -> None:
-    for child in children(node):
-        add(child, scope, found)
+    kind = node.__class__
+    if kind not in ALONE:
+        for child in children(node):
+            add(child, scope, found)
+    ENTRIES.get(kind, everything)(node, scope, found)
 
 
 def everything(node: ast.AST, scope: Scope, found: Effects) -> None:
