@@ -116,45 +116,35 @@ class Place:
 RULES: list[Rule] = []
 
 
-def _register(
-    f: Callable[..., Any],
-    shape: Shape,
-    nodes: tuple[type, ...],
-    about: About,
-    phase: int = 1,
-    again: bool = False,
-) -> None:
-    shown = {**about, "fires": example(about["fires"]), "keeps": example(about["keeps"])}
-    made = {"phase": phase, "again": again, "home": f.__module__}
-    name = f.__name__.replace("_", "-")
-    RULES.append(Rule(name=name, shape=shape, apply=f, nodes=nodes, **made, **shown))  # type: ignore[arg-type]
+def _registers(
+    shape: Shape, nodes: tuple[type, ...], about: About, phase: int = 1, again: bool = False
+) -> Callable[[Any], Any]:
+    """What enters a function as a rule of this shape, and gives it back."""
+
+    def register(f: Callable[..., Any]) -> Callable[..., Any]:
+        shown = {**about, "fires": example(about["fires"]), "keeps": example(about["keeps"])}
+        made = {"phase": phase, "again": again, "home": f.__module__, "name": f.__name__.replace("_", "-")}
+        RULES.append(Rule(shape=shape, apply=f, nodes=nodes, **made, **shown))  # type: ignore[arg-type]
+        return f
+
+    return register
 
 
 def expression(*nodes: type, **about: Unpack[About]) -> Callable[[ExpressionRule], ExpressionRule]:
     """A rule for expressions of these kinds."""
-
-    def register(f: ExpressionRule) -> ExpressionRule:
-        _register(f, "expression", nodes, about)
-        return f
-
-    return register
+    return _registers("expression", nodes, about)
 
 
 def block(*statements: type, **about: Unpack[About]) -> Callable[[BlockRule], BlockRule]:
     """`statements` are kinds of which a block must have one for the rule to have something to do."""
-
-    def register(f: BlockRule) -> BlockRule:
-        _register(f, "block", statements, about)
-        return f
-
-    return register
+    return _registers("block", statements, about)
 
 
-def statement(*statements: type, **about: Unpack[About]) -> Callable[[StatementRule], StatementRule]:
+def statement(*statements: type, **about: Unpack[About]) -> Callable[[StatementRule], BlockRule]:
     """A block rule that puts statements in the place of one: it sees the statement, the place of its block,
     and its index there."""
 
-    def register(f: StatementRule) -> StatementRule:
+    def register(f: StatementRule) -> BlockRule:
         @wraps(f)
         def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             for i, s in enumerate(body):
@@ -163,8 +153,7 @@ def statement(*statements: type, **about: Unpack[About]) -> Callable[[StatementR
                     return [*body[:i], *new, *body[i + 1 :]]
             return None
 
-        _register(apply, "block", statements, about)
-        return f
+        return block(*statements, **about)(apply)
 
     return register
 
@@ -173,9 +162,4 @@ def module(
     *, phase: int = 1, again: bool = False, **about: Unpack[About]
 ) -> Callable[[ModuleRule], ModuleRule]:
     """`phase` 0 runs once before the fixed point (and inside it too with `again`), 1 inside, 2 once after."""
-
-    def register(f: ModuleRule) -> ModuleRule:
-        _register(f, "module", (), about, phase, again)
-        return f
-
-    return register
+    return _registers("module", (), about, phase, again)

@@ -7,7 +7,7 @@ import ast
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
-from skyt.repair.rules.patterns.conditions import Condition, always_true, leaving
+from skyt.repair.rules.patterns.conditions import Condition, always, leaving
 from skyt.repair.rules.patterns.duty import Duties, Rewriting
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, own
 from skyt.repair.rules.patterns.matching import match
@@ -37,13 +37,13 @@ def test_what_goes_out_of_a_loop_must_hold_still_in_it() -> None:
 
 def test_leaving_at_the_start_of_a_round_is_the_loops_condition() -> None:
     before, after = "while t:\n if c: break\n rest", "while not c: rest"
-    made = duties_of(before, after, always_true("t"))
+    made = duties_of(before, after, always(True, "t"))
     assert made.total == {"t"} and not made.apart and not made.steady
 
 
 def test_a_break_in_another_place_is_noticed() -> None:
     before, after = "while t:\n if c: leave\n rest", "while not c: rest\nleave"
-    needs = (always_true("t"), leaving("leave"))
+    needs = (always(True, "t"), leaving("leave"))
     assert "leave" not in duties_of(before, after, *needs).total
     assert "leave" in duties_of(before, after, *needs, jumps=(("rest", "break"),)).total
 
@@ -62,9 +62,9 @@ def test_a_generator_is_made_between_the_rounds_and_a_list_before_them() -> None
 
 
 def test_the_end_of_a_block_is_a_jump() -> None:
-    assert duties_of("if c: continue\nrest", "if not c: rest", ends_round()) == NOTHING
-    assert duties_of("if c: return\nrest", "if not c: rest", ends_round()) != NOTHING
-    assert duties_of("if c: return\nrest", "if not c: rest", ends_function()) == NOTHING
+    assert duties_of("if c: continue\nrest", "if not c: rest", ends_round) == NOTHING
+    assert duties_of("if c: return\nrest", "if not c: rest", ends_round) != NOTHING
+    assert duties_of("if c: return\nrest", "if not c: rest", ends_function) == NOTHING
 
 
 def test_a_name_with_a_star_stands_for_any_number_of_statements() -> None:

@@ -8,12 +8,14 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.effects.vocabulary import OWNERS
-from skyt.repair.rules.analysis.trees.trees import children, walk
+from skyt.repair.rules.analysis.trees.trees import children, walk, words
 from skyt.repair.rules.analysis.values.types import Type, kind
 from skyt.repair.rules.facts import Parameter
 
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
-PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.If, ast.While, ast.FormattedValue)
+PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.FormattedValue)
+HARMLESS = OWNERS | {"[]", "[:]", "for", "test"}
+READ = words("for in test len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
 
 
 @dataclass
@@ -85,29 +87,38 @@ def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:
 
 
 def _harmless_use(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
-    match parent := parents.get(id(node)):
-        case ast.Subscript():
-            return True
-        case ast.Attribute():
-            outer = parents.get(id(parent))
-            return isinstance(outer, ast.Call) and outer.func is parent
+    use, parent = use_of(node, parents), parents.get(id(node))
+    if use in HARMLESS or use.startswith(".") or isinstance(parent, PASSING):
+        return True
+    match parent:
         case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join")):
             return True
-        case ast.Call(func=ast.Name(id=name), args=args):
-            if name in {"max", "min"}:
-                return args == [node]  # of several, the largest is handed on
-            return name in OWNERS and node in (args[:1] if name == "sum" else args)
-        case ast.For(iter=source) | ast.comprehension(iter=source):
-            return source is node
-        case ast.BoolOp():
-            return boolean_place(parent, parents)
-    return isinstance(parent, PASSING)
+    return False
+
+
+def use_of(node: ast.expr, parents: Mapping[int, ast.AST]) -> str:
+    """What is done with a container: an entry or a slice is asked for (`[]`, `[:]`), a method is called
+    (`.append`), a loop goes through it (`for`), it is searched (`in`), only its truth counts (`test`), or a
+    builtin is given it alone (`len`). Empty for anything else."""
+    match parent := parents.get(id(node)):
+        case ast.Subscript(value=whole, slice=index) if whole is node:
+            return "[:]" if isinstance(index, ast.Slice) else "[]"
+        case ast.Attribute(attr=name):
+            outer = parents.get(id(parent))
+            return "." + name if isinstance(outer, ast.Call) and outer.func is parent else ""
+        case ast.For(iter=whole) | ast.comprehension(iter=whole):
+            return "for" if whole is node else ""
+        case ast.Compare(left=left, ops=ops):
+            return "in" if left is not node and all(isinstance(op, ast.In | ast.NotIn) for op in ops) else ""
+        case ast.Call(func=ast.Name(id=name), args=[whole]) if whole is node:
+            return name
+    return "test" if boolean_place(node, parents) else ""
 
 
 def boolean_place(node: ast.AST, parents: Mapping[int, ast.AST]) -> bool:
     """Whether only the truth of an expression counts."""
     match parent := parents.get(id(node)):
-        case ast.If(test=test) | ast.While(test=test):
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             return test is node
         case ast.BoolOp():
             return boolean_place(parent, parents)

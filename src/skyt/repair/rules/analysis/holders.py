@@ -6,12 +6,10 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.functions import FunctionInfo, boolean_place
+from skyt.repair.rules.analysis.functions import FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.trees import children, same, walk
 from skyt.repair.rules.engine.context import Context
-
-READERS = frozenset({"len", "sorted", "list", "tuple", "set", "max", "min", "sum", "any", "all", "bool"})
 
 
 @dataclass
@@ -40,22 +38,8 @@ class Holder:
             here = self.parent(here)
         return Scope(context.program, context.program.functions[id(here)] if here is not None else None)
 
-    def is_read(self, use: ast.expr) -> bool:
-        """Whether a use asks for elements, length or truth and keeps nothing of the container itself."""
-        match parent := self.parent(use):
-            case ast.For(iter=read) | ast.comprehension(iter=read):
-                return read is use
-            case ast.If(test=read) | ast.While(test=read) | ast.IfExp(test=read):
-                return read is use
-            case ast.UnaryOp(op=op):
-                return isinstance(op, ast.Not)
-            case ast.BoolOp():
-                return boolean_place(parent, self.parents)
-            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()]):
-                return left is not use
-            case ast.Call(func=ast.Name(id=name), args=args):
-                return name in READERS and args == [use]
-        return False
+    def use(self, node: ast.expr) -> str:
+        return use_of(node, self.parents)
 
 
 def holders(context: Context, makes: Callable[[ast.expr, Scope], bool]) -> Iterator[Holder]:

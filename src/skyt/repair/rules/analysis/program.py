@@ -36,7 +36,7 @@ class Program:
         self.pure: frozenset[str] = frozenset()
         self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         nodes = walk(tree)
-        self.bound = frozenset(bound_anywhere(nodes))
+        self.bound = frozenset(bound_anywhere(tree))
         self.attribute_order = attribute_order(tree, facts.public)
         # Reading a `defaultdict` may change it.
         self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)

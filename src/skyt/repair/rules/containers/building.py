@@ -7,12 +7,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.effects.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import (
-    assign,
-    count_reads,
-    mentions,
-    stored_names,
-)
+from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, mentions, stored_names
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.names.assignments import simple_target

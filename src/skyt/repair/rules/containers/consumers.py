@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import LAZY
 from skyt.repair.rules.analysis.scope import Scope
@@ -15,9 +15,7 @@ from skyt.repair.rules.patterns.conditions import Condition, Where, each, of_kin
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import rewrite
-
-if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found, Value
+from skyt.repair.rules.patterns.template import Found, Value
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
 IN_TURN = frozenset({"list", "tuple", "deque", "str", "char", "iter"})  # a set of these gets one by one
@@ -126,8 +124,5 @@ rewrite(
         "return [''.join([c for c in s if c != 'a']), list(map(ord, s)), list(filter(lambda c: c != 'a', s)),"
         " list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
     ),
-    keeps=(
-        "s: str; xs: list[int]",
-        "return [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]",
-    ),
+    keeps=("s: str; xs: list[int]", "return [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]"),
 )

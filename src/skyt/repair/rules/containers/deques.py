@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
+from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import call, number
@@ -65,25 +67,16 @@ def _list(value: ast.expr) -> ast.expr:
 
 
 def _allowed(use: ast.expr, holder: Holder, context: Context) -> bool:
-    parent = holder.parent(use)
-    if isinstance(parent, ast.Subscript):
-        return parent.value is use and not isinstance(parent.slice, ast.Slice)
-    if isinstance(parent, ast.Attribute):
-        made = holder.parent(parent)
-        if not isinstance(made, ast.Call) or made.func is not parent or made.keywords:
-            return False
-        if len(made.args) != SHARED.get(parent.attr, -1):
-            return False
-        return parent.attr != "extend" or not any(n in holder.uses for n in walk(made.args[0]))
-    if isinstance(parent, ast.For | ast.comprehension):
-        return False  # of a deque that changes meanwhile Python makes an error
-    return holder.is_read(use)
+    done = holder.use(use)
+    if not done.startswith("."):  # of a deque that changes while a loop goes through it Python makes an error
+        return done == "[]" or done in READ - {"for"}
+    made: Any = holder.parent(holder.parent(use))  # type: ignore[arg-type]
+    if made.keywords or len(made.args) != SHARED.get(done[1:], -1):
+        return False
+    return done != ".extend" or not any(n in holder.uses for n in walk(made.args[0]))
 
 
 def _change(use: ast.expr, holder: Holder) -> None:
-    method = holder.parent(use)
-    made = holder.parent(method) if isinstance(method, ast.Attribute) else None
-    if not isinstance(method, ast.Attribute) or not isinstance(made, ast.Call):
-        return
-    if method.attr == "popleft":
-        method.attr, made.args = "pop", [number(0)]
+    if holder.use(use) == ".popleft":
+        method: Any = holder.parent(use)
+        method.attr, holder.parent(method).args = "pop", [number(0)]  # type: ignore[union-attr]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.trees.syntax import count_reads
 from skyt.repair.rules.analysis.trees.trees import same, walk
@@ -12,9 +11,7 @@ from skyt.repair.rules.patterns.conditions import Condition, Where, at_least, of
 from skyt.repair.rules.patterns.making import fresh, replacing
 from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
-
-if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found
 
 PIECES = ("f", "g", "c")
 KINDS = (  # comprehensions, and the same with other elements

@@ -8,13 +8,10 @@ from skyt.repair.rules.patterns.rewriting import rewrite
 rewrite(
     "return-without-copy",
     ("return list(x)", "return x"),
-    needs=[of_kind("list", "x"), plain("x"), values_shared()],
+    needs=[of_kind("list", "x"), plain("x"), values_shared],
     because="results are observed by value, and nobody in the program could change what two names share",
     fires=("xs: list[int]", "return list(xs)"),
-    keeps=(
-        "xs: list[int]",
-        "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
-    ),
+    keeps=("xs: list[int]", "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y"),
 )
 rewrite(
     "copy-of-list",

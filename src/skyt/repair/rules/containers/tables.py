@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
+from skyt.repair.rules.analysis.functions import READ, use_of
 from skyt.repair.rules.analysis.trees.syntax import int_value, number, substitute
 from skyt.repair.rules.analysis.trees.trees import children, text, walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
@@ -16,12 +16,11 @@ from skyt.repair.rules.patterns.flow import own
 from skyt.repair.rules.patterns.making import Made, replacing
 from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found
 from skyt.repair.rules.registry import module
 
-if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
-
-READERS = frozenset({"get", "keys", "values", "items", "index", "count"})
+SEARCHED = frozenset({"[]", "[:]", "in", "len", ".get", ".index", ".count"})
+VIEWS = frozenset({".keys", ".values", ".items"})
 MAKERS = frozenset({"set", "frozenset", "list", "tuple"})
 COPIES = (*(f"{maker}(t)" for maker in sorted(MAKERS)), "t.keys()", "t.values()")
 DISPLAYS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Call)
@@ -73,43 +72,19 @@ def _only_looked_up(where: ast.AST | Sequence[ast.AST], name: str, table: ast.ex
     another way than one with a name: sets are only searched and counted.
     """
     unordered = isinstance(table, ast.Set) or first(table, "set(t)", "frozenset(t)") is not None
+    known = SEARCHED if unordered else SEARCHED | MAKERS | {"for"}
     nodes = walk(where)
     parents = {id(c): p for p in nodes for c in children(p)}
     for n in nodes:
-        if not (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)):
-            continue
-        parent = parents.get(id(n))
-        if isinstance(parent, ast.Attribute):
-            outer = parents.get(id(parent))
-            fine = parent.attr in READERS and isinstance(outer, ast.Call) and outer.func is parent
-            if fine and parent.attr in {"values", "keys", "items"}:
-                fine = _view_is_read(outer, parents)
-        elif isinstance(parent, ast.Subscript):
-            fine = parent.value is n and isinstance(parent.ctx, ast.Load)
-        elif isinstance(parent, ast.Compare):
-            fine = parent.left is not n and all(isinstance(o, ast.In | ast.NotIn) for o in parent.ops)
-        elif isinstance(parent, ast.For | ast.comprehension):
-            fine = parent.iter is n and not unordered
-        elif isinstance(parent, ast.Call):
-            takers = {"len"} if unordered else MAKERS | {"len"}
-            fine = isinstance(parent.func, ast.Name) and parent.func.id in takers
-        else:
-            fine = False
-        if not fine:
-            return False
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load):
+            use, parent = use_of(n, parents), parents.get(id(n))
+            if use in VIEWS:
+                made: ast.expr = parents[id(parent)]  # type: ignore[assignment]
+                if use_of(made, parents) not in READ and not isinstance(parents.get(id(made)), ast.Assign):
+                    return False
+            elif use not in known or not isinstance(getattr(parent, "ctx", n.ctx), ast.Load):
+                return False
     return True
-
-
-def _view_is_read(node: ast.AST | None, parents: dict[int, ast.AST]) -> bool:
-    """A view may be searched, iterated, copied, or named for one of these."""
-    parent = parents.get(id(node))
-    if isinstance(parent, ast.Compare):
-        return parent.left is not node
-    if isinstance(parent, ast.For | ast.comprehension):
-        return True
-    if isinstance(parent, ast.Call):
-        return isinstance(parent.func, ast.Name) and parent.func.id in MAKERS | {"len"}
-    return isinstance(parent, ast.Assign)
 
 
 rewrite(

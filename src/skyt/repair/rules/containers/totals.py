@@ -11,7 +11,7 @@ rewrite(
     "count-to-sum",
     ("len([f for target in e if c])", "sum(1 for target in e if c)"),
     ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [boolean("b")]),
-    needs=[last_for()],
+    needs=[last_for],
     because="the length of a list is the number of its elements; True counts as 1 and False as 0",
     fires=("xs: list[int]", "return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
     keeps=("xs: list[int]", "return len([1 // x for x in xs]) + sum(x for x in xs)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.patterns.conditions import Condition, always_false, always_true, leaving
+from skyt.repair.rules.patterns.conditions import Condition, always, leaving
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, running_out
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
@@ -15,9 +15,9 @@ def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None =
 
 rewrite(
     "drop-final-jump",
-    ("continue", "pass", [ends_round()]),
-    ("return", "pass", [ends_function()]),
-    ("return None", "pass", [ends_function()]),
+    ("continue", "pass", [ends_round]),
+    ("return", "pass", [ends_function]),
+    ("return None", "pass", [ends_function]),
     because="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
     "happens anyway",
     fires=("xs: list[int]", "for x in xs:\n if x:\n  xs = xs\n continue\nreturn 1"),
@@ -34,9 +34,9 @@ def _skipping(jump: str, *needs: Condition) -> list[Form]:
 
 rewrite(
     "jump-to-else",
-    *_skipping("continue", ends_round()),
-    *_skipping("return", ends_function(), running_out("rest")),
-    *_skipping("return None", ends_function(), running_out("rest")),
+    *_skipping("continue", ends_round),
+    *_skipping("return", ends_function, running_out("rest")),
+    *_skipping("return None", ends_function, running_out("rest")),
     because="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
     "the other branch",
     fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\nreturn t"),
@@ -46,7 +46,7 @@ rewrite(
     "decide-true",
     ("if c: body", "body"),
     ("if c: body\nelse: other", "body"),
-    needs=[always_true("c")],
+    needs=[always(True, "c")],
     because="a condition that is a constant chooses its branch for good",
     fires=("n: int", "if True:\n return n\nreturn 0"),
     keeps=("n: int", "if n:\n return n\nreturn 0"),
@@ -56,7 +56,7 @@ rewrite(
     ("if c: body\nelse: other", "other"),
     ("if c: body", "pass"),
     ("while c: body", "pass"),
-    needs=[always_false("c")],
+    needs=[always(False, "c")],
     because="a condition that is a constant chooses its branch for good",
     fires=("n: int", "if False:\n return 0\nreturn n"),
     keeps=("n: int", "if n:\n return 0\nreturn n"),

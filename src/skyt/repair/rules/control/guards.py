@@ -7,11 +7,7 @@ import ast
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import (
-    int_value,
-    number,
-    stored_names,
-)
+from skyt.repair.rules.analysis.trees.syntax import int_value, number, stored_names
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
 from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
@@ -104,7 +100,7 @@ def _agree(value: ast.expr, rest: list[ast.stmt], name: str, argument: Any, scop
 rewrite(
     "return-empty",
     ("return x", "return ''", [text("x")]),
-    ("return x", "return []", [of_kind("list", "x"), values_shared()]),
+    ("return x", "return []", [of_kind("list", "x"), values_shared]),
     needs=[plain("x"), known_empty("x")],
     because="an empty str or list has the value of the literal",
     fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),

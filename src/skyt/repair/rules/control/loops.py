@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.conditions import always_true, at_least, constant, leaving, of_kind
+from skyt.repair.rules.patterns.conditions import always, at_least, constant, leaving, of_kind
 from skyt.repair.rules.patterns.flow import breaking, ends_function, own, unchanged
 from skyt.repair.rules.patterns.making import fresh, replacing, returning
 from skyt.repair.rules.patterns.rewriting import rewrite
@@ -13,7 +13,7 @@ rewrite(
     "break-to-return",
     *((f"{head}\nreturn x".format("body"), f"{head}\nreturn x".format("inner")) for head in HEADS),
     *((f"{head}\nreturn".format("body"), f"{head}\nreturn".format("inner")) for head in HEADS),
-    *((head.format("body"), head.format("inner"), [ends_function()]) for head in HEADS),
+    *((head.format("body"), head.format("inner"), [ends_function]) for head in HEADS),
     needs=[breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
@@ -24,7 +24,7 @@ rewrite(
     "while-true",
     ("while t:\n if c: break\n rest", "while not c: rest"),
     ("while t:\n if c:\n  leave\n rest", "while not c: rest\nleave", [leaving("leave")]),
-    needs=[always_true("t")],
+    needs=[always(True, "t")],
     because="`while True` that starts by leaving under a condition is `while` the condition does not hold",
     fires=("n: int >= 0 <= 50", "while True:\n if n < 3:\n  break\n n = n - 1\nreturn n"),
     keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
@@ -55,14 +55,8 @@ rewrite(
 )
 rewrite(
     "neighbours-by-index",
-    (
-        "for a, b in zip(x, x[k:]): body",
-        "for i in range(len(x) - k): inner",
-    ),
-    (
-        "for b, a in zip(x[k:], x): body",
-        "for i in range(len(x) - k): inner",
-    ),
+    ("for a, b in zip(x, x[k:]): body", "for i in range(len(x) - k): inner"),
+    ("for b, a in zip(x[k:], x): body", "for i in range(len(x) - k): inner"),
     needs=[of_kind("str list", "x"), constant("k"), unchanged("x", by="body"), own("a", "b")],
     made={"i": fresh("i"), "inner": replacing("body", ("a", "x[i]"), ("b", "x[i + k]"))},
     because="the shorter of two tails of one sequence ends with it",

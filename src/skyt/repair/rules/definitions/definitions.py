@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis.trees.bindings import bound_in
 from skyt.repair.rules.analysis.trees.syntax import count_reads, load, read_names, rename, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
 from skyt.repair.rules.engine.context import Context
@@ -23,8 +24,8 @@ def lift_function(context: Context) -> bool:
     and moves to the top of the module."""
     for outer in [s for s in context.tree.body if isinstance(s, ast.FunctionDef)]:
         for inner in [s for s in outer.body if isinstance(s, ast.FunctionDef)]:
-            free = read_names(inner) - bound_names(inner) - {inner.name}
-            captured = free & (bound_names(outer) - {inner.name})
+            free = read_names(inner) - bound_in(inner) - {inner.name}
+            captured = free & (bound_in(outer) - {inner.name})
             wanted = [a.arg for a in outer.args.args if a.arg in captured]
             others = [x for x in outer.body if x is not inner]
             taken = {n for x in others for n in stored_names(x)} | {a.arg for a in outer.args.args}
@@ -61,23 +62,13 @@ def _hidden(outer: ast.FunctionDef, inner: ast.FunctionDef, wanted: list[str]) -
         if isinstance(n, ast.FunctionDef | ast.Lambda):
             if any(isinstance(x, ast.arg) and x.arg in wanted for x in walk(n)):
                 return True
-            if isinstance(n, ast.FunctionDef) and bound_names(n) & {*wanted, inner.name}:
+            if isinstance(n, ast.FunctionDef) and bound_in(n) & {*wanted, inner.name}:
                 return True
         elif (isinstance(n, ast.comprehension) and stored_names(n.target) & {*wanted, inner.name}) or (
             isinstance(n, ast.Name) and n.id == inner.name and not isinstance(n.ctx, ast.Load)
         ):
             return True
     return False
-
-
-def bound_names(function: ast.FunctionDef) -> set[str]:
-    names = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
-    for n in walk(function):
-        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
-            names.add(n.id)
-        elif isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not function:
-            names.add(n.name)
-    return names
 
 
 @module(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.bindings import bound_in
 from skyt.repair.rules.analysis.trees.syntax import (
     assign,
     count_reads,
@@ -27,7 +28,6 @@ from skyt.repair.rules.analysis.trees.trees import (
     walk_shallow,
 )
 from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
-from skyt.repair.rules.definitions.definitions import bound_names
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.inline import find_use, head_of
 from skyt.repair.rules.registry import module
@@ -118,8 +118,8 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
         arguments = [receiver, *arguments]
     if len(arguments) != len(info.arguments):
         return False
-    free = read_names(info.node) - bound_names(info.node)
-    if free & bound_names(owner.node):
+    free = read_names(info.node) - bound_in(info.node)
+    if free & bound_in(owner.node):
         return False
     found = _locate(owner.node, "body", call)
     if found is None:
@@ -179,7 +179,7 @@ def _instantiate(
     info: FunctionInfo, arguments: list[ast.expr], context: Context
 ) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """(assignments of the parameters, the body), all with names that occur nowhere else."""
-    names = bound_names(info.node)
+    names = bound_in(info.node)
     fresh = {n: context.name(n.rstrip("0123456789_") or "t") for n in sorted(names)}
     body = [rename(clone(s), fresh) for s in info.node.body]
     prologue: list[ast.stmt] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
 from skyt.repair.rules.analysis.scope import Scope
@@ -14,9 +13,7 @@ from skyt.repair.rules.dicts.entries import countable, stable_key
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-
-if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found
 
 
 def entry(d: str, k: str) -> Condition:

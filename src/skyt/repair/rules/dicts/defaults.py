@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value
@@ -101,23 +103,18 @@ class _Plain(ast.NodeTransformer):
         return True
 
     def _allowed(self, use: ast.expr) -> bool:
-        parent = self.holder.parent(use)
+        done, parent = self.holder.use(use), self.holder.parent(use)
         if isinstance(parent, ast.Subscript) and parent.value is use:
             return self._entry(parent)
-        if isinstance(parent, ast.Attribute):
-            outer = self.holder.parent(parent)
-            called = isinstance(outer, ast.Call) and outer.func is parent
-            if parent.attr == "get":
-                zero = called and len(outer.args) == 2 and int_value(outer.args[1]) == 0  # type: ignore[union-attr]
-                self.seen = self.seen or not zero
-                return called or isinstance(outer, ast.keyword)
-            self.seen = True
-            return parent.attr in VIEWS and called and self._view(outer)  # type: ignore[arg-type]
+        made: Any = self.holder.parent(parent) if isinstance(parent, ast.Attribute) else None
+        if isinstance(parent, ast.Attribute) and parent.attr == "get":
+            zero = done == ".get" and len(made.args) == 2 and int_value(made.args[1]) == 0
+            self.seen = self.seen or not zero
+            return done == ".get" or isinstance(made, ast.keyword)
         self.seen = True
-        return self.holder.is_read(use) or self._copied(parent, use)
-
-    def _view(self, made: ast.Call) -> bool:
-        return not made.args and not made.keywords and self.holder.is_read(made)
+        if done[1:] in VIEWS:
+            return not made.args and not made.keywords and self.holder.use(made) in READ
+        return done in READ or self._copied(parent, use)
 
     def _copied(self, parent: ast.AST | None, use: ast.expr) -> bool:
         return pieces("dict(d)", parent, d=use) is not None

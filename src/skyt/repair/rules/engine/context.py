@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.flow.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
+from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
+from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Applied, Rule
@@ -121,8 +123,7 @@ class Context:
     def name(self, base: str = "t") -> str:
         """A name that occurs nowhere in the program."""
         if not self._used:
-            self._used = {n.id for n in walk(self.tree) if isinstance(n, ast.Name)}
-            self._used |= {n.arg for n in walk(self.tree) if isinstance(n, ast.arg)}
+            self._used = bound_anywhere(self.tree) | read_names(self.tree)
         while True:
             self.fresh += 1
             candidate = f"{base}_{self.fresh}"

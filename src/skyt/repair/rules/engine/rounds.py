@@ -120,7 +120,7 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
 
 def _import_missing(tree: ast.Module) -> None:
     """Import what a rule has named (`math.isqrt`) and the program had not."""
-    missing = sorted((read_names(tree) & MODULES).difference(bound_anywhere(walk(tree))))
+    missing = sorted((read_names(tree) & MODULES).difference(bound_anywhere(tree)))
     tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 

@@ -7,7 +7,7 @@ import ast
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.values.types import is_int
 from skyt.repair.rules.expressions.comparisons import opposite
-from skyt.repair.rules.patterns.conditions import at_least, domain_only, instance, no_instance, number
+from skyt.repair.rules.patterns.conditions import at_least, domain_only, instance, number
 from skyt.repair.rules.patterns.making import folded
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression
@@ -68,8 +68,8 @@ rewrite(
 rewrite(
     "known-instance",
     ("isinstance(x, k)", "True", [instance("x", "k")]),
-    ("isinstance(x, k)", "False", [no_instance("x", "k")]),
-    needs=[domain_only()],
+    ("isinstance(x, k)", "False", [instance("x", "k", False)]),
+    needs=[domain_only],
     because="in-domain arguments have the contract's types (an int is never a bool there)",
     fires=("n: int", "return [isinstance(n, int), isinstance(n, (str, list))]"),
     keeps=("n: any; m: int", "return [isinstance(n, int), isinstance(m, (str, Exception))]"),

@@ -8,18 +8,10 @@ from skyt.repair.rules.patterns.conditions import boolean, integer, of_kind, siz
 from skyt.repair.rules.patterns.rewriting import rewrite
 
 rewrite(
-    "truth-of-length",
-    ("len(x)", "x"),
-    needs=[truth_only(), sized("x")],
-    because="a length is 0 exactly when its container is false",
-    fires=("s: str", "if len(s):\n return 1\nreturn 2"),
-    keeps=("s: any", "if len(s):\n return 1\nreturn 2"),
-)
-rewrite(
     "truth-of-integer",
     ("x", "x != 0"),
     on=(ast.Name, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute),
-    needs=[truth_only(), integer("x")],
+    needs=[truth_only, integer("x")],
     because="an int is false exactly when it is 0",
     fires=("n: int", "if n:\n return 1\nreturn 2"),
     keeps=("n: any", "if n:\n return 1\nreturn 2"),
@@ -30,8 +22,8 @@ rewrite(
     ("False or x", "x"),
     ("False and x", "False"),
     ("True or x", "True"),
-    ("x and True", "x", [truth_only()]),
-    ("x or False", "x", [truth_only()]),
+    ("x and True", "x", [truth_only]),
+    ("x or False", "x", [truth_only]),
     because="True is the unit of `and`, False of `or`; what follows a deciding constant is not evaluated",
     fires=("n: int; s: str", "if s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2"),
     keeps=("n: int; s: str", "return [1 // n < 2 and False, s and True]"),
@@ -54,7 +46,7 @@ rewrite(
 rewrite(
     "truth-of-truth",
     ("bool(x)", "x"),
-    needs=[truth_only()],
+    needs=[truth_only],
     because="`bool(x)` is true exactly when x is",
     fires=("s: str", "if bool(s):\n return 1\nreturn 2"),
     keeps=("s: str", "return bool(s)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.bindings import own_nodes
+from skyt.repair.rules.analysis.trees.bindings import bound_anywhere, own_nodes
 from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, stored_names
 from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.analysis.values.types import kind
@@ -32,7 +32,7 @@ def rename_private(context: Context) -> bool:
     shown = _numbered([tree], _globals(tree) - kept, "g")
     for _, function in local_functions(tree):
         inside = [function.args, *function.body]
-        found = _numbered(inside, {n for x in inside for n in _bound(x)} - kept, "v")
+        found = _numbered(inside, bound_anywhere(inside) - kept, "v")
         shown |= {f"{function.name}:{k}": v for k, v in found.items()}
     if fields:
         _Attributes(fields).visit(tree)
@@ -60,12 +60,6 @@ def _globals(tree: ast.Module) -> set[str]:
     for _, function in local_functions(tree):
         hidden |= stored_names(function.body)
     return names - hidden
-
-
-def _bound(where: ast.AST) -> set[str]:
-    """Every name that is bound inside, functions nested in it included."""
-    stores = {n.id for n in walk(where) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    return stores | {_name(n) for n in walk(where) if isinstance(n, (ast.arg, *DEFINITIONS))}
 
 
 def _name(n: ast.AST) -> str:

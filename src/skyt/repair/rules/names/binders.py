@@ -20,10 +20,7 @@ RESERVED = BUILTINS | MODULES
     needs="a name of a builtin that a function or the module binds, with no `global` and no keyword of that "
     "name; or a variable of a comprehension that is also a name outside it",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
-    fires=(
-        "xs: list[int]",
-        "sum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]",
-    ),
+    fires=("xs: list[int]", "sum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]"),
     keeps=("xs: list[int]", "def f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]"),
 )
 def own_names(context: Context) -> bool:

@@ -69,16 +69,12 @@ def fits(t: ast.stmt, name: str, value: ast.expr, scope: Scope) -> bool:
     if any(isinstance(n, ast.AugAssign) and name in stored_names(n) for n in walk(t)):
         return False  # which reads its target
     before: list[ast.expr] = []
-    where = find_use(head, name, before)
-    if where == "repeated" or where == "":
+    if find_use(head, name, before) != "once":
         return False
-    seen = scope.effects(value)
     earlier = Effects()
     for node in before:
         earlier.include(scope.effects(node))
-    if where == "maybe" and not seen.total:
-        return False
-    return not conflict(seen, earlier, scope)
+    return not conflict(scope.effects(value), earlier, scope)
 
 
 def head_of(t: ast.stmt) -> list[ast.expr] | None:
@@ -101,7 +97,7 @@ def head_of(t: ast.stmt) -> list[ast.expr] | None:
 
 
 def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> str:
-    """Where a name is read: `once` for sure, `maybe`, or `repeated`. Collects what is evaluated before it."""
+    """How often a name is read: `once`, or `maybe` not or more. Collects what is evaluated before it."""
     for node in nodes:
         if isinstance(node, ast.Name) and node.id == name:
             return "once"
@@ -109,15 +105,12 @@ def find_use(nodes: Sequence[ast.expr], name: str, before: list[ast.expr]) -> st
             before.append(node)
             continue
         if isinstance(node, ast.Lambda | ast.IfExp) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
-            return "repeated"
+            return "maybe"
         if isinstance(node, COMPREHENSIONS):
             first = node.generators[0].iter
-            return find_use([first], name, before) if count_reads(first, name) else "repeated"
+            return find_use([first], name, before) if count_reads(first, name) else "maybe"
         if isinstance(node, ast.BoolOp):
-            if count_reads(node.values[0], name):
-                return find_use(node.values[:1], name, before)
-            found = find_use(node.values, name, before)
-            return "maybe" if found == "once" else found
+            return find_use(node.values[:1], name, before) or "maybe"
         return find_use(list(_operands(node)), name, before)
     return ""
 

@@ -16,9 +16,9 @@ from skyt.repair.rules.analysis.trees.syntax import int_value, is_false, is_quan
 from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.values.types import ordered as in_order
 from skyt.repair.rules.patterns.pieces import value
+from skyt.repair.rules.patterns.template import Found, Value
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found, Value
     from skyt.repair.rules.registry import Place
 
 
@@ -69,9 +69,9 @@ def asking(words: str, test: Callable[[ast.expr, Where], bool]) -> Callable[...,
     return lambda *names: each(words, names, test)
 
 
-def block(words: str, names: tuple[str, ...], test: Callable[[list[ast.stmt]], object]) -> Condition:
-    """A condition on each of some blocks."""
-    return Condition(
+def asking_blocks(words: str, test: Callable[[list[ast.stmt]], object]) -> Callable[..., Condition]:
+    """What asks one thing of every block that it is given: `leaving("body")`."""
+    return lambda *names: Condition(
         f"{shown(names)} {words}",
         lambda found, where: all(test(found[n]) for n in names),  # type: ignore[arg-type]
     )
@@ -134,56 +134,33 @@ def ordered(a: str, b: str) -> Condition:
 
 
 def leaving(*names: str) -> Condition:
-    made = block("always leaves (return, raise, break, continue)", names, leaves)
-    return replace(made, leaving=frozenset(names))
+    return replace(_leaving(*names), leaving=frozenset(names))
 
 
-def running_on(*names: str) -> Condition:
-    return block("may run on to what follows", names, lambda body: not leaves(body))
+def always(value: bool, name: str) -> Condition:
+    """A condition that is the constant True, or False."""
+    words = f"a constant that is {str(value).lower()}"
+    made = each(words, (name,), lambda e, w: is_true(e) if value else is_false(e))
+    return replace(made, decides={name: value})
 
 
-def always_true(name: str) -> Condition:
-    made = each("a constant that is true", (name,), lambda e, w: is_true(e))
-    return replace(made, decides={name: True})
-
-
-def always_false(name: str) -> Condition:
-    made = each("a constant that is false", (name,), lambda e, w: is_false(e))
-    return replace(made, decides={name: False})
-
-
-TRUTH_ONLY = Condition("only the truth of the result counts", lambda found, w: w.boolean)
-
-
-def truth_only() -> Condition:
-    return TRUTH_ONLY
-
-
-def values_shared() -> Condition:
-    return Condition(
-        "no function of the program changes an object that is not its own",
-        lambda found, w: w.scope.values_shared,
-    )
-
-
-def domain_only() -> Condition:
-    return Condition(
-        "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
-    )
-
-
+_leaving = asking_blocks("always leaves (return, raise, break, continue)", leaves)
+running_on = asking_blocks("may run on to what follows", lambda body: not leaves(body))
+truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
+last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
+values_shared = Condition(
+    "no function of the program changes an object that is not its own", lambda found, w: w.scope.values_shared
+)
+domain_only = Condition(
+    "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
+)
 CLASSES = frozenset({"int", "str", "list", "float", "bool", "dict", "set", "tuple"})
 
 
-def instance(x: str, k: str) -> Condition:
+def instance(x: str, k: str, is_one: bool = True) -> Condition:
     return Condition(
-        f"`{x}` is of a class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is True
-    )
-
-
-def no_instance(x: str, k: str) -> Condition:
-    return Condition(
-        f"`{x}` is of no class in `{k}`", lambda found, w: _instance(found[x], found[k], w) is False
+        f"`{x}` is of {'a' if is_one else 'no'} class in `{k}`",
+        lambda found, w: _instance(found[x], found[k], w) is is_one,
     )
 
 
@@ -197,7 +174,3 @@ def _instance(x: Value, classes: Value, w: Where) -> bool | None:
     if {t, "object"} & {*names} or (t == "bool" and "int" in names):
         return True
     return False if {*names} <= CLASSES else None
-
-
-def last_for() -> Condition:
-    return Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)

@@ -17,11 +17,11 @@ from skyt.repair.rules.analysis.trees.syntax import (
 )
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_str
-from skyt.repair.rules.patterns.conditions import Condition, Where, asking, block, each, shown
+from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
 from skyt.repair.rules.patterns.pieces import value
+from skyt.repair.rules.patterns.template import Found
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.patterns.template import Found
     from skyt.repair.rules.registry import Place
 
 
@@ -116,10 +116,6 @@ def never_read(name: str, by: str) -> Condition:
     )
 
 
-def no_continue(name: str) -> Condition:
-    return block("has no `continue`", (name,), lambda body: not own_breaks(body, (ast.Continue,)))
-
-
 def not_kept(name: str, by: str) -> Condition:
     """No generator of a block keeps the variable for later."""
 
@@ -130,29 +126,25 @@ def not_kept(name: str, by: str) -> Condition:
     return Condition(f"no generator of `{by}` has `{name}`", holds)
 
 
-def ends_round() -> Condition:
-    made = Condition("at the end of a loop's body", lambda f, w: w.last and w.place.loop_tail)  # type: ignore[union-attr]
-    return replace(made, end="continue")
-
-
-def ends_function() -> Condition:
-    made = Condition("at the end of a function", lambda f, w: w.last and w.place.tail)  # type: ignore[union-attr]
-    return replace(made, end="return")
-
-
-def running_out(name: str) -> Condition:
-    return block("does not always return", (name,), lambda body: not returns(body))
+ends_round = Condition(
+    "at the end of a loop's body",
+    lambda f, w: w.last and w.place is not None and w.place.loop_tail,
+    end="continue",
+)
+ends_function = Condition(
+    "at the end of a function", lambda f, w: w.last and w.place is not None and w.place.tail, end="return"
+)
+no_continue = asking_blocks("has no `continue`", lambda body: not own_breaks(body, (ast.Continue,)))
+running_out = asking_blocks("does not always return", lambda body: not returns(body))
+breaking = asking_blocks("has a `break`", own_breaks)
+_returning = asking_blocks(
+    "always leaves the function", lambda b: returns(b) and not own_breaks(b, (ast.Break, ast.Continue))
+)
 
 
 def returning_always(name: str) -> Condition:
     """A block that leaves the function, never the loop around it."""
-    jumps = (ast.Break, ast.Continue)
-    made = block("always leaves the function", (name,), lambda b: returns(b) and not own_breaks(b, jumps))
-    return replace(made, leaving=frozenset({name}))
-
-
-def breaking(name: str) -> Condition:
-    return block("has a `break`", (name,), own_breaks)
+    return replace(_returning(name), leaving=frozenset({name}))
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:

@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.conditions import TRUTH_ONLY, Condition, Where
+from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.matching import match
@@ -65,7 +65,7 @@ def _groups(rules: list[Rewriting]) -> list[tuple[Template, list[Rewriting]]]:
 
 def _expression(rules: list[Rewriting]) -> ExpressionRule:
     groups = [(t.body[0].value, t.shape, group) for t, group in _groups(rules)]  # type: ignore[attr-defined]
-    truth = all(TRUTH_ONLY in r.needs for r in rules)  # most expressions are not asked for their truth alone
+    truth = all(truth_only in r.needs for r in rules)  # most expressions are not asked for their truth alone
 
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         if truth and not boolean:

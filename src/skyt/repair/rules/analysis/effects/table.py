@@ -42,13 +42,8 @@ class Effects:
 
     def include(self, other: Effects) -> None:
         """These effects and those."""
-        self.reads |= other.reads
-        self.writes |= other.writes
-        self.heap_reads |= other.heap_reads
-        self.heap_writes |= other.heap_writes
-        self.errors |= other.errors
-        self.jumps = self.jumps or other.jumps
-        self.other = self.other or other.other
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) | value)
 
     @property
     def raises(self) -> bool:

@@ -70,8 +70,6 @@ def after_statement(s: ast.stmt, scope: Scope) -> Scope:
         return scope
     if isinstance(s, ast.If) and leaves(s.body):
         return when(s.test, scope, False).without(scope.changes(s.orelse))
-    if isinstance(s, ast.If) and leaves(s.orelse):
-        return when(s.test, scope).without(scope.changes(s.body))
     if isinstance(s, ast.While) and not own_breaks(s.body):
         return when(s.test, quiet(s, scope), False)
     return quiet(s, scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
 from skyt.repair.rules.analysis.trees.syntax import is_true, own_breaks, read_names, stored_names
 from skyt.repair.rules.analysis.trees.trees import NESTED, walk
 
@@ -52,9 +53,7 @@ class Liveness:
             after = self._block(s.orelse, out, on_break, on_continue)
             return self._loop(s, EMPTY, after, stored_names(s.target), out) | self._reads(s.iter)
         if isinstance(s, ast.FunctionDef):
-            own = {n.id for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-            own |= {n.arg for n in walk(s) if isinstance(n, ast.arg)}
-            return (out | (self._reads(s) - own)) - {s.name}
+            return (out | (self._reads(s) - bound_anywhere(s))) - {s.name}
         if isinstance(s, ast.AugAssign):  # which reads its target
             return out | self._reads(s) | stored_names(s)
         return (out - stored_names(s)) | self._reads(s)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from skyt.repair.rules.analysis.trees.trees import children, clone, in_order
+from skyt.repair.rules.analysis.trees.trees import children, clone, in_order, walk
 
 BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
 BINDING = (*BINDERS - {ast.arg}, ast.Return, ast.Call, ast.Lambda)
@@ -21,16 +21,23 @@ def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
             pending.extend(reversed(children(node)))
 
 
-def bound_anywhere(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Every name that some scope of the program binds, methods included."""
-    for n in nodes:
-        if isinstance(n, ast.Name):
-            if not isinstance(n.ctx, ast.Load):
-                yield n.id
-        elif isinstance(n, ast.arg):
-            yield n.arg
-        elif isinstance(n, ast.FunctionDef | ast.ClassDef | ast.alias):
-            yield n.name
+def bound_anywhere(where: ast.AST | Sequence[ast.AST]) -> set[str]:
+    """Every name that some scope inside binds, methods included."""
+    found = [_bound(n) for n in walk(where)]
+    return {name for name in found if name}
+
+
+def _bound(n: ast.AST) -> str:
+    if isinstance(n, ast.Name):
+        return "" if n.ctx.__class__ is ast.Load else n.id
+    if isinstance(n, ast.arg):
+        return n.arg
+    return n.name if isinstance(n, ast.FunctionDef | ast.ClassDef | ast.alias) else ""
+
+
+def bound_in(function: ast.FunctionDef) -> set[str]:
+    """The parameters of a function, and every name that is bound in its body."""
+    return bound_anywhere([function.args, *function.body])
 
 
 def loaded(target: ast.expr) -> ast.expr:
