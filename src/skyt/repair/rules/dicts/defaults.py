@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.effects.effects import Effects, disturbs, root
+from skyt.repair.rules.analysis.effects.vocabulary import VIEWS
 from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import same, text, walk
+from skyt.repair.rules.analysis.trees.syntax import int_value, stored_names
+from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, same, text, walk
 from skyt.repair.rules.dicts.entries import (
     INSERT,
     STARTS,
@@ -24,7 +26,7 @@ from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.registry import module
 
-VIEWS = frozenset({"items", "keys", "values"})
+BY_KEY = ("sorted(d, key=k)", "sorted(d, key=k, reverse=r)", "min(d, key=k)", "max(d, key=k)")
 
 
 def _makes(node: ast.expr, scope: Scope) -> bool:
@@ -93,130 +95,94 @@ class _Plain(ast.NodeTransformer):
         self.holder, self.context, self.start, self.counter = holder, context, start, counter
         self.made: list[ast.stmt] = []
         self.seen = False  # whether some use could tell an entry of 0 from one that is not there
-        self.reads: list[ast.Subscript] = []  # entries that may be missing
+        self.missing = False  # whether an entry is read that may not be there
+        self.new: dict[int, Callable[[Any], Any]] = {id(s): self._filled for s in holder.made}
+
+    def visit(self, node: ast.AST) -> Any:
+        change, node = self.new.get(id(node)), self.generic_visit(node)
+        return change(node) if change is not None else node
+
+    def _filled(self, node: ast.Assign) -> list[ast.stmt]:
+        """The statements that make the dict."""
+        source = counted(node.value, self.holder.scope(node, self.context))
+        if source is not None and isinstance(node.targets[0], ast.Name):
+            self.made += counting_loop(node.targets[0], source, self.context.name("c"))
+        else:
+            self.made += made("targets = {}", targets=node.targets[0])
+        return self.made
 
     def allowed(self) -> bool:
         if not all(self._allowed(u) for u in self.holder.uses):
             return False
-        if self.reads and not self.counter:
-            return int_value(self.start) == 0 and not self.seen
-        return True
+        return self.counter or not self.missing or (int_value(self.start) == 0 and not self.seen)
 
     def _allowed(self, use: ast.expr) -> bool:
         done, parent = self.holder.use(use), self.holder.parent(use)
         if isinstance(parent, ast.Subscript) and parent.value is use:
             return self._entry(parent)
-        made: Any = self.holder.parent(parent) if isinstance(parent, ast.Attribute) else None
+        outer: Any = self.holder.parent(parent) if parent is not None else None
         if isinstance(parent, ast.Attribute) and parent.attr == "get":
-            zero = done == ".get" and len(made.args) == 2 and int_value(made.args[1]) == 0
+            zero = done == ".get" and len(outer.args) == 2 and int_value(outer.args[1]) == 0
             self.seen = self.seen or not zero
-            return done == ".get" or isinstance(made, ast.keyword)
+            return done == ".get" or isinstance(outer, ast.keyword)
         self.seen = True
         if done[1:] in VIEWS:
-            return not made.args and not made.keywords and self.holder.use(made) in READ
-        return done in READ or self._copied(parent, use)
-
-    def _copied(self, parent: ast.AST | None, use: ast.expr) -> bool:
-        return pieces("dict(d)", parent, d=use) is not None
+            return not outer.args and not outer.keywords and self.holder.use(outer) in READ
+        if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
+            self.new[id(parent)] = lambda copied: copied.args[0]
+        return done in READ or done == "dict"
 
     def _entry(self, entry: ast.Subscript) -> bool:
-        scope, outer = self.holder.scope(entry, self.context), self.holder.parent(entry)
-        if isinstance(entry.slice, ast.Slice) or isinstance(entry.ctx, ast.Del):
+        scope, outer, key = self.holder.scope(entry, self.context), self.holder.parent(entry), entry.slice
+        stable = stable_key(key, scope) and not _mentions(key, self.holder)
+        if isinstance(key, ast.Slice) or isinstance(entry.ctx, ast.Del):
             return False
         if isinstance(outer, ast.AugAssign) and outer.target is entry:
-            stable = stable_key(entry.slice, scope) and not _mentions(entry.slice, self.holder)
-            kept = not disturbs(scope.effects(outer.value), scope.effects(entry.slice), scope)
+            kept = not disturbs(scope.effects(outer.value), scope.effects(key), scope)
+            self.new[id(outer)] = self._added if self.counter else lambda s: [*self._first(entry), s]
             return stable and (kept or not self.counter)
         if isinstance(entry.ctx, ast.Store):
             return isinstance(outer, ast.Assign)
-        if self._grows(entry):
-            written = Effects(heap_writes={entry.value.id if isinstance(entry.value, ast.Name) else "*"})
-            stable = stable_key(entry.slice, scope) and not _mentions(entry.slice, self.holder)
-            return stable and not disturbs(written, scope.effects(entry.slice), scope)
+        grown = self._grown(entry)
+        if grown is not None:
+            self.new[id(grown)] = lambda s: [*self._first(entry), s]
+            written = Effects(heap_writes={root(entry.value)})
+            return stable and not disturbs(written, scope.effects(key), scope)
         if not self._present(entry):
-            self.reads.append(entry)
+            self.missing = True
+            self.new[id(entry)] = lambda read: get_entry(read, self.start)
         return True
 
-    def _grows(self, entry: ast.Subscript) -> bool:
+    def _added(self, s: ast.AugAssign) -> ast.stmt:
+        value = ast.BinOp(left=get_entry(s.target, self.start), op=s.op, right=s.value)  # type: ignore[arg-type]
+        return ast.Assign(targets=[s.target], value=value, lineno=0)
+
+    def _grown(self, entry: ast.Subscript) -> ast.stmt | None:
         """`d[k].append(x)` as a statement."""
-        method = self.holder.parent(entry)
-        outer = self.holder.parent(method) if isinstance(method, ast.Attribute) else None
-        called = isinstance(outer, ast.Call) and outer.func is method
-        return not self.counter and called and isinstance(self.holder.parent(outer), ast.Expr)  # type: ignore[arg-type]
+        if self.counter or not self.holder.use(entry).startswith("."):
+            return None
+        called = self.holder.parent(self.holder.parent(entry))  # type: ignore[arg-type]
+        outer = self.holder.parent(called)  # type: ignore[arg-type]
+        return outer if isinstance(outer, ast.Expr) else None
 
     def _present(self, entry: ast.Subscript) -> bool:
         """Whether the key comes from going through the container itself, from which nothing is ever taken."""
         if not isinstance(entry.slice, ast.Name) or len(self.holder.made) != 1:
             return False
-        name = entry.slice.id
-        here = self.holder.parent(entry)
-        while here is not None:
-            if isinstance(here, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-                bound = [g for g in here.generators if _binds_name(g.target, name)]
+        name, here = entry.slice.id, self.holder.parent(entry)
+        while here is not None and not isinstance(here, ast.FunctionDef):
+            if isinstance(here, COMPREHENSIONS):
+                bound = [g for g in here.generators if name in stored_names(g.target)]
                 if bound:
                     plain = len(bound) == 1 and isinstance(bound[0].target, ast.Name)
-                    outside = not any(n is entry for n in walk(bound[0].iter))
-                    return plain and outside and same(bound[0].iter, entry.value)
-            if isinstance(here, ast.Lambda) and [a.arg for a in here.args.args] == [name]:
-                key = self.holder.parent(here)
-                outer = self.holder.parent(key) if isinstance(key, ast.keyword) and key.arg == "key" else None
-                named = isinstance(outer, ast.Call) and isinstance(outer.func, ast.Name)
-                one = named and outer.func.id in {"sorted", "min", "max"} and len(outer.args) == 1  # type: ignore[union-attr]
-                return one and same(outer.args[0], entry.value)  # type: ignore[union-attr]
-            if isinstance(here, ast.Lambda | ast.FunctionDef):
-                return False
+                    return plain and entry not in walk(bound[0].iter) and same(bound[0].iter, entry.value)
+            if isinstance(here, ast.Lambda):
+                called = self.holder.parent(self.holder.parent(here))  # type: ignore[arg-type]
+                own = [a.arg for a in here.args.args] == [name]
+                return own and first(called, *BY_KEY, d=entry.value, k=here) is not None
             here = self.holder.parent(here)
         return False
 
     def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
         """The entry as the container would have made it."""
         return made(INSERT, d=entry.value, k=entry.slice, v=self.start)
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
-        if node not in self.holder.made:
-            return self.generic_visit(node)
-        parts: list[ast.stmt] = [
-            ast.Assign(targets=node.targets, value=ast.Dict(keys=[], values=[]), lineno=0)
-        ]
-        source = counted(node.value, self.holder.scope(node, self.context))
-        if source is not None and isinstance(node.targets[0], ast.Name):
-            parts = counting_loop(node.targets[0], source, self.context.name("c"))
-        self.made += parts
-        return parts
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
-        entry = node.target
-        mine = isinstance(entry, ast.Subscript) and entry.value in self.holder.uses
-        self.generic_visit(node)
-        if not mine or not isinstance(entry, ast.Subscript):
-            return node
-        if not self.counter:
-            return [*self._first(entry), node]
-        value = ast.BinOp(left=get_entry(entry, self.start), op=node.op, right=node.value)
-        return ast.Assign(targets=[entry], value=value, lineno=0)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
-        made = node.value
-        entry = (
-            made.func.value if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) else None
-        )
-        mine = isinstance(entry, ast.Subscript) and entry.value in self.holder.uses and self._grows(entry)
-        self.generic_visit(node)
-        return [*self._first(entry), node] if mine and isinstance(entry, ast.Subscript) else node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        missing = node in self.reads
-        self.generic_visit(node)
-        return get_entry(node, self.start) if missing else node
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        self.generic_visit(node)
-        made = node.value
-        only = made.args[0] if isinstance(made, ast.Call) and len(made.args) == 1 else None
-        if self.holder.is_local and only in self.holder.uses and self._copied(made, only):
-            node.value = only
-        return node
-
-
-def _binds_name(target: ast.expr, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in walk(target))
