@@ -12,12 +12,11 @@ RULES_VERSION = "5"
 # the end.
 FAMILIES = """
 definitions.cleanup names.binders expressions.comparisons expressions.truth expressions.connectives
-expressions.decided containers.tables dicts.defaults containers.deques dicts.counters dicts.grouping
-expressions.arithmetic expressions.literals expressions.regex containers.consumers control.iteration
-containers.items containers.sequences control.loops expressions.joining control.quantifiers control.guards
-containers.building containers.totals expressions.closed control.branches expressions.conditional
-expressions.orientation names.assignments names.webs names.inline control.counting containers.stacks
-control.ordering definitions.helpers definitions.definitions names.alpha
+expressions.decided containers.tables dicts.defaults containers.deques dicts.grouping
+expressions.arithmetic expressions.literals expressions.regex containers.consumers containers.items
+containers.sequences control.loops expressions.joining control.guards containers.building expressions.closed
+control.branches expressions.conditional expressions.orientation names.assignments names.inline
+control.counting containers.stacks control.ordering definitions.helpers definitions.definitions names.alpha
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])

@@ -4,6 +4,7 @@ expression as a sum of atoms with integer coefficients, in that order."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from itertools import combinations
 
 from skyt.repair.rules.analysis.effects.effects import conflict
@@ -30,17 +31,24 @@ def _masked(node: ast.expr, scope: Scope) -> str:
     order, nodes = binding_order(scope), walk(node)
     stored = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
     own = {name: f"~{i}" for i, name in enumerate(dict.fromkeys(stored))}
+    variables = {**{name: f"{place:03d}" for name, place in order.items()}, **own}
     attributes = scope.program.attribute_order
+    return spelled(nodes, lambda name: variables.get(name, name), lambda attr: attributes.get(attr, attr))
+
+
+def spelled(nodes: list[ast.AST], name: Callable[[str], str], attribute: Callable[[str], str]) -> str:
+    """Nodes as text, with other names for variables and attributes."""
     parts: list[str] = []
     for n in nodes:
-        if isinstance(n, ast.Name):
-            parts.append(own.get(n.id) or (f"{order[n.id]:03d}" if n.id in order else n.id))
-        elif isinstance(n, ast.Constant):
-            parts.append(repr(n.value))
-        elif isinstance(n, ast.Attribute):
-            parts.append("." + attributes.get(n.attr, n.attr))
-        elif not isinstance(n, ast.expr_context):
-            parts.append(type(n).__name__)
+        match n:
+            case ast.Name(id=variable):
+                parts.append(name(variable))
+            case ast.Constant(value=value):
+                parts.append(repr(value))
+            case ast.Attribute(attr=attr):
+                parts.append("." + attribute(attr))
+            case _:
+                parts.append(type(n).__name__)
     return " ".join(parts)
 
 

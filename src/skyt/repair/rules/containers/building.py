@@ -1,4 +1,4 @@
-"""Lists, strings, dicts, sets and sums that a loop makes: one form with comprehensions."""
+"""What a loop makes: lists, strings, dicts, sets and sums as comprehensions; counts, and the largest."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, mention
 from skyt.repair.rules.analysis.trees.trees import walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.conditions import Condition, each, integer, text
-from skyt.repair.rules.patterns.flow import one_by_one, private
-from skyt.repair.rules.patterns.making import fresh
+from skyt.repair.rules.patterns.conditions import Condition, boolean, each, integer, last_for, text
+from skyt.repair.rules.patterns.flow import local, one_by_one, private
+from skyt.repair.rules.patterns.making import fresh, ranked
 from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import Place, block
@@ -182,4 +182,30 @@ rewrite(
         "for y in (x + t for x in xs):\n t = t + y\nreturn t",
     ),
     keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
+)
+
+
+rewrite(
+    "count-to-sum",
+    ("len([f for target in e if c])", "sum(1 for target in e if c)"),
+    ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [boolean("b")]),
+    needs=[last_for],
+    because="the length of a list is the number of its elements; True counts as 1 and False as 0",
+    fires=("xs: list[int]", "return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
+    keeps=("xs: list[int]", "return len([1 // x for x in xs]) + sum(x for x in xs)"),
+)
+
+LARGER = ("a < b", "a <= b", "b > a", "b >= a")  # which says that b is the larger one
+
+rewrite(
+    "keep-extreme",
+    *((f"if {test}: a = b", "a = max(p, q)", [local("a")]) for test in LARGER),
+    *((f"if {test}: b = a", "b = min(p, q)", [local("b")]) for test in LARGER),
+    *((f"if {test}: t = b\nelse: t = a", "t = max(p, q)") for test in LARGER),
+    *((f"if {test}: t = a\nelse: t = b", "t = min(p, q)") for test in LARGER),
+    needs=[integer("a", "b")],
+    made={"p": ranked("a", "b", 0), "q": ranked("a", "b", 1)},
+    because="the larger of two integers is what is left after replacing the smaller by the larger",
+    fires=("n: int; m: int", "if n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]"),
+    keeps=("n: float; m: float", "if n < m:\n n = m\nreturn n"),
 )

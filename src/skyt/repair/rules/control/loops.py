@@ -1,8 +1,8 @@
-"""Loops: one shape for exits, and for going through a str or list by index."""
+"""Loops: one shape for exits, for going through a str or list by index, and for `any` and `all`."""
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.conditions import always, at_least, constant, leaving, of_kind
+from skyt.repair.rules.patterns.conditions import always, at_least, boolean, constant, leaving, of_kind
 from skyt.repair.rules.patterns.flow import breaking, ends_function, own, unchanged
 from skyt.repair.rules.patterns.making import fresh, replacing, returning
 from skyt.repair.rules.patterns.rewriting import rewrite
@@ -65,4 +65,29 @@ rewrite(
         "xs: list[int]",
         "t = 0\nfor a, b in zip(xs, xs[1:]):\n if t < 9:\n  xs.append(a)\n t = t + b + 3\nreturn t",
     ),
+)
+
+
+ALL, ANY = "all(c for target in e if d)", "any(c for target in e if d)"
+QUANTIFIERS = (ALL, ANY, f"not {ALL}", f"not {ANY}")
+LOOP = "for target in e:\n if d:\n  if {}: return {}\nreturn {}"
+
+rewrite(
+    "expand-quantifier",
+    (f"return {ALL}", LOOP.format("not c", False, True)),
+    (f"return {ANY}", LOOP.format("c", True, False)),
+    (f"return not {ALL}", LOOP.format("not c", True, False)),
+    (f"return not {ANY}", LOOP.format("c", False, True)),
+    because="`any` and `all` evaluate one element after the other and stop at the first that decides",
+    fires=("xs: list[int]", "return all(x > 1 for x in xs)"),
+    keeps=("xs: list[int]", "return all([x > 1 for x in xs])"),
+)
+rewrite(
+    "quantifier-last",
+    *((f"return a and {q}", f"if not a: return False\nreturn {q}") for q in QUANTIFIERS),
+    *((f"return a or {q}", f"if a: return True\nreturn {q}") for q in QUANTIFIERS),
+    needs=[boolean("a")],
+    because="`and` and `or` evaluate what comes last only if what comes before does not decide",
+    fires=("n: int; xs: list[int]", "return n > 2 and n < 9 and any(x > 1 for x in xs)"),
+    keeps=("n: int; xs: list[int]", "return n and any(x > 1 for x in xs)"),
 )

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from skyt.repair.rules.analysis.effects.effects import conflict, mutates_receiver
 from skyt.repair.rules.analysis.effects.vocabulary import MUTATORS
+from skyt.repair.rules.analysis.ranking import spelled
 from skyt.repair.rules.analysis.trees.trees import in_order
 from skyt.repair.rules.registry import Place, block
 
@@ -57,20 +58,13 @@ def _shape(s: ast.stmt, place: Place) -> str:
     target = _target(s)
     if target is None or not isinstance(s, ast.Assign | ast.Expr):
         return ""
-    info = place.info
-    arguments = info.arguments
-    parts: list[str] = ["1" if isinstance(target, ast.Attribute) else "0"]
-    for n in in_order(s.value):
-        if isinstance(n, ast.Name):
-            parts.append(f"#{arguments.index(n.id)}" if n.id in arguments else "_")
-        elif isinstance(n, ast.Constant):
-            parts.append(repr(n.value))
-        elif isinstance(n, ast.Attribute):
-            known = n.attr in place.context.facts.public or n.attr in MUTATORS
-            parts.append("." + (n.attr if known else ""))
-        else:
-            parts.append(type(n).__name__)
-    return " ".join(parts)
+    arguments, known = place.info.arguments, place.context.facts.public | MUTATORS
+    shown = spelled(
+        in_order(s.value),
+        lambda name: f"#{arguments.index(name)}" if name in arguments else "_",
+        lambda attr: attr if attr in known else "",
+    )
+    return f"{isinstance(target, ast.Attribute):d} {shown}"
 
 
 def _first_read(s: ast.stmt, place: Place) -> int:

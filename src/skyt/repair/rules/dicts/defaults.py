@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.holders import Holder, holders
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import int_value, stored_names
 from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, same, text, walk
-from skyt.repair.rules.dicts.entries import (
+from skyt.repair.rules.dicts.conditions import (
     INSERT,
     STARTS,
     counted,

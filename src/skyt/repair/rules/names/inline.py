@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.repeating import repeatable
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size, walk
+from skyt.repair.rules.analysis.values.types import IMMUTABLE
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
+
+SMALL = 12
+CHEAP = frozenset({"len", "str", "abs", "int"})
 
 
 @block(
@@ -253,3 +256,34 @@ def _last_moment(t: ast.AST, name: str, seen: Effects, scope: Scope) -> bool:
         return False
     parts = [node.func.value, *node.args, *(k.value for k in node.keywords)]
     return not any(disturbs(scope.effects(p), seen, scope) for p in parts)
+
+
+def repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
+    """Whether a value is so small, or used so rarely, that its name can go."""
+    if isinstance(value, ast.Name | ast.Constant):
+        return True
+    if scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
+        nodes = walk(value)
+        calls = [n for n in nodes if isinstance(n, ast.Call)]
+        if len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes):
+            called = {scope.builtin(n.func) for n in calls}
+            if called <= {"len"}:
+                return True
+            cheap = called <= CHEAP and scope.effects(value).total
+            if cheap and not any(_indexed_in_loop(t, name) for t in rest):
+                return True
+    return uses == 1 and not any(_inside_loop(t, name) for t in rest)
+
+
+def _indexed_in_loop(t: ast.stmt, name: str) -> bool:
+    """Whether a loop looks up parts of a value: there it keeps its name."""
+    loops = [n for n in walk(t) if isinstance(n, LOOPS)]
+    return any(isinstance(n, ast.Subscript) and count_reads(n.value, name) for n in walk(loops))
+
+
+def _inside_loop(t: ast.stmt, name: str) -> bool:
+    for n in walk(t):
+        again = n.body if isinstance(n, ast.For) else n  # what runs more than once, or later
+        if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) and count_reads(again, name):
+            return True
+    return False

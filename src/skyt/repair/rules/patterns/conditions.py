@@ -49,9 +49,7 @@ class Condition:
     holds: Callable[[Found, Where], bool]
     leaving: frozenset[str] = frozenset()  # blocks that it says control never runs out of
     decides: Mapping[str, bool] = field(default_factory=dict)  # names of which it says whether they are true
-    own: frozenset[str] = (
-        frozenset()
-    )  # variables, or entries such as `d[k]`, that are the rule's business alone
+    own: frozenset[str] = frozenset()  # variables, or entries (`d[k]`), that are the rule's business alone
     end: str = ""  # what happens at the end of the block anyway
     lazily: bool = False  # elements of a list can be made when a loop asks for them
     inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
