@@ -12,11 +12,13 @@ import ast
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cache, cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from skyt.repair.rules.analysis.flow.conditions import after_statement
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.shapes import Shape as NodeShape
+from skyt.repair.rules.analysis.trees.shapes import look
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.functions import FunctionInfo
@@ -49,7 +51,7 @@ def example(given: Example) -> Example:
     return facts, f"def f({names}):\n" + textwrap.indent(code, " ")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """One rewriting rule, with what its documentation says, a program on which it fires, and one on which it
     must not."""
@@ -59,7 +61,7 @@ class Rule:
     needs: str
     sound: str
     apply: Callable[..., Any]
-    nodes: tuple[type, ...] = ()
+    looks: frozenset[object] = frozenset()  # kinds or shapes of nodes one of which it needs, if any
     phase: int = 1
     again: bool = False  # a rule of phase 0 that every round applies too
     fires: Example = ("", "")
@@ -104,6 +106,11 @@ class Place:
         """The function around the block."""
         return self.start.info  # type: ignore[return-value]
 
+    @cached_property
+    def looks(self) -> list[tuple[NodeShape, NodeShape]]:
+        """How each statement looks."""
+        return [look(s) for s in self.body]
+
     def before(self, index: int) -> Scope:
         """The scope just before the statement at this index of the block."""
         scopes = self._scopes or [self.start]
@@ -116,6 +123,17 @@ class Place:
 RULES: list[Rule] = []
 
 
+@lru_cache(maxsize=4)
+def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object]], list[Rule]]:
+    """What finds the rules of a shape that have something to do with nodes of these kinds and shapes."""
+
+    @cache
+    def find(shape: Shape, seen: frozenset[object]) -> list[Rule]:
+        return [r for r in rules if r.shape == shape and not (r.looks and r.looks.isdisjoint(seen))]
+
+    return find
+
+
 def _registers(
     shape: Shape, nodes: tuple[type, ...], about: About, phase: int = 1, again: bool = False
 ) -> Callable[[Any], Any]:
@@ -124,7 +142,7 @@ def _registers(
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
         shown = {**about, "fires": example(about["fires"]), "keeps": example(about["keeps"])}
         made = {"phase": phase, "again": again, "home": f.__module__, "name": f.__name__.replace("_", "-")}
-        RULES.append(Rule(shape=shape, apply=f, nodes=nodes, **made, **shown))  # type: ignore[arg-type]
+        RULES.append(Rule(shape=shape, apply=f, looks=frozenset(nodes), **made, **shown))  # type: ignore[arg-type]
         return f
 
     return register

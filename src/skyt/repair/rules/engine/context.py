@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
 from skyt.repair.rules.analysis.trees.syntax import read_names
 from skyt.repair.rules.analysis.trees.trees import in_order, walk
 from skyt.repair.rules.facts import Facts
-from skyt.repair.rules.registry import Applied, Rule
+from skyt.repair.rules.registry import Applied, Rule, finder
 
 MAX_APPLICATIONS = 2000
 MAX_WORK = 60_000  # applications times nodes: four times what any program of the recordings needs
@@ -59,20 +59,9 @@ class Context:
     _settled: dict[Hashable, tuple[int, Facts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.expressions: dict[type, list[Rule]] = {}
-        for rule in (r for r in self.rules if r.shape == "expression"):
-            for node in rule.nodes:
-                self.expressions.setdefault(node, []).append(rule)
-        self._blocks: dict[frozenset[type], list[Rule]] = {}
+        self.find = finder(tuple(self.rules))
         self.nodes = len(walk(self.tree))
         self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
-
-    def block_rules(self, kinds: frozenset[type]) -> list[Rule]:
-        """The rules that have something to do in a block with statements of these kinds."""
-        if kinds not in self._blocks:
-            blocks = (r for r in self.rules if r.shape == "block")
-            self._blocks[kinds] = [r for r in blocks if not r.nodes or not kinds.isdisjoint(r.nodes)]
-        return self._blocks[kinds]
 
     @property
     def program(self) -> Program:

@@ -16,6 +16,7 @@ from skyt.repair.rules.analysis.flow.conditions import (
 )
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.shapes import shape
 from skyt.repair.rules.analysis.trees.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
 from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, text
 from skyt.repair.rules.engine.context import Context
@@ -54,7 +55,8 @@ class Walker:
             self.context.moved()
 
     def _apply_block(self, place: Place) -> list[ast.stmt] | None:
-        for rule in self.context.block_rules(frozenset(s.__class__ for s in place.body)):
+        seen = frozenset([s.__class__ for s in place.body] + [look for look, _ in place.looks])
+        for rule in self.context.find("block", seen):
             new: list[ast.stmt] | None = rule.apply(place.body, place)
             if new is not None and keeps_sets(place.body, new):
                 self.context.record(rule.name, *_changes(place.body, new))
@@ -91,7 +93,7 @@ class Walker:
         return node
 
     def _apply_expression(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-        for rule in self.context.expressions.get(node.__class__, ()):
+        for rule in self.context.find("expression", frozenset((node.__class__, shape(node)))):
             new: ast.expr | None = rule.apply(node, scope, boolean)
             if new is not None and keeps_sets(node, new):
                 self.context.record(rule.name, text(node), text(new))

@@ -10,6 +10,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.trees.shapes import shape as node_shape
 from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import same
 from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
@@ -17,7 +18,7 @@ from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.matching import match
 from skyt.repair.rules.patterns.statements import block_rule
-from skyt.repair.rules.patterns.template import Found, Template, fill, shape
+from skyt.repair.rules.patterns.template import Found, Template, fill
 from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
@@ -42,14 +43,14 @@ def rewrite(
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
     shape = "expression" if on or single else "block"
     apply = _expression(rules) if shape == "expression" else block_rule(_groups(rules))
-    roots: tuple[type, ...] = on or tuple({type(r.before.body[0]) for r in rules})
-    if single:
-        roots = on or tuple({type(r.before.expression) for r in rules})
+    looks: set[object] = {*on} or {node_shape(r.before.body[0]) for r in rules}
+    if single and not on:
+        looks = {r.before.shape or type(r.before.expression) for r in rules}
     frame = inspect.currentframe()
     home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
     texts = tuple((form[0], form[1]) for form in forms)
     shown = {"fires": example(fires), "keeps": example(keeps), "forms": texts, "home": home}
-    RULES.append(Rule(name, shape, words or "nothing", because, apply, roots, **shown))  # type: ignore[arg-type]
+    RULES.append(Rule(name, shape, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
     return apply
 
 
@@ -70,7 +71,7 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         if truth and not boolean:
             return None
-        looks, where = shape(whole), Where(scope, boolean)
+        looks, where = node_shape(whole), Where(scope, boolean)
         for pattern, wanted, group in groups:
             if wanted is not None and wanted != looks:
                 continue

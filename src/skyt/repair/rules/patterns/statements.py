@@ -5,26 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from skyt.repair.rules.analysis.trees.shapes import Shape, head, shape
 from skyt.repair.rules.analysis.trees.syntax import mentions
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, shape
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest
 from skyt.repair.rules.registry import BlockRule, Place
 
 
 def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     """What applies the forms of a rule, grouped by their before side, to a block."""
-    known = [(t.body, shape(t.body[0]), _first(t.body[0]), _Ends(t.body), group) for t, group in groups]
-    starts = {body[0].__class__ for body, *_ in known}
+    known: dict[Shape, list[tuple[list[ast.stmt], Shape | None, _Ends, list[Rewriting]]]] = {}
+    for t, group in groups:
+        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _Ends(t.body), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-        for i, s in enumerate(body):
-            if s.__class__ not in starts:
-                continue
-            looks, head = shape(s), _shape_of_head(s)
-            for wanted, seen, first, ends, group in known:
-                if seen != looks or (first is not None and first != head):
+        for i, (seen, start) in enumerate(place.looks):
+            for wanted, first, ends, group in known.get(seen, ()):
+                if first is not None and first != start:
                     continue
                 for end in ends.after(i, body):
                     found: Found = {}
@@ -37,20 +36,10 @@ def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     return apply
 
 
-def _head(s: ast.stmt) -> ast.expr | None:
-    """The expression that a statement starts with."""
-    return getattr(s, "value", None) or getattr(s, "test", None) or getattr(s, "iter", None)
-
-
-def _shape_of_head(s: ast.stmt) -> tuple[object, ...]:
-    head = _head(s)
-    return shape(head) if head is not None else ()
-
-
-def _first(s: ast.stmt) -> tuple[object, ...] | None:
+def _first(s: ast.stmt) -> Shape | None:
     """How the expression looks that a template starts with; None where it may be anything."""
-    head = _head(s)
-    return () if head is None else Template("", [ast.Expr(value=head)]).shape
+    first = head(s)
+    return () if first is None else Template("", [ast.Expr(value=first)]).shape
 
 
 class _Ends:

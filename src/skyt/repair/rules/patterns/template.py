@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
+from skyt.repair.rules.analysis.trees.shapes import shape
 from skyt.repair.rules.analysis.trees.syntax import operands
 from skyt.repair.rules.analysis.trees.trees import clone, walk
 from skyt.text.parsing import parse
@@ -62,22 +63,6 @@ def block_name(s: ast.AST) -> str | None:
     named = s.value if isinstance(s, ast.Expr) else None
     named = named.value if isinstance(named, ast.Starred) else named
     return named.id if isinstance(named, ast.Name) and named.id not in FIXED else None
-
-
-def shape(node: ast.AST) -> tuple[object, ...]:
-    """What can be seen of a node at a glance; equal for a pattern and all that it matches."""
-    kind = node.__class__
-    if isinstance(node, ast.Compare):
-        return kind, tuple(op.__class__ for op in node.ops)
-    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.AugAssign):
-        return kind, node.op.__class__
-    if isinstance(node, ast.Call):
-        function = node.func
-        name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-        return kind, name, len(node.args)
-    if isinstance(node, ast.If | ast.For | ast.While):
-        return kind, bool(node.orelse)
-    return (kind,)
 
 
 def fewest(patterns: Sequence[ast.stmt]) -> int:
