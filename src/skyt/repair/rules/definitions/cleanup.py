@@ -43,8 +43,8 @@ FREE_MODULES = frozenset(
 def drop_unused(context: Context) -> bool:
     """Annotations go, and what a call of the entry point does not reach: demo code, imports, definitions."""
     tree, facts = context.tree, context.facts
-    headers = _headers(tree)
-    annotated = _drop_annotations(tree)
+    headers = "" if context.rounds else _headers(tree)  # no rule annotates anything
+    annotated = not context.rounds and _drop_annotations(tree)
     if annotated:
         context.record("drop-unused", headers, _headers(tree))
     dropped: list[ast.stmt] = []

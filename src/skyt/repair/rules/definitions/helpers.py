@@ -62,9 +62,7 @@ def inline_function(context: Context) -> bool:
         for owner, call in calls:
             if owner.node is info.node:
                 continue
-            before = text(owner.node.body)
             if _inline_call(owner, call, info, context):
-                context.record("inline-function", before, text(owner.node.body))
                 return True
     return False
 
@@ -134,7 +132,9 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
         new = _fit(statement, call, inner, prologue, scope, context, owner)
     if new is None:
         return False
+    before = text(owner.node.body)
     setattr(holder, name, [*body[:index], *new, *body[index + 1 :]])
+    context.record("inline-function", before, text(owner.node.body))
     return True
 
 
