@@ -36,6 +36,7 @@ REFLECTION = words(
 )
 REFLECTING_MODULES = words("sys inspect builtins importlib gc ctypes types")
 TYPES = words("int str float bool list dict set tuple frozenset")
+CLASSES = ("collections.", "itertools.")  # all their members are classes
 FREE = words("typing dataclasses abc unittest doctest time random os")
 KEYED = words("sorted min max .sort")
 READERS = words(
@@ -181,6 +182,8 @@ class Uses:
         if owner in self.modules:
             known = n.attr in MODULE_MEMBERS[owner] and isinstance(n.ctx, ast.Load)
             return None if known else f"{owner}.{n.attr}"
+        if isinstance(n.value, ast.Attribute) and called_name(n.value).startswith(CLASSES):
+            return f".{n.attr} of a class"
         if n.attr.startswith("__") and len(self.classes) + len(self.functions) > 1:
             return f".{n.attr}, which Python renames"
         if isinstance(n.ctx, ast.Del) or owner in self.functions:
