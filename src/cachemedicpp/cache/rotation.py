@@ -53,6 +53,11 @@ class Pairs:
                     "the rotation of its keys cannot be taken off"
                 )
 
+    def length(self, x: Tensor, keys: int) -> Tensor:
+        """The most that turning can make of each element of `x` `[…, L, G, d]`, whose first `keys` are keys."""
+        turns = (self.theta != 0).unsqueeze(1) & (torch.arange(x.shape[-2], device=x.device) < keys).unsqueeze(-1)
+        return torch.where(turns, torch.hypot(x, x[..., self.partner]), x.abs())
+
     def at(self, positions: Tensor, layer: int) -> Turn:
         """The rotation of tokens at these positions `[N]`."""
         if not bool(self.theta[layer].any()):

@@ -49,6 +49,9 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         covariance=torch.zeros(2 * reach + 1, L, 0, 0),
         quiet=torch.zeros(2, L, G),
         loudest=torch.zeros(2, L, G),
+        strangest=torch.zeros(2, L, G),
+        glance=torch.zeros(2, L, G),
+        limit=torch.zeros(L, G, d),
         kinds=torch.zeros(0, L, G, d),
         share=torch.zeros(0),
         theta=pairs.theta,
@@ -67,11 +70,13 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
     moments = _Moments(L, G * d, reach, len(centres))
     sink_rows: list[Tensor] = []
     norms: list[Tensor] = []
+    limit = torch.zeros(L, G, d)
     for stored in reading.caches("learning statistics"):
         is_sink = _off_norm(stored, scale)
         every = torch.ones_like(is_sink)
         x = _table(stored, every, empty).x  # [b T, L, G, d]
         ordinary = x[~is_sink.flatten()]
+        limit = torch.maximum(limit, pairs.length(ordinary, keys=G // 2).amax(0))
         moments.add(ordinary.flatten(2), kinds.nearest(kinds.mark(ordinary), centres))
         sink_rows.append(x[is_sink.flatten()])
         norms.append(sinks.log_norms(stored, scale)[~is_sink])
@@ -88,6 +93,7 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         kinds=moments.kinds.view(-1, L, G, d),
         share=moments.share,
         count=torch.tensor(moments.count),
+        limit=limit,
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
     return _measured(model, held_out, stats, batch)
@@ -211,18 +217,33 @@ def _sink_class(x: Tensor, ordinary: Tensor) -> SinkClass | None:
 
 
 def _measured(model: Any, windows: Tensor, stats: Statistics, batch: int) -> Statistics:
-    """`stats` with how quiet held-out clean text is in each head, and how loud its loudest element."""
+    """`stats` with how quiet held-out clean text is in each head, and how loud and strange its outermost."""
     field = Field(stats)
-    seen, medians, loudest = [], [], torch.zeros_like(stats.loudest)
+    seen, medians = [], []
+    loudest, strangest, glance = (torch.zeros_like(stats.quiet) for _ in range(3))
+    limit = stats.limit
     for stored in _caches(model, windows, batch, "measuring clean text"):
         tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
         q = field.disturbance(tokens.x)
         seen.append(q)
         medians.append(tokens.block_median(q))
-        for given, z in enumerate(outliers.both_residuals(field, tokens)):
+        for given, (z, strange) in enumerate(outliers.clean_extremes(field, tokens)):
             loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
+            strangest[given] = torch.maximum(strangest[given], strange.amax(0))
+        seen_at_once = field.glance(tokens.x)
+        for way, most in enumerate((seen_at_once, tokens.block_median(seen_at_once).nan_to_num(0))):
+            glance[way] = torch.maximum(glance[way], most.amax(0))
+        length = stats.pairs.length(tokens.x + stats.mean, keys=stats.groups // 2)
+        limit = torch.maximum(limit, length.amax(0))
     typical, largest = torch.cat(seen).median(0).values, torch.cat(medians).nan_to_num(0).amax(0)
-    return replace(stats, quiet=torch.stack([typical, largest]), loudest=loudest)
+    return replace(
+        stats,
+        quiet=torch.stack([typical, largest]),
+        loudest=loudest,
+        strangest=strangest,
+        glance=glance,
+        limit=limit,
+    )
 
 
 def _check(model: Any, windows: Tensor, geometry: Geometry) -> None:

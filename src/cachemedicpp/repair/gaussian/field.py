@@ -8,6 +8,7 @@ others still tell (1 to 2 % of its variance remains unexplained on the default m
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +21,7 @@ RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
 _DROWNED = 1.0  # noise level from which little is left of a token to take off: the variance as it was seen
+_SIGNS = 4  # sums for each head at a glance
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
 
 
@@ -81,7 +83,7 @@ class Field:
     def precision(self, layer: int) -> Precision:
         if layer not in self._precision:
             C = self.stats.window_covariance(layer)
-            J = torch.linalg.inv(C + RIDGE * torch.eye(len(C)))
+            J = torch.linalg.inv(C + RIDGE * torch.eye(len(C), device=C.device))
             where, F = self.stats.window(layer), C.shape[0] // len(self.stats.window(layer))
             start = (layer - where[0]) * F
             rows = J[start : start + F].contiguous()
@@ -92,26 +94,63 @@ class Field:
     def head_precision(self) -> Tensor:
         """Inverse covariance of each head by itself, `[L, G, d, d]`."""
         own = self.stats.head_covariance()
-        inverse: Tensor = torch.linalg.inv(own + RIDGE * torch.eye(self.stats.head_dim))
+        inverse: Tensor = torch.linalg.inv(own + RIDGE * torch.eye(self.stats.head_dim, device=own.device))
         return inverse
+
+    @cached_property
+    def given(self) -> Tensor:
+        """Precision of each head vector given everything else, `[L, G, d, d]`."""
+        L, G, d = self.stats.mean.shape
+        return torch.stack(
+            [torch.stack([self.precision(layer).own(g, d) for g in range(G)]) for layer in range(L)]
+        )
+
+    @cached_property
+    def conditional(self) -> Tensor:
+        """Covariance of each head vector given everything else, `[L, G, d, d]`."""
+        inverse: Tensor = torch.linalg.inv(self.given)
+        return inverse
+
+    @cached_property
+    def _sketches(self) -> list[Tensor]:
+        """For each layer, a few sums with random signs of each head's residuals: `[_SIGNS G, W F]`."""
+        L, G, d = self.stats.mean.shape
+        generator = torch.Generator().manual_seed(0)
+        signs = torch.randint(0, 2, (_SIGNS, d), generator=generator).to(self.stats.mean) * 2 - 1
+        found = []
+        for layer in range(L):
+            precision = self.precision(layer)
+            spread = torch.cat([precision.own(g, d).diagonal() for g in range(G)]).sqrt()
+            residuals = (precision.rows / spread.unsqueeze(-1)).view(G, d, -1)
+            found.append(torch.einsum("sd,gdw->gsw", signs / d**0.5, residuals).flatten(0, 1))
+        return found
+
+    def glance(self, x: Tensor) -> Tensor:
+        """How strange each head vector is given all others, cheaply: a few sums with random signs in the place of a head's residuals."""
+        out = x.new_empty(x.shape[:-1])
+        for layer, sketch in enumerate(self._sketches):
+            seen = x[:, self.precision(layer).window].flatten(1) @ sketch.T  # [N, _SIGNS G]
+            out[:, layer] = seen.view(len(x), -1, _SIGNS).square().mean(-1)
+        return out
 
     def gradient(self, x: Tensor, layer: int) -> Tensor:
         """`J x` in one layer's rows for tokens `x` `[N, L, G, d]`: `[N, F]`."""
         precision = self.precision(layer)
         return x[:, precision.window].flatten(1) @ precision.rows.T
 
-    def disturbance(self, x: Tensor) -> Tensor:
-        """`|(J x)_v|²` for every head vector `v`, `[N, L, G]`: how far each is from what the others say."""
-        layers = range(self.stats.layers)
+    def disturbance(self, x: Tensor, layers: Iterable[int] | None = None) -> Tensor:
+        """`|(J x)_v|²` for every head vector `v` of these layers, `[N, l, G]`: how far each is from what the others
+        say."""
+        chosen = range(self.stats.layers) if layers is None else layers
         return torch.stack(
-            [self.gradient(x, layer).view(len(x), *x.shape[2:]).square().sum(-1) for layer in layers], dim=1
+            [self.gradient(x, layer).view(len(x), *x.shape[2:]).square().sum(-1) for layer in chosen], dim=1
         )
 
     @cached_property
     def couplings(self) -> Tensor:
         """`|J_vu|²` (Frobenius), `[L G, L G]`: how much noise in head `u` disturbs head `v`."""
         L, G, d = self.stats.mean.shape
-        full = torch.zeros(L, G, L, G)
+        full = self.stats.mean.new_zeros(L, G, L, G)
         for layer in range(L):
             precision = self.precision(layer)
             blocks = precision.rows.view(G, d, -1, G, d).square().sum((1, 4))  # [G, W, G]
@@ -120,7 +159,7 @@ class Field:
 
     def denoiser(self, layer: int, levels: Tensor) -> Denoiser:
         """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window."""
-        key = (layer, levels.numpy().tobytes())
+        key = (layer, levels.cpu().numpy().tobytes())
         if key not in self._denoisers:
             self._denoisers[key] = self._solve(layer, levels)
             if sum(made.nbytes for made in self._denoisers.values()) > _KEPT:

@@ -18,6 +18,7 @@ from cachemedicpp.repair.gaussian.tokens import Tokens
 
 GATE = 1.5  # times the largest disturbance seen in any clean block: below it a head is left as it is
 WORTH = 0.1  # noise below this share of a head's RMS costs less than taking it off would
+_LOUD = 0.7  # noise of values up to this level is left in them
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -25,39 +26,48 @@ _ALIKE = 2.0  # keys (or values) within this factor share one level, over a laye
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise levels relative to each head's RMS, `[blocks, L, G]`; zero where a head is left alone."""
+    """Noise levels relative to each head's RMS, `[blocks, L, G]`; zero where a head carries none to speak of."""
 
     level: Tensor
-
-    @property
-    def found(self) -> Tensor:
-        return self.level > 0
+    taken: Tensor  # where it is taken off
 
 
-def estimate(field: Field, tokens: Tokens, rows: int, judged: Tensor) -> Noise:
-    """Noise of every head in the `judged` blocks of the `rows` sequences."""
-    if not bool(judged.any()):
-        return Noise(torch.zeros(tokens.blocks, *tokens.x.shape[1:3]))
-    typical, largest = field.stats.quiet
-    seen = tokens.block_median(field.disturbance(tokens.x))
-    seen = torch.where(seen.isnan(), typical, seen)  # [blocks, L, G]
-    level = _non_negative((seen - typical).clamp(min=0).flatten(1), field.couplings).sqrt().view(seen.shape)
-    loud = (seen > GATE * largest) & (level > WORTH) & judged[:, None, None]
-    return Noise(_pool(level, loud, rows))
+def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
+    """Noise of every head in `active` `[blocks, L]`, the blocks of one sequence.
+
+    `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a known
+    level. Values keep theirs up to a level of `_LOUD`, and on a grid: attention averages it away, and what taking
+    it off takes from a rare token is gone.
+    """
+    level = torch.zeros_like(step)
+    layers = active.any(0).nonzero().squeeze(1)
+    if len(layers):
+        typical, largest = field.stats.quiet[:, layers]
+        seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist()))
+        seen = torch.where(seen.isnan(), typical, seen)  # [blocks, l, G]
+        L, G = field.stats.scale.shape
+        couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)
+        found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
+        loud = (seen > GATE * largest) & (found > WORTH)
+        level[:, layers] = torch.where(loud & active[:, layers].unsqueeze(-1), found, 0.0)
+    level = torch.maximum(level, torch.where(step * 12**-0.5 > WORTH, step * 12**-0.5, 0.0))
+    level = _pool(level)
+    taken = level > 0
+    values = slice(level.shape[-1] // 2, None)
+    taken[..., values] &= (level[..., values] > _LOUD) & (step[..., values] == 0)
+    return Noise(level, taken)
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
     """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`; others unchanged."""
     out = tokens.x.clone()
     d = out.shape[-1]
-    for layer in range(out.shape[1]):
+    for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
         near = noise.level[:, window[0] : window[-1] + 1]  # [blocks, W, G]
-        noisy = noise.found[:, layer].any(-1)
-        if not bool(noisy.any()):
-            continue
+        noisy = noise.taken[:, layer].any(-1)
         patterns, which = torch.unique(near[noisy].flatten(1), dim=0, return_inverse=True)
-        number = torch.full((len(noisy),), -1)
+        number = noisy.new_full((len(noisy),), -1, dtype=torch.long)
         number[noisy] = which
         of_token = number[tokens.block]
         for k, pattern in enumerate(patterns):
@@ -67,7 +77,7 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             posterior_mean = field.denoiser(layer, pattern.view(len(window), -1))
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
-            take = noise.found[tokens.block[rows], layer].unsqueeze(-1)
+            take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out
 
@@ -83,20 +93,19 @@ def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:
     return tau
 
 
-def _pool(level: Tensor, loud: Tensor, rows: int) -> Tensor:
-    """One level per noisy head and sequence (the median over its blocks); similar heads share a level."""
+def _pool(level: Tensor) -> Tensor:
+    """One level per noisy head of a sequence (the median over its blocks); similar heads share a level."""
     blocks, L, G = level.shape
-    by_row = torch.where(loud, level, torch.nan).view(rows, -1, L, G)
-    pooled = by_row.nanmedian(1).values  # [rows, L, G]
+    loud = level > 0
+    pooled = torch.where(loud, level, torch.nan).nanmedian(0).values  # [L, G]
     for kind in (slice(0, G // 2), slice(G // 2, G)):
-        own = pooled[..., kind]
+        own = pooled[:, kind]
         of_layer = own.nanmedian(-1, keepdim=True).values
-        of_sequence = own.flatten(1).nanmedian(-1).values[:, None, None]
+        of_sequence = own.flatten().nanmedian()
         shared = torch.where(_alike(own, of_layer), of_layer, own)
-        pooled[..., kind] = torch.where(_alike(own, of_sequence), of_sequence, shared)
+        pooled[:, kind] = torch.where(_alike(own, of_sequence), of_sequence, shared)
     rounded = 2 ** ((pooled.log2() / _RUNGS).round() * _RUNGS)
-    spread = rounded.unsqueeze(1).expand(rows, blocks // rows, L, G).reshape(blocks, L, G)
-    return torch.where(loud, spread, torch.zeros(()))
+    return torch.where(loud, rounded, 0.0)
 
 
 def _alike(level: Tensor, typical: Tensor) -> Tensor:

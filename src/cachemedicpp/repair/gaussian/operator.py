@@ -9,6 +9,7 @@ misfits         → named; left alone where so many heads fail that nothing can 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
 from cachemedicpp.repair.gaussian.report import Report
 from cachemedicpp.repair.gaussian.statistics import Statistics
-from cachemedicpp.repair.gaussian.tokens import blocks_of, gather, table
+from cachemedicpp.repair.gaussian.tokens import Tokens, blocks_of, gather, table
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 
 _TOKENS = 4096  # worked on at a time
 _SINK_OUTLIER = 8.0  # sink templates are tight: this is about a twelfth of a sink's RMS
 _GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
-_HELPLESS = 0.5  # share of misfitting heads in a block beyond which it is left alone
+_IMPOSSIBLE = 1.25  # times the largest clean element: no element is larger
 
 
 class GaussianRepair(Repair):
@@ -80,99 +81,112 @@ class GaussianRepair(Repair):
         """
         state = readable(cache)
         self._check_shape(state)
+        device = state[0].K.device
+        if self.stats.scale.device != device:
+            self.stats = self.stats.to(device)
+            self.field = Field(self.stats)
         real, positions = (
-            x[:, state.first :]
-            for x in layout(state.length, state.batch, attention_mask, torch.device("cpu"))
+            x[:, state.first :] for x in layout(state.length, state.batch, attention_mask, device)
         )
         report = Report(self.stats.groups // 2, state.first, older=state.first * state.batch)
-        size = max(1, _TOKENS // state.length)
-        parts = [slice(start, start + size) for start in range(0, state.batch, size)]
         older = [state.first - state.start(layer) for layer in self.layers]
-        recent = [KV(*(x[..., skip:, :] for x in kv)) for kv, skip in zip(state, older, strict=True)]
-        mended = [
-            self._rows(
-                [KV(K[rows], V[rows]) for K, V in recent], real[rows], positions[rows], report, rows.start
-            )
-            for rows in parts
-        ]
-        write(
-            cache,
-            {
-                layer: _behind(state[layer], older[layer], _join([part[layer] for part in mended]))
-                for layer in self.layers
-            },
-        )
-        report.relative_change = {str(i): _moved(state[i], KVState(cache)[i]) for i in self.layers}
+        mended = [KV(*(x[..., skip:, :].clone() for x in kv)) for kv, skip in zip(state, older, strict=True)]
+        changed: set[int] = set()
+        for row, start in product(range(state.batch), range(0, real.shape[1], _TOKENS)):
+            piece = slice(row, row + 1), slice(start, start + _TOKENS)
+            here = [KV(*(x[piece[0], :, piece[1]] for x in kv)) for kv in mended]
+            changed |= self._piece(here, real[piece], positions[piece], report, (row, start))
+        fresh = {layer: _behind(state[layer], older[layer], mended[layer]) for layer in sorted(changed)}
+        write(cache, fresh)
+        report.relative_change = {
+            str(i): _moved(state[i], fresh[i]) if i in fresh else 0.0 for i in self.layers
+        }
         return report.as_record()
 
-    def _rows(self, state: list[KV], real: Tensor, positions: Tensor, report: Report, start: int) -> list[KV]:
-        """A few sequences: repaired tensors, the same objects where nothing changed."""
-        before = gather(state)
-        after, changed = self._repair(before, real, positions, state[0].K.dtype, report, start)
-        out = []
-        for layer, (K, V) in enumerate(state):
-            where = changed[:, :, layer].transpose(1, 2).to(K.device)  # [b, G, T, d]
-            if not bool(where.any()):
-                out.append(KV(K, V))
-                continue
-            new = after[:, :, layer].transpose(1, 2).to(K)
-            pairs = zip((K, V), where.chunk(2, 1), new.chunk(2, 1), strict=True)
-            out.append(KV(*(torch.where(here, fresh, old) for old, here, fresh in pairs)))
-        return out
+    def _piece(
+        self, state: list[KV], real: Tensor, positions: Tensor, report: Report, at: tuple[int, int]
+    ) -> set[int]:
+        """Repair a piece of one sequence where it stands; the layers that changed."""
+        after, changed = self._repair(gather(state), real, positions, state[0].K.dtype, report, at)
+        layers = set(changed.flatten(0, 1).flatten(2).any(-1).any(0).nonzero().flatten().tolist())
+        for layer in layers:
+            where = changed[:, :, layer].transpose(1, 2)  # [1, G, T, d]
+            new = after[:, :, layer].transpose(1, 2).to(state[layer].K.dtype)
+            for old, here, fresh in zip(state[layer], where.chunk(2, 1), new.chunk(2, 1), strict=True):
+                old[here] = fresh[here]
+        return layers
 
     def _repair(
-        self, stored: Tensor, real: Tensor, positions: Tensor, dtype: torch.dtype, report: Report, start: int
+        self,
+        stored: Tensor,
+        real: Tensor,
+        positions: Tensor,
+        dtype: torch.dtype,
+        report: Report,
+        at: tuple[int, int],
     ) -> tuple[Tensor, Tensor]:
-        """Repaired numbers for `stored` `[b, T, L, G, d]` and which of them changed."""
-        stats, field, rows = self.stats, self.field, len(stored)
+        """Repaired numbers for `stored` `[1, T, L, G, d]` and which of them changed."""
+        stats, field = self.stats, self.field
         known = real & stats.known(positions)
         number, count = blocks_of(known, positions - positions[:, :1])
-        gridded = exact.on_grid(stored[known], number[known], count, coarse=dtype != torch.float32)
+        step = exact.grid_step(stored, coarse=dtype != torch.float32) * known[..., None, None]
         if "quant_noise" in self.without:
-            gridded = torch.zeros_like(gridded)
-        rounded = torch.ones_like(gridded) if "dropout_zero" in self.without else gridded
-        lost = exact.lost_elements(stored, stats.scale, rounded[number]) & real[..., None, None, None]
+            step = torch.zeros_like(step)
+        block_step = _block_step(step, known, number, count)  # [blocks, L, G]
+        rounded = (step > 0) | (block_step[number] > 0)
+        if "dropout_zero" in self.without:
+            rounded = torch.ones_like(rounded)
+        lost = exact.lost_elements(stored, stats.scale, rounded) & real[..., None, None, None]
         usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
-        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [b, T]
+        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, T]
         sink = sinks.is_sink(usable, stats) & known & ~gone
         ordinary = known & ~sink
+        flips = "bitflipish_sparse" not in self.without
+        if flips:
+            limit = _IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
+            lost |= (usable.abs() > limit) & ordinary[..., None, None, None]
+            usable = usable.masked_fill(lost, 0.0)
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        flips = "bitflipish_sparse" not in self.without
+        active = look(field, tokens, lost[ordinary]) | _near(block_step.any(-1), stats.reach)  # [blocks, L]
+        tokens = tokens.take(active.any(-1)[tokens.block].nonzero().squeeze(1))
+        where = (tokens.row, tokens.column)
+        first, given = tokens.x.clone(), lost[where]
         gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
-        found = outliers.in_head(tokens, lost[ordinary], field.head_precision, gross)
+        turned = "orthogonal_rotation" not in self.without
+        far = outliers.FAR * stats.strangest[0] if turned else torch.full_like(stats.scale, torch.inf)
+        found = outliers.in_head(tokens, given, active, field.head_precision, gross, far)
         slope = fit.fits(tokens, stats)
-        misfit = fit.misfits(slope.view(rows, -1, *slope.shape[1:])).view_as(slope)
-        if "orthogonal_rotation" in self.without:
+        misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
+        if not turned:
             misfit = torch.zeros_like(misfit)
-        helpless = misfit.float().mean((1, 2)) > _HELPLESS  # [blocks]
-        found.dense |= helpless[:, None, None]
-        if flips:
-            outliers.across_heads(field, tokens, found)
-        heard = ~helpless if "gaussian" not in self.without else torch.zeros_like(helpless)
-        levels = noise.estimate(field, tokens, rows, heard)
+        outliers.discard(tokens, found, misfit)
+        if flips or turned:
+            outliers.across_heads(field, tokens, found, active, first)
+        heard = active if "gaussian" not in self.without else torch.zeros_like(active)
+        levels = noise.estimate(field, tokens, heard, block_step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
-        judged = ~(helpless[tokens.block] | gone[tokens.row, tokens.column])[:, None, None, None]
-        touched = (found.lost | levels.found[tokens.block].unsqueeze(-1)) & judged
+        touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
-        where = (tokens.row, tokens.column)
-        after[where] = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
+        mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
+        half = block_step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
+        near = torch.clamp(mended - stored[where], -half, half) + stored[where]
+        after[where] = torch.where((half > 0) & ~found.lost, near, mended)
         changed[where] = touched
         if bool(sink.any()):
-            self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, gridded)
+            self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, block_step)
         changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
-        report.outliers += int((found.lost & touched).sum()) - int((lost[where] & touched).sum())
+        report.outliers += int((found.lost & touched).sum()) - int((given & touched).sum())
+        report.vectors += int(found.wrong.sum())
         report.sinks += int(sink.sum())
         report.gone += int((gone & known).sum())
         report.beyond += int((real & ~known).sum())
-        report.add_noise(levels.level.view(rows, -1, *levels.level.shape[1:]), start)
-        report.add_misfits(
-            misfit.view(rows, -1, *misfit.shape[1:]), slope.view(rows, -1, *slope.shape[1:]), start
-        )
-        report.add_blocks(number, changed, known, gone, helpless.view(rows, -1), start)
+        report.add_noise(levels.level.unsqueeze(0), at[0])
+        report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), at[0])
+        report.add_blocks(number, changed, known, gone, misfit, at)
         return after, changed
 
     def _mend_sinks(
@@ -184,28 +198,35 @@ class GaussianRepair(Repair):
         positions: Tensor,
         blocks: tuple[Tensor, int],
         levels: Noise,
-        gridded: Tensor,
+        step: Tensor,
     ) -> None:
         """Sinks against their own template, head by head, at the noise level of the tokens around them."""
         stats = self.stats
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
+        first = tokens.x.clone()
         P = sinks.precision(stats.sink)
-        gross = torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER
-        found = outliers.in_head(tokens, lost[sink], P, torch.full_like(stats.scale, gross), sparse=0.25)
+        gross = torch.full_like(stats.scale, torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER)
+        far = torch.full_like(stats.scale, torch.inf)
+        strange = outliers.distance(tokens.x, P) * stats.head_dim > _SINK_OUTLIER**2  # [N, L, G]
+        active = torch.zeros(blocks[1], stats.layers, dtype=torch.bool, device=sink.device)
+        active[tokens.block] |= (strange | lost[sink].any(-1)).any(-1)
+        found = outliers.in_head(tokens, lost[sink], active, P, gross, far)
+        tokens.x = tokens.x.masked_fill(found.wrong.unsqueeze(-1), 0.0)  # the template itself
         level = levels.level[tokens.block]  # [N, L, G]
-        rms = (tokens.x + stats.sink.mean).square().mean(-1).sqrt()
+        rms = (first + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(
-            gridded[tokens.block], level.square(), (level * rms).square() / (1 + level.square())
+            step[tokens.block] > 0, level.square(), (level * rms).square() / (1 + level.square())
         )
-        template = sinks.covariance(stats.sink)
-        eye = torch.eye(stats.head_dim)
-        mended = torch.linalg.solve(template + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
-        noisy = (level > 0).unsqueeze(-1)
-        tokens.x = torch.where(noisy, (template @ mended).squeeze(-1), tokens.x)
+        noisy = level > 0
+        if bool(noisy.any()):
+            template = sinks.covariance(stats.sink)
+            eye = torch.eye(stats.head_dim, device=sink.device)
+            mended = torch.linalg.solve(template + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
+            tokens.x = torch.where(noisy.unsqueeze(-1), (template @ mended).squeeze(-1), tokens.x)
         where = (tokens.row, tokens.column)
         after[where] = tokens.stored(tokens.x + stats.sink.mean) * stats.scale.unsqueeze(-1)
-        changed[where] = found.lost | noisy
+        changed[where] = found.lost | noisy.unsqueeze(-1)
 
     def _check_shape(self, state: KVState) -> None:
         shapes = {(x.shape[1], x.shape[-1]) for kv in state for x in kv}
@@ -225,10 +246,33 @@ def _behind(whole: KV, older: int, recent: KV) -> KV:
     return KV(*(torch.cat((x[..., :older, :], y), -2) for x, y in zip(whole, recent, strict=True)))
 
 
-def _join(parts: list[KV]) -> KV:
-    if len(parts) == 1:
-        return parts[0]
-    return KV(torch.cat([kv.K for kv in parts]), torch.cat([kv.V for kv in parts]))
+def _block_step(step: Tensor, known: Tensor, number: Tensor, count: int) -> Tensor:
+    """The grid that at least half of a head's vectors in a block lie on, `[blocks, L, G]`; else 0."""
+    own = step[known]  # [N, L, G]
+    index = number[known]
+    share = own.new_zeros(count, *own.shape[1:]).index_add_(0, index, (own > 0).to(own))
+    share /= torch.bincount(index, minlength=count).clamp(min=1)[:, None, None]
+    every = index[:, None, None].expand_as(own)
+    least = torch.full_like(share, torch.inf).scatter_reduce_(0, every, own.masked_fill(own == 0, torch.inf), "amin")
+    return torch.where(share >= 0.5, least, 0.0)
+
+
+def look(field: Field, tokens: Tokens, lost: Tensor) -> Tensor:
+    """Blocks and layers `[blocks, L]` that may be damaged: some token, or most of them a little, is stranger
+    than clean text ever was, or has lost something. The layers beside them are looked at, too."""
+    stats = field.stats
+    seen = field.glance(tokens.x)
+    strange = (seen > outliers.FAR * stats.glance[0]) | lost.any(-1)  # [N, L, G]
+    strange |= outliers.distance(tokens.x, field.head_precision) > outliers.FAR * stats.strangest[0]
+    most = tokens.block_median(seen) > noise.GATE * stats.glance[1]
+    found = (tokens.block_mean(strange.float()) > 0) | most
+    return _near(found.any(-1), stats.reach)
+
+
+def _near(found: Tensor, reach: int) -> Tensor:
+    """`[blocks, L]` with the neighbours of every layer that was found."""
+    spread = torch.nn.functional.max_pool1d(found.float().unsqueeze(1), 2 * reach + 1, 1, reach)
+    return spread.squeeze(1) > 0
 
 
 def _moved(before: KV, after: KV) -> float:

@@ -1,9 +1,10 @@
-"""Elements that cannot be: found by leave-one-out residuals, largest first, and imputed as they are found.
+"""Elements and vectors that cannot be: found by how far they are from what everything else says, worst first.
 
-`(P x)_i / sqrt(P_ii)` is the standardised residual of element `i` given all others. One wrong element
-disturbs its neighbours' residuals too, so each round takes only those near the largest, imputes them, and
-looks again. A head whose elements are wrong by the dozen is not sparsely damaged: it is left to the noise
-estimate.
+`(P x)_i / sqrt(P_ii)` is the standardised residual of element `i` given all others, and
+`(P x)_v P_vv⁻¹ (P x)_v` the squared distance of a whole head vector. One wrong element disturbs the residuals of
+its neighbours too, so each round takes only those near the largest, imputes them, and looks again. A vector
+that few wrong elements do not explain is lost as a whole (it was rotated, swapped, or is another token's). A
+head in which most vectors of a block are like that is left to the noise estimate.
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ GROSS = 8.0  # residual, given the rest of its own head, that hardly any clean e
 _ALARM = 14.0  # the same given all heads: a sequence with such an element is damaged …
 _SUSPECT = 8.0  # … and then its elements beyond this are outliers too
 _BEYOND = 1.25  # … and so many times the loudest clean element of its head
-SPARSE = 0.08  # share of a head's elements, over a block of positions, beyond which damage is dense
-_ROUNDS = 6
+FAR = 1.5  # times the strangest clean vector of its head, from which a vector is wrong …
+_STANDS_OUT = 4.0  # … if it is so many times stranger than the vectors around it
+_FEW = 0.25  # share of a vector's elements that may be wrong for the others to be right
+_MOST = 0.5  # share of a block's vectors beyond which a head is damaged throughout
+_ROUNDS = 8
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
 @dataclass
-class Sparse:
-    """What was found: lost elements in stored coordinates, and head blocks that are damaged throughout."""
+class Found:
+    """What was found: lost elements in stored coordinates, vectors of which nothing is kept, and head blocks
+    that are damaged throughout."""
 
     lost: Tensor  # [N, L, G, d]
+    wrong: Tensor  # [N, L, G]
     dense: Tensor  # [blocks, L, G]
 
 
@@ -44,28 +50,33 @@ def gross(stats: Statistics) -> Tensor:
     return (_BEYOND * stats.loudest[0]).clamp(min=GROSS)
 
 
-def in_head(tokens: Tokens, lost: Tensor, P: Tensor, threshold: Tensor, sparse: float = SPARSE) -> Sparse:
-    """Outliers of each head vector given the rest of it, under precisions `[L, G, d, d]`: residuals beyond
-    their head's `threshold` `[L, G]`.
+def in_head(tokens: Tokens, lost: Tensor, active: Tensor, P: Tensor, threshold: Tensor, far: Tensor) -> Found:
+    """Outliers of each head vector given the rest of it, under precisions `P` `[L, G, d, d]`: elements whose
+    residual is beyond their head's `threshold` `[L, G]`, and vectors whose distance is `far` `[L, G]`.
 
-    `lost` are elements known to be lost. Imputes into `tokens.x`.
+    Looks only at `active` `[blocks, L]`. `lost` are elements known to be lost. Imputes into `tokens.x`.
     """
-    found = Sparse(lost.clone(), torch.zeros(tokens.blocks, *lost.shape[1:3], dtype=torch.bool))
-    for layer in range(lost.shape[1]):
-        for group in range(lost.shape[2]):
-            limit = float(threshold[layer, group])
-            _one_head(tokens, found, P[layer, group], layer, group, limit, sparse)
+    first, here = tokens.x.clone(), active[tokens.block]  # [N, L]
+    none = lost.new_zeros(tokens.blocks, *lost.shape[1:3])
+    found = Found(lost.clone(), torch.zeros_like(lost[..., 0]), none)
+    for layer, group in product(_layers(active), range(lost.shape[2])):
+        rows = here[:, layer].nonzero().squeeze(1)
+        limit = float(threshold[layer, group])
+        _one_head(tokens, found, rows, P[layer, group], layer, group, limit)
+    strange = distance(tokens.x, P)
+    stands_out = strange > _STANDS_OUT * tokens.block_median(strange)[tokens.block]
+    found.wrong |= (strange > far) & stands_out & here.unsqueeze(-1)
+    found.dense = tokens.block_mean(found.wrong.float()) > _MOST
+    _settle(tokens, found, first, lost)
     return found
 
 
 def _one_head(
-    tokens: Tokens, found: Sparse, P: Tensor, layer: int, group: int, threshold: float, sparse: float
+    tokens: Tokens, found: Found, active: Tensor, P: Tensor, layer: int, group: int, threshold: float
 ) -> None:
     turn = tokens.turn(layer, group)
     lost, known = found.lost[:, layer, group], found.lost[:, layer, group].clone()
-    first = turn.turn(tokens.x[:, layer, group])
-    x = first.clone()
-    active = torch.arange(len(x))
+    x = turn.turn(tokens.x[:, layer, group])
     for _ in range(_ROUNDS):
         gaps = active[lost[active].any(-1)]
         if len(gaps):
@@ -77,74 +88,99 @@ def _one_head(
             break
         active, new = active[hit], new[hit]
         lost[active] |= new
-        share = tokens.block_mean((lost & ~known).float().mean(-1))  # [blocks]
-        dense = share > sparse
-        if bool(dense.any()):
-            found.dense[:, layer, group] |= dense
-            spoiled = dense[tokens.block]
-            lost[spoiled] = known[spoiled]
-            x[spoiled] = first[spoiled]
-            gaps = (spoiled & known.any(-1)).nonzero().squeeze(1)
-            if len(gaps):
-                x[gaps] = fill(x[gaps], known[gaps], P, turn.rows(gaps))
-            active = active[~spoiled[active]]
-            if not len(active):
-                break
+        many = (lost[active] & ~known[active]).float().mean(-1) > _FEW
+        found.wrong[active[many], layer, group] = True
+        active = active[~many]
     tokens.x[:, layer, group] = turn.back(x)
 
 
-def across_heads(field: Field, tokens: Tokens, found: Sparse) -> None:
+def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, first: Tensor) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
-    A sequence in which nothing is lost and no residual is alarming is not touched, to the bit. Heads that are
-    dense are set aside (imputed whole from the others) while the rest is judged, and come back as they were.
-    Where too many are dense, nothing is judged. Sequences are judged one by one: what is found in one does
-    not depend on its neighbours in the batch.
+    `first` `[N, L, G, d]` is what was stored. A sequence in which nothing is lost and no residual is alarming
+    is not touched, to the bit. Heads that are dense are set aside (imputed whole from the others) while the
+    rest is judged, and come back as they were. Where too many are dense, nothing is judged. Sequences are
+    judged one by one: what is found in one does not depend on its neighbours in the batch.
     """
-    held = tokens.x.clone()
-    layers = range(tokens.x.shape[1])
+    layers = _layers(active)
     known = found.lost.clone()
-    aside = _aside(found.dense, field)
-    alarm = _rows_with(found.lost, tokens)
     beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
     alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
-    active = _rows_with(aside[tokens.block], tokens)  # sequences that are still being judged
-    judged = torch.empty_like(tokens.x)  # residuals as of each sequence's last round
+    far = FAR * field.stats.strangest[1]
+    alarm = _rows_with(found.lost, tokens)
+    aside = _aside(found.dense, field)
+    at = (aside & active)[tokens.block].any(-1).nonzero().squeeze(1)  # tokens that are still being judged
+    typical = torch.zeros_like(far)
     for number in range(_ROUNDS):
-        at = active[tokens.row].nonzero().squeeze(1)
         if not len(at):
             break
         part = tokens.take(at)
+        deaf = ~(aside & active)[part.block][..., None, None]  # [n, L, 1, 1]
         hidden = (found.dense & aside.unsqueeze(-1))[part.block].unsqueeze(-1)  # [n, L, G, 1]
         gaps = found.lost[at] | hidden
         if bool(gaps.any()):
             for order in (layers, reversed(layers)) if number == 0 else (layers,):
                 sweep(field, part, gaps, order)
             tokens.x[at] = part.x
-        stale = layers if number == 0 else _near(gaps.any(0).flatten(1).any(-1), field)
-        judged[at] = z = residuals(field, part, stale, judged[at])
-        z = z.masked_fill(gaps, 0.0)
-        z.masked_fill_(~aside[part.block].unsqueeze(-1).unsqueeze(-1), 0.0)
+        z, strange = judge(field, part, layers)
+        if number == 0:
+            typical = part.block_median(strange)
+        z = z.masked_fill(gaps | deaf, 0.0)
         alarm |= _rows_with(z > alarming, part, len(alarm))
         z.masked_fill_(z <= suspect, 0.0)
         new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
-        active = _rows_with(new, part, len(alarm))
+        ratio = (strange / far).masked_fill((gaps.all(-1, keepdim=True) | deaf | (z > 0).any(-1, keepdim=True))[..., 0], 0.0)
+        stands_out = strange > _STANDS_OUT * typical[part.block]
+        worst = _largest_in_window(torch.where((ratio > 1) & stands_out, ratio, 0.0).unsqueeze(-1), field)[..., 0]
         found.lost[at] |= new
-        share = tokens.block_mean((found.lost & ~known).float().mean(-1))  # [blocks, L, G]
-        dense = share > SPARSE
-        if bool((dense & ~found.dense).any()):
+        found.wrong[at] |= worst | ((found.lost[at] & ~known[at]).float().mean(-1) > _FEW)
+        dense = (tokens.block_mean(found.wrong.float()) > _MOST) & ~found.dense
+        if bool(dense.any()):
             found.dense |= dense
-            spoiled = dense[tokens.block].unsqueeze(-1)
-            found.lost = torch.where(spoiled, known, found.lost)
             aside = _aside(found.dense, field)
-            helpless = ~aside[tokens.block].unsqueeze(-1).unsqueeze(-1)
-            found.lost = torch.where(helpless, known, found.lost)
-    at = active[tokens.row].nonzero().squeeze(1)
+        _settle(tokens, found, first, known)
+        at = at[new.flatten(1).any(-1) | worst.flatten(1).any(-1)]
     if len(at):
         part = tokens.take(at)
         sweep(field, part, found.lost[at], layers)
         tokens.x[at] = part.x
-    tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), held, tokens.x)
+    _spare(field, tokens, found, first, known)
+    tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
+
+
+def discard(tokens: Tokens, found: Found, misfit: Tensor) -> None:
+    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept."""
+    found.dense &= ~misfit
+    here = misfit[tokens.block]
+    found.wrong |= here
+    found.lost |= here.unsqueeze(-1)
+    tokens.x = tokens.x.masked_fill(here.unsqueeze(-1), 0.0)
+
+
+def distance(x: Tensor, P: Tensor) -> Tensor:
+    """Squared distance of each head vector of `x` `[N, L, G, d]` under `P` `[L, G, d, d]`, about 1: `[N, L, G]`."""
+    return torch.einsum("nlgi,lgij,nlgj->nlg", x, P, x) / x.shape[-1]
+
+
+def _settle(tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
+    """Of a wrong vector nothing is kept; a head block that is damaged throughout is as it was."""
+    dense = found.dense[tokens.block]
+    found.wrong &= ~dense
+    fresh = found.wrong & ~found.lost.all(-1)
+    tokens.x.masked_fill_(fresh.unsqueeze(-1), 0.0)
+    found.lost |= found.wrong.unsqueeze(-1)
+    found.lost = torch.where(dense.unsqueeze(-1), known, found.lost)
+    tokens.x = torch.where(dense.unsqueeze(-1), first, tokens.x)
+
+
+def _spare(field: Field, tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
+    """Vectors that were taken for wrong, and fit what the others say now, are as they were."""
+    apart = first - tokens.x
+    strange = distance(apart, field.given)
+    fits = found.wrong & (strange < field.stats.strangest[1]) & ~known.any(-1)
+    found.wrong &= ~fits
+    found.lost &= ~fits.unsqueeze(-1)
+    tokens.x = torch.where(fits.unsqueeze(-1), first, tokens.x)
 
 
 def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
@@ -152,29 +188,37 @@ def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
     return turn.turn(turn.back(x) @ P).abs() / turn.diagonal(P).sqrt()
 
 
-def residuals(field: Field, tokens: Tokens, layers: Iterable[int], out: Tensor) -> Tensor:
-    """Standardised |leave-one-out residuals| in stored coordinates: `out` `[N, L, G, d]`, `layers` new."""
-    d = out.shape[-1]
+def judge(field: Field, tokens: Tokens, layers: Iterable[int]) -> tuple[Tensor, Tensor]:
+    """Given everything else: standardised |residuals| `[N, L, G, d]` in stored coordinates, and squared distances
+    `[N, L, G]`; zero outside `layers`."""
+    z, strange = torch.zeros_like(tokens.x), torch.zeros_like(tokens.x[..., 0])
+    d = z.shape[-1]
     for layer in layers:
-        gradient = field.gradient(tokens.x, layer).view(len(out), -1, d)
         precision = field.precision(layer)
-        for group in range(out.shape[2]):
+        pull = field.gradient(tokens.x, layer).view(len(z), -1, d)
+        strange[:, layer] = (torch.einsum("ngi,gij->ngj", pull, field.conditional[layer]) * pull).mean(-1)
+        for group in range(z.shape[2]):
             turn = tokens.turn(layer, group)
             spread = turn.diagonal(precision.own(group, d)).sqrt()
-            out[:, layer, group] = (turn.turn(gradient[:, group]) / spread).abs()
-    return out
+            z[:, layer, group] = (turn.turn(pull[:, group]) / spread).abs()
+    return z, strange
 
 
-def both_residuals(field: Field, tokens: Tokens) -> Iterator[Tensor]:
-    """Residuals `[N, L, G, d]` of every element given the rest of its own head, then given all heads."""
+def clean_extremes(field: Field, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor]]:
+    """Residuals `[N, L, G, d]` and distances `[N, L, G]` given their own head, then given all heads."""
     own = torch.empty_like(tokens.x)
     L, G = own.shape[1:3]
     for layer, group in product(range(L), range(G)):
         turn = tokens.turn(layer, group)
         x = turn.turn(tokens.x[:, layer, group])
         own[:, layer, group] = own_residuals(x, field.head_precision[layer, group], turn)
-    yield own
-    yield residuals(field, tokens, range(L), torch.empty_like(tokens.x))
+    yield own, distance(tokens.x, field.head_precision)
+    yield judge(field, tokens, range(L))
+
+
+def _layers(active: Tensor) -> list[int]:
+    found: list[int] = active.any(0).nonzero().squeeze(1).tolist()
+    return found
 
 
 def _largest(z: Tensor, threshold: float) -> Tensor:
@@ -184,7 +228,7 @@ def _largest(z: Tensor, threshold: float) -> Tensor:
 def _rows_with(mask: Tensor, tokens: Tokens, rows: int | None = None) -> Tensor:
     """Which of the sequences have any token where `mask` `[N, …]` holds."""
     count = rows if rows is not None else int(tokens.row.max()) + 1 if len(tokens) else 0
-    found = torch.zeros(count, dtype=torch.bool)
+    found = mask.new_zeros(count, dtype=torch.bool)
     found[tokens.row[mask.flatten(1).any(-1)]] = True
     return found
 
@@ -196,16 +240,6 @@ def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     if reach:
         top = torch.nn.functional.max_pool1d(top.unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(1)
     return (z > 0) & (z >= _NEAR * top[:, :, None, None])
-
-
-def _near(changed: Tensor, field: Field) -> list[int]:
-    """Layers in whose window some layer changed, of `changed` `[L]`."""
-    reach = field.stats.reach
-    spread = changed.float()[None, None]
-    if reach:
-        spread = torch.nn.functional.max_pool1d(spread, 2 * reach + 1, 1, reach)
-    found: list[int] = spread[0, 0].nonzero().squeeze(1).tolist()
-    return found
 
 
 def _aside(dense: Tensor, field: Field) -> Tensor:

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from cachemedicpp.repair.base import RepairReport
 
+FORGOTTEN = 0.5  # share of misfitting heads beyond which little more than the mean is left of a block
+
 
 @dataclass
 class Report:
@@ -19,6 +21,7 @@ class Report:
     older: int = 0  # positions that a sliding window dropped from some layers: not judged
     lost: int = 0  # zeros, non-finite and absurd elements, imputed
     outliers: int = 0  # found by their residuals, imputed
+    vectors: int = 0  # of which nothing was kept, imputed from the others
     sinks: int = 0
     gone: int = 0  # positions with too little left to impute them from: as they were, non-finite elements 0
     beyond: int = 0  # positions that calibration never saw, left alone
@@ -47,42 +50,46 @@ class Report:
             )
 
     def add_blocks(
-        self, number: Tensor, changed: Tensor, known: Tensor, gone: Tensor, helpless: Tensor, start: int
+        self,
+        number: Tensor,
+        changed: Tensor,
+        known: Tensor,
+        gone: Tensor,
+        misfit: Tensor,
+        at: tuple[int, int],
     ) -> None:
-        """What was decided about each block of each sequence, and the share of its elements that changed.
+        """What was decided about each block of a sequence, and the share of its elements that changed.
 
-        `number`, `known` and `gone` are `[rows, T]`, `changed` `[rows, T, L, G, d]`, `helpless` `[rows, n]`:
-        blocks in which too many heads misfit for any to be judged.
+        `number`, `known` and `gone` are `[1, T]`, `changed` `[1, T, L, G, d]`, `misfit` `[blocks, L, G]`;
+        `at` is the sequence and where the piece begins.
         """
-        share = changed.float().mean((-1, -2, -3))  # [rows, T]
-        for row in range(len(number)):
-            for block in range(helpless.shape[1]):
-                here = known[row] & (number[row] == row * helpless.shape[1] + block)
-                if not bool(here.any()):
-                    continue
-                places = here.nonzero().flatten()
-                moved = float(share[row][here].mean())
-                if bool(helpless[row, block]):
-                    decision = "cannot judge"
-                elif bool((gone[row] & here).any()):
-                    decision = "forgotten"
-                else:
-                    decision = "repaired" if moved else "left alone"
-                self.blocks.append(
-                    {
-                        "row": start + row,
-                        "first": self.first + int(places[0]),
-                        "last": self.first + int(places[-1]),
-                        "decision": decision,
-                        "changed": round(moved, 6),
-                    }
-                )
+        share = changed.float().mean((-1, -2, -3))[0]  # [T]
+        forgotten = misfit.float().mean((1, 2)) > FORGOTTEN
+        for block in range(len(misfit)):
+            here = known[0] & (number[0] == block)
+            if not bool(here.any()):
+                continue
+            places = here.nonzero().flatten()
+            moved = float(share[here].mean())
+            if bool((gone[0] & here).any()) or bool(forgotten[block]):
+                decision = "forgotten"
+            else:
+                decision = "repaired" if moved else "left alone"
+            self.blocks.append(
+                {
+                    "row": at[0],
+                    "first": self.first + at[1] + int(places[0]),
+                    "last": self.first + at[1] + int(places[-1]),
+                    "decision": decision,
+                    "changed": round(moved, 6),
+                }
+            )
 
     def as_record(self) -> RepairReport:
         return RepairReport(
             repair="G",
             relative_change=self.relative_change,
-            imputed={"lost": self.lost, "outliers": self.outliers},
+            imputed={"lost": self.lost, "outliers": self.outliers, "vectors": self.vectors},
             sinks=self.sinks,
             gone=self.gone,
             beyond_calibration=self.beyond,

@@ -37,6 +37,9 @@ class Statistics:
     covariance: Tensor  # [1 + 2 reach, L, F, F]: of layer l with layer l + k
     quiet: Tensor  # [2, L, G]: median and largest block median of the disturbance of clean text
     loudest: Tensor  # [2, L, G]: largest residual of a clean element, given its own head and given all
+    strangest: Tensor  # [2, L, G]: largest distance of a clean vector, given its own head and given all
+    glance: Tensor  # [2, L, G]: largest of a clean token, and block median, at a glance
+    limit: Tensor  # [L, G, d]: the largest that a clean element can be, whatever its position turns it to
     kinds: Tensor  # [K, L, G, d]: where the tokens of each kind lie, from the mean
     share: Tensor  # [K]: how much of text each kind is
     theta: Tensor  # [L, d]
@@ -88,6 +91,13 @@ class Statistics:
         d, G = self.head_dim, self.groups
         blocks = self.covariance[0].view(self.layers, G, d, G, d)
         return blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2).contiguous()
+
+    def to(self, device: torch.device) -> Statistics:
+        """The same on another device; itself where it is there already."""
+        if self.scale.device == device:
+            return self
+        moved = {name: x.to(device) for name, x in self.tensors().items()}
+        return Statistics.from_tensors(moved)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sink"}

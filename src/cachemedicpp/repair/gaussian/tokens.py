@@ -60,7 +60,7 @@ class Tokens:
 
     def block_median(self, q: Tensor) -> Tensor:
         """Median of `q` `[N, …]` over the tokens of each block, `[blocks, …]`; NaN for an empty block."""
-        out = torch.full((self.blocks, *q.shape[1:]), torch.nan)
+        out = q.new_full((self.blocks, *q.shape[1:]), torch.nan)
         order = torch.argsort(self.block, stable=True)
         sizes = torch.bincount(self.block, minlength=self.blocks).tolist()
         for number, rows in enumerate(torch.split(order, sizes)):
@@ -70,7 +70,7 @@ class Tokens:
 
     def block_mean(self, q: Tensor) -> Tensor:
         """Mean of `q` `[N, …]` over the tokens of each block, `[blocks, …]`."""
-        total = torch.zeros(self.blocks, *q.shape[1:]).index_add_(0, self.block, q.float())
+        total = q.new_zeros(self.blocks, *q.shape[1:]).index_add_(0, self.block, q.float())
         size = torch.bincount(self.block, minlength=self.blocks).clamp(min=1)
         return total / size.view(-1, *[1] * (q.dim() - 1))
 
