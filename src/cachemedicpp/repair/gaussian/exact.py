@@ -8,6 +8,7 @@ from torch import Tensor
 _ABSURD = 1e3  # times a head's RMS
 _COARSEST = 256  # levels either side of zero that still make a grid
 _TOLERANCE = 1e-3
+_MOST = 0.5  # share of a block's vectors that have to be on its grid
 _ENOUGH = 8  # numbers other than zero that a vector needs to show a grid
 
 
@@ -17,18 +18,26 @@ def lost_elements(stored: Tensor, scale: Tensor, gridded: Tensor) -> Tensor:
     return absurd | ((stored == 0) & ~gridded.unsqueeze(-1))
 
 
-def grid_step(stored: Tensor, coarse: bool) -> Tensor:
-    """The step of vectors of `stored` `[…, d]` whose numbers are all multiples of one: quantised storage; else 0.
+def grids(stored: Tensor, number: Tensor, count: int, coarse: bool) -> Tensor:
+    """The step of head blocks whose numbers are all multiples of one: quantised storage. `[blocks, L, G]`, else 0.
 
-    Their zeros are rounded numbers, not lost ones. `coarse` storage (16-bit floats) blurs the multiples.
+    `stored` is `[N, L, G, d]`, `number` `[N]` the block of each token. Zeros on a grid are rounded numbers, not lost
+    ones. `coarse` storage (16-bit floats) blurs the multiples.
     """
-    out = stored.new_zeros(stored.shape[:-1])
-    where = (stored == 0).any(-1)
-    x = stored[where].abs()  # [n, d]
-    step = x.masked_fill((x == 0) | ~x.isfinite(), torch.inf).amin(-1, keepdim=True)
-    level = x / step
+    x = stored.abs()
+    own = x.masked_fill((x == 0) | ~x.isfinite(), torch.inf).amin(-1)  # [N, L, G]
+    shows = multiples(x, own, coarse) & ((x > 0).sum(-1) >= min(_ENOUGH, x.shape[-1] // 4))
+    every = number[:, None, None].expand_as(own)
+    least = torch.full_like(own[:1], torch.inf).expand(count, -1, -1).clone()
+    least.scatter_reduce_(0, every, own.masked_fill(~shows | ~(x == 0).any(-1), torch.inf), "amin")
+    on = multiples(x, least[number], coarse).to(x)
+    share = torch.zeros_like(least).index_add_(0, number, on)
+    share /= torch.bincount(number, minlength=count).clamp(min=1)[:, None, None]
+    return torch.where((share >= _MOST) & least.isfinite(), least, 0.0)
+
+
+def multiples(x: Tensor, step: Tensor, coarse: bool) -> Tensor:
+    """Vectors of `x` `[…, d]`, not negative, that are small multiples of `step` `[…]` throughout."""
+    level = x / step.unsqueeze(-1)
     off = (level - level.round()).abs() > _TOLERANCE + (2.0**-8 if coarse else 0.0) * level
-    few = level.amax(-1) <= (_COARSEST / 4 if coarse else _COARSEST)
-    grid = few & ~off.any(-1) & ((x > 0).sum(-1) >= min(_ENOUGH, x.shape[-1] // 4))
-    out[where] = torch.where(grid, step.squeeze(-1), 0.0)
-    return out
+    return ~off.any(-1) & (level.amax(-1) <= (_COARSEST / 4 if coarse else _COARSEST))

@@ -31,6 +31,7 @@ from homeostat.core.records import Record
 
 _TOKENS = 4096  # worked on at a time
 _SINK_OUTLIER = 8.0  # sink templates are tight: this is about a twelfth of a sink's RMS
+_TURNED = 0.5  # squared distance from its template, of the template's own, from which a sink is no longer one
 _GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
 _IMPOSSIBLE = 1.25  # times the largest clean element: no element is larger
 
@@ -129,11 +130,10 @@ class GaussianRepair(Repair):
         stats, field = self.stats, self.field
         known = real & stats.known(positions)
         number, count = blocks_of(known, positions - positions[:, :1])
-        step = exact.grid_step(stored, coarse=dtype != torch.float32) * known[..., None, None]
+        step = exact.grids(stored[known], number[known], count, coarse=dtype != torch.float32)  # [blocks, L, G]
         if "quant_noise" in self.without:
             step = torch.zeros_like(step)
-        block_step = _block_step(step, known, number, count)  # [blocks, L, G]
-        rounded = (step > 0) | (block_step[number] > 0)
+        rounded = (step[number] > 0) & exact.multiples(stored.abs(), step[number], dtype != torch.float32)
         if "dropout_zero" in self.without:
             rounded = torch.ones_like(rounded)
         lost = exact.lost_elements(stored, stats.scale, rounded) & real[..., None, None, None]
@@ -148,7 +148,7 @@ class GaussianRepair(Repair):
             usable = usable.masked_fill(lost, 0.0)
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        active = look(field, tokens, lost[ordinary]) | _near(block_step.any(-1), stats.reach)  # [blocks, L]
+        active = look(field, tokens, lost[ordinary]) | _near(step.any(-1), stats.reach)  # [blocks, L]
         tokens = tokens.take(active.any(-1)[tokens.block].nonzero().squeeze(1))
         where = (tokens.row, tokens.column)
         first, given = tokens.x.clone(), lost[where]
@@ -161,21 +161,22 @@ class GaussianRepair(Repair):
         if not turned:
             misfit = torch.zeros_like(misfit)
         outliers.discard(tokens, found, misfit)
+        found.dense |= step > 0
         if flips or turned:
             outliers.across_heads(field, tokens, found, active, first)
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
-        levels = noise.estimate(field, tokens, heard, block_step / stats.scale)
+        levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
-        half = block_step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
+        half = step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
         near = torch.clamp(mended - stored[where], -half, half) + stored[where]
         after[where] = torch.where((half > 0) & ~found.lost, near, mended)
         changed[where] = touched
         if bool(sink.any()):
-            self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, block_step)
+            self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, step)
         changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
@@ -212,7 +213,9 @@ class GaussianRepair(Repair):
         active = torch.zeros(blocks[1], stats.layers, dtype=torch.bool, device=sink.device)
         active[tokens.block] |= (strange | lost[sink].any(-1)).any(-1)
         found = outliers.in_head(tokens, lost[sink], active, P, gross, far)
-        tokens.x = tokens.x.masked_fill(found.wrong.unsqueeze(-1), 0.0)  # the template itself
+        apart = tokens.x.square().sum(-1) > _TURNED * stats.sink.mean.square().sum(-1)
+        found.lost |= apart.unsqueeze(-1)
+        tokens.x = tokens.x.masked_fill((found.wrong | apart).unsqueeze(-1), 0.0)  # the template itself
         level = levels.level[tokens.block]  # [N, L, G]
         rms = (first + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(
@@ -244,17 +247,6 @@ def _behind(whole: KV, older: int, recent: KV) -> KV:
     if older == 0:
         return recent
     return KV(*(torch.cat((x[..., :older, :], y), -2) for x, y in zip(whole, recent, strict=True)))
-
-
-def _block_step(step: Tensor, known: Tensor, number: Tensor, count: int) -> Tensor:
-    """The grid that at least half of a head's vectors in a block lie on, `[blocks, L, G]`; else 0."""
-    own = step[known]  # [N, L, G]
-    index = number[known]
-    share = own.new_zeros(count, *own.shape[1:]).index_add_(0, index, (own > 0).to(own))
-    share /= torch.bincount(index, minlength=count).clamp(min=1)[:, None, None]
-    every = index[:, None, None].expand_as(own)
-    least = torch.full_like(share, torch.inf).scatter_reduce_(0, every, own.masked_fill(own == 0, torch.inf), "amin")
-    return torch.where(share >= 0.5, least, 0.0)
 
 
 def look(field: Field, tokens: Tokens, lost: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ head in which most vectors of a block are like that is left to the noise estimat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
@@ -30,7 +30,9 @@ _BEYOND = 1.25  # … and so many times the loudest clean element of its head
 FAR = 1.5  # times the strangest clean vector of its head, from which a vector is wrong …
 _STANDS_OUT = 4.0  # … if it is so many times stranger than the vectors around it
 _FEW = 0.25  # share of a vector's elements that may be wrong for the others to be right
-_MOST = 0.5  # share of a block's vectors beyond which a head is damaged throughout
+_MOST = 0.75  # share of a block's vectors beyond which a head is damaged throughout
+_SOME = 0.01  # share of elements found wrong in a block that calls for an explanation …
+_EXPLAINED = 0.08  # … after which so much of what was strange may be left; noise leaves more
 _ROUNDS = 8
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
@@ -110,7 +112,8 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
     alarm = _rows_with(found.lost, tokens)
     aside = _aside(found.dense, field)
     at = (aside & active)[tokens.block].any(-1).nonzero().squeeze(1)  # tokens that are still being judged
-    typical = torch.zeros_like(far)
+    before = tokens.block_median(judge(field, replace(tokens, x=first), layers)[1])
+    now = torch.zeros_like(tokens.x[..., 0])  # how strange each vector was when it was last looked at
     for number in range(_ROUNDS):
         if not len(at):
             break
@@ -123,15 +126,17 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
                 sweep(field, part, gaps, order)
             tokens.x[at] = part.x
         z, strange = judge(field, part, layers)
-        if number == 0:
-            typical = part.block_median(strange)
+        now[at] = strange
+        typical = tokens.block_median(now)
         z = z.masked_fill(gaps | deaf, 0.0)
         alarm |= _rows_with(z > alarming, part, len(alarm))
         z.masked_fill_(z <= suspect, 0.0)
         new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
-        ratio = (strange / far).masked_fill((gaps.all(-1, keepdim=True) | deaf | (z > 0).any(-1, keepdim=True))[..., 0], 0.0)
+        strange.masked_fill_((gaps.all(-1, keepdim=True) | deaf).squeeze(-1), 0.0)
+        strange.masked_fill_(strange < far, 0.0)
         stands_out = strange > _STANDS_OUT * typical[part.block]
-        worst = _largest_in_window(torch.where((ratio > 1) & stands_out, ratio, 0.0).unsqueeze(-1), field)[..., 0]
+        worst = _largest_in_window(torch.where(stands_out, strange, 0.0).unsqueeze(-1), field).squeeze(-1)
+        worst &= ~(z > 0).any(-1)  # an element of it is wrong: perhaps no more than that
         found.lost[at] |= new
         found.wrong[at] |= worst | ((found.lost[at] & ~known[at]).float().mean(-1) > _FEW)
         dense = (tokens.block_mean(found.wrong.float()) > _MOST) & ~found.dense
@@ -139,11 +144,18 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
             found.dense |= dense
             aside = _aside(found.dense, field)
         _settle(tokens, found, first, known)
-        at = at[new.flatten(1).any(-1) | worst.flatten(1).any(-1)]
-    if len(at):
-        part = tokens.take(at)
-        sweep(field, part, found.lost[at], layers)
-        tokens.x[at] = part.x
+        hit = new.flatten(1).any(-1) | worst.flatten(1).any(-1)
+        at = at[hit | (strange > 0).flatten(1).any(-1)] if bool(hit.any()) else at[:0]
+    strange = judge(field, tokens, layers)[1] / (~found.lost).float().mean(-1)
+    after = tokens.block_median(strange.nan_to_num(0.0, 0.0, 0.0))
+    share = tokens.block_mean((found.lost & ~known).float().mean(-1))
+    found.dense |= (share > _SOME) & (after > FAR) & (after > _EXPLAINED * before)
+    SPY(before, after, share)
+    _settle(tokens, found, first, known)
+    at = found.lost.flatten(1).any(-1).nonzero().squeeze(1)
+    part = tokens.take(at)
+    sweep(field, part, found.lost[at], layers)
+    tokens.x[at] = part.x
     _spare(field, tokens, found, first, known)
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
 
@@ -160,6 +172,9 @@ def discard(tokens: Tokens, found: Found, misfit: Tensor) -> None:
 def distance(x: Tensor, P: Tensor) -> Tensor:
     """Squared distance of each head vector of `x` `[N, L, G, d]` under `P` `[L, G, d, d]`, about 1: `[N, L, G]`."""
     return torch.einsum("nlgi,lgij,nlgj->nlg", x, P, x) / x.shape[-1]
+
+
+def SPY(*a): pass
 
 
 def _settle(tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
