@@ -96,7 +96,7 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         limit=limit,
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
-    return _measured(model, held_out, stats, batch)
+    return _measured(stats, reading, _Reading(model, held_out, batch, kept_bytes=0))
 
 
 def longest(model: Any) -> int:
@@ -216,25 +216,27 @@ def _sink_class(x: Tensor, ordinary: Tensor) -> SinkClass | None:
     return SinkClass(mean, covariance, log_norm, torch.tensor(len(x)))
 
 
-def _measured(model: Any, windows: Tensor, stats: Statistics, batch: int) -> Statistics:
-    """`stats` with how quiet held-out clean text is in each head, and how loud and strange its outermost."""
+def _measured(stats: Statistics, learned: _Reading, held_out: _Reading) -> Statistics:
+    """`stats` with how quiet clean text is in each head (held out), and how loud and strange its outermost is (of
+    all text)."""
     field = Field(stats)
     seen, medians = [], []
     loudest, strangest, glance = (torch.zeros_like(stats.quiet) for _ in range(3))
     limit = stats.limit
-    for stored in _caches(model, windows, batch, "measuring clean text"):
-        tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
-        q = field.disturbance(tokens.x)
-        seen.append(q)
-        medians.append(tokens.block_median(q))
-        for given, (z, strange) in enumerate(outliers.clean_extremes(field, tokens)):
-            loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
-            strangest[given] = torch.maximum(strangest[given], strange.amax(0))
-        seen_at_once = field.glance(tokens.x)
-        for way, most in enumerate((seen_at_once, tokens.block_median(seen_at_once).nan_to_num(0))):
-            glance[way] = torch.maximum(glance[way], most.amax(0))
-        length = stats.pairs.length(tokens.x + stats.mean, keys=stats.groups // 2)
-        limit = torch.maximum(limit, length.amax(0))
+    for reading, what in ((held_out, "measuring clean text"), (learned, "outermost of clean text")):
+        for stored in reading.caches(what):
+            tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
+            if reading is held_out:
+                seen.append(field.disturbance(tokens.x))
+                medians.append(tokens.block_median(seen[-1]))
+            for given, (z, strange) in enumerate(outliers.clean_extremes(field, tokens)):
+                loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
+                strangest[given] = torch.maximum(strangest[given], strange.amax(0))
+            at_once = field.glance(tokens.x)
+            for way, most in enumerate((at_once, tokens.block_median(at_once).nan_to_num(0))):
+                glance[way] = torch.maximum(glance[way], most.amax(0))
+            length = stats.pairs.length(tokens.x + stats.mean, keys=stats.groups // 2)
+            limit = torch.maximum(limit, length.amax(0))
     typical, largest = torch.cat(seen).median(0).values, torch.cat(medians).nan_to_num(0).amax(0)
     return replace(
         stats,

@@ -20,6 +20,7 @@ from cachemedicpp.repair.gaussian.statistics import Statistics
 RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
+_STRUCTURE = 32.0  # the same under rounding: only what no token can be is taken off, and rare ones keep their own
 _DROWNED = 1.0  # noise level from which little is left of a token to take off: the variance as it was seen
 _SIGNS = 4  # sums for each head at a glance
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
@@ -77,7 +78,7 @@ class Field:
     def __init__(self, stats: Statistics) -> None:
         self.stats = stats
         self._precision: dict[int, Precision] = {}
-        self._denoisers: OrderedDict[tuple[int, bytes], Denoiser] = OrderedDict()
+        self._denoisers: OrderedDict[tuple[int, bool, bytes], Denoiser] = OrderedDict()
         self._last: tuple[int, Tensor, Tensor] | None = None
 
     def precision(self, layer: int) -> Precision:
@@ -157,20 +158,20 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def denoiser(self, layer: int, levels: Tensor) -> Denoiser:
-        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window."""
-        key = (layer, levels.cpu().numpy().tobytes())
+    def denoiser(self, layer: int, levels: Tensor, rounded: bool) -> Denoiser:
+        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window, or rounding."""
+        key = (layer, rounded, levels.cpu().numpy().tobytes())
         if key not in self._denoisers:
-            self._denoisers[key] = self._solve(layer, levels)
+            self._denoisers[key] = self._solve(layer, levels, rounded)
             if sum(made.nbytes for made in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
         return self._denoisers[key]
 
-    def _solve(self, layer: int, levels: Tensor) -> Denoiser:
+    def _solve(self, layer: int, levels: Tensor, rounded: bool) -> Denoiser:
         noise = levels.flatten().square().repeat_interleave(self.stats.head_dim) + _FLOOR
         kinds, within = self._about_kinds(layer)
-        wider = ((_DROWNED / levels.max()) ** 2).clamp(1.0, _WIDER)
+        wider = _STRUCTURE if rounded else ((_DROWNED / levels.max()) ** 2).clamp(1.0, _WIDER)
         factor = torch.linalg.cholesky(wider * within + torch.diag(noise))
         white = torch.linalg.solve_triangular(factor, kinds.T, upper=False)  # [W F, K]
         offset = self.stats.share.clamp(min=1e-9).log() - white.square().sum(0) / 2

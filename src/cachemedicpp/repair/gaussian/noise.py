@@ -17,8 +17,10 @@ from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.tokens import Tokens
 
 GATE = 1.5  # times the largest disturbance seen in any clean block: below it a head is left as it is
-WORTH = 0.1  # noise below this share of a head's RMS costs less than taking it off would
+WORTH = 0.4  # noise below this share of a head's RMS costs less than taking it off would
+_ROUNDED = 0.1  # the same of rounding, which is known to have moved nothing by more than half a step
 _LOUD = 0.7  # noise of values up to this level is left in them
+_STRAYS = 1.2  # times its variance: the most that taking noise off moves a vector
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -30,14 +32,15 @@ class Noise:
 
     level: Tensor
     taken: Tensor  # where it is taken off
+    rounded: Tensor  # [blocks, L]: it comes from rounding
 
 
 def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
     """Noise of every head in `active` `[blocks, L]`, the blocks of one sequence.
 
     `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a known
-    level. Values keep theirs up to a level of `_LOUD`, and on a grid: attention averages it away, and what taking
-    it off takes from a rare token is gone.
+    level. Values keep other noise up to a level of `_LOUD`: attention averages it away, and what taking it off
+    takes from a rare token is gone.
     """
     level = torch.zeros_like(step)
     layers = active.any(0).nonzero().squeeze(1)
@@ -50,23 +53,29 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
         found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
         loud = (seen > GATE * largest) & (found > WORTH)
         level[:, layers] = torch.where(loud & active[:, layers].unsqueeze(-1), found, 0.0)
-    level = torch.maximum(level, torch.where(step * 12**-0.5 > WORTH, step * 12**-0.5, 0.0))
-    level = _pool(level)
+    rounding = step * 12**-0.5
+    level = _pool(torch.where(step > 0, torch.where(rounding > _ROUNDED, rounding, 0.0), level))
     taken = level > 0
     values = slice(level.shape[-1] // 2, None)
-    taken[..., values] &= (level[..., values] > _LOUD) & (step[..., values] == 0)
-    return Noise(level, taken)
+    taken[..., values] &= (level[..., values] > _LOUD) | (step[..., values] > 0)
+    return Noise(level, taken, (step > 0).any(-1))
 
 
-def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
-    """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`; others unchanged."""
+def denoise(field: Field, tokens: Tokens, noise: Noise) -> tuple[Tensor, Tensor]:
+    """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`, and which those are.
+
+    A vector that would move by more than noise of its level moves anything is unlike the calibration text:
+    what would be taken off is its own, and it stays as it is.
+    """
     out = tokens.x.clone()
+    moved = torch.zeros_like(out[..., 0], dtype=torch.bool)
     d = out.shape[-1]
     for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
-        near = noise.level[:, window[0] : window[-1] + 1]  # [blocks, W, G]
+        near = noise.level[:, window[0] : window[-1] + 1].flatten(1)  # [blocks, W G]
+        near = torch.cat((near, noise.rounded[:, layer, None].to(near)), 1)
         noisy = noise.taken[:, layer].any(-1)
-        patterns, which = torch.unique(near[noisy].flatten(1), dim=0, return_inverse=True)
+        patterns, which = torch.unique(near[noisy], dim=0, return_inverse=True)
         number = noisy.new_full((len(noisy),), -1, dtype=torch.long)
         number[noisy] = which
         of_token = number[tokens.block]
@@ -74,12 +83,15 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             rows = (of_token == k).nonzero().squeeze(1)
             if not len(rows):
                 continue
-            posterior_mean = field.denoiser(layer, pattern.view(len(window), -1))
+            levels, rounded = pattern[:-1].view(len(window), -1), bool(pattern[-1])
+            posterior_mean = field.denoiser(layer, levels, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
-            take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
-            out[rows, layer] = torch.where(take, mended, out[rows, layer])
-    return out
+            far = (mended - tokens.x[rows, layer]).square().mean(-1)  # [n, G]
+            own = noise.level[tokens.block[rows], layer].square()
+            moved[rows, layer] = take = noise.taken[tokens.block[rows], layer] & (far < _STRAYS * own)
+            out[rows, layer] = torch.where(take.unsqueeze(-1), mended, out[rows, layer])
+    return out, moved
 
 
 def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:

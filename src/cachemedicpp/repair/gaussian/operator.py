@@ -9,6 +9,7 @@ misfits         → named; left alone where so many heads fail that nothing can 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -156,18 +157,19 @@ class GaussianRepair(Repair):
         turned = "orthogonal_rotation" not in self.without
         far = outliers.FAR * stats.strangest[0] if turned else torch.full_like(stats.scale, torch.inf)
         found = outliers.in_head(tokens, given, active, field.head_precision, gross, far)
-        slope = fit.fits(tokens, stats)
+        as_stored = torch.where(found.wrong.unsqueeze(-1), first, tokens.x)
+        slope = fit.fits(replace(tokens, x=as_stored), stats)
         misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
         if not turned:
             misfit = torch.zeros_like(misfit)
-        outliers.discard(tokens, found, misfit)
-        found.dense |= step > 0
+        without = outliers.discard(field, tokens, found, misfit)
+        found.dense |= (step > 0) & ~without
         if flips or turned:
-            outliers.across_heads(field, tokens, found, active, first)
+            outliers.across_heads(field, tokens, found, active, first, given, without)
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
-        tokens.x = noise.denoise(field, tokens, levels)
-        touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
+        tokens.x, denoised = noise.denoise(field, tokens, levels)
+        touched = found.lost | denoised.unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
@@ -187,7 +189,7 @@ class GaussianRepair(Repair):
         report.beyond += int((real & ~known).sum())
         report.add_noise(levels.level.unsqueeze(0), at[0])
         report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), at[0])
-        report.add_blocks(number, changed, known, gone, misfit, at)
+        report.add_blocks(number, changed, known, gone, without, at)
         return after, changed
 
     def _mend_sinks(

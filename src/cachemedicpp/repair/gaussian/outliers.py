@@ -9,7 +9,7 @@ head in which most vectors of a block are like that is left to the noise estimat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -34,6 +34,7 @@ _MOST = 0.75  # share of a block's vectors beyond which a head is damaged throug
 _SOME = 0.01  # share of elements found wrong in a block that calls for an explanation …
 _EXPLAINED = 0.08  # … after which so much of what was strange may be left; noise leaves more
 _ROUNDS = 8
+_FORGOTTEN = 0.5  # share of heads in a window that do not look like themselves, beyond which none is kept
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
@@ -96,7 +97,9 @@ def _one_head(
     tokens.x[:, layer, group] = turn.back(x)
 
 
-def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, first: Tensor) -> None:
+def across_heads(
+    field: Field, tokens: Tokens, found: Found, active: Tensor, first: Tensor, given: Tensor, misfit: Tensor
+) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
     `first` `[N, L, G, d]` is what was stored. A sequence in which nothing is lost and no residual is alarming
@@ -104,15 +107,17 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
     rest is judged, and come back as they were. Where too many are dense, nothing is judged. Sequences are
     judged one by one: what is found in one does not depend on its neighbours in the batch.
     """
-    layers = _layers(active)
-    known = found.lost.clone()
+    layers, here = _layers(active), active[tokens.block]
+    known, already = given | misfit[tokens.block].unsqueeze(-1), found.lost.clone()
     beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
     alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
     far = FAR * field.stats.strangest[1]
     alarm = _rows_with(found.lost, tokens)
     aside = _aside(found.dense, field)
+    found.dense |= ~aside.unsqueeze(-1) & ~misfit
+    _settle(tokens, found, first, known)
     at = (aside & active)[tokens.block].any(-1).nonzero().squeeze(1)  # tokens that are still being judged
-    before = tokens.block_median(judge(field, replace(tokens, x=first), layers)[1])
+    before = tokens.block_median(judge(field, replace(tokens, x=first), here)[1])
     now = torch.zeros_like(tokens.x[..., 0])  # how strange each vector was when it was last looked at
     for number in range(_ROUNDS):
         if not len(at):
@@ -125,7 +130,7 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
             for order in (layers, reversed(layers)) if number == 0 else (layers,):
                 sweep(field, part, gaps, order)
             tokens.x[at] = part.x
-        z, strange = judge(field, part, layers)
+        z, strange = judge(field, part, here[at])
         now[at] = strange
         typical = tokens.block_median(now)
         z = z.masked_fill(gaps | deaf, 0.0)
@@ -138,19 +143,20 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
         worst = _largest_in_window(torch.where(stands_out, strange, 0.0).unsqueeze(-1), field).squeeze(-1)
         worst &= ~(z > 0).any(-1)  # an element of it is wrong: perhaps no more than that
         found.lost[at] |= new
-        found.wrong[at] |= worst | ((found.lost[at] & ~known[at]).float().mean(-1) > _FEW)
-        dense = (tokens.block_mean(found.wrong.float()) > _MOST) & ~found.dense
+        found.wrong[at] |= worst | ((found.lost[at] & ~already[at]).float().mean(-1) > _FEW)
+        dense = (tokens.block_mean(found.wrong.float()) > _MOST) & ~found.dense & ~misfit
         if bool(dense.any()):
             found.dense |= dense
             aside = _aside(found.dense, field)
+            found.dense |= ~aside.unsqueeze(-1) & ~misfit
         _settle(tokens, found, first, known)
         hit = new.flatten(1).any(-1) | worst.flatten(1).any(-1)
         at = at[hit | (strange > 0).flatten(1).any(-1)] if bool(hit.any()) else at[:0]
-    strange = judge(field, tokens, layers)[1] / (~found.lost).float().mean(-1)
-    after = tokens.block_median(strange.nan_to_num(0.0, 0.0, 0.0))
-    share = tokens.block_mean((found.lost & ~known).float().mean(-1))
-    found.dense |= (share > _SOME) & (after > FAR) & (after > _EXPLAINED * before)
-    SPY(before, after, share)
+    kept = (~found.lost).float().mean(-1)
+    strange = judge(field, tokens, here)[1] / kept.masked_fill(kept == 0, torch.nan)
+    after = tokens.block_median(strange)
+    share = tokens.block_mean((found.lost & ~already).float().mean(-1))
+    found.dense |= (share > _SOME) & ~(after < (_EXPLAINED * before).clamp(min=FAR)) & ~misfit
     _settle(tokens, found, first, known)
     at = found.lost.flatten(1).any(-1).nonzero().squeeze(1)
     part = tokens.take(at)
@@ -160,21 +166,21 @@ def across_heads(field: Field, tokens: Tokens, found: Found, active: Tensor, fir
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
 
 
-def discard(tokens: Tokens, found: Found, misfit: Tensor) -> None:
-    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept."""
-    found.dense &= ~misfit
-    here = misfit[tokens.block]
+def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
+    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept, nor of those among too many
+    of them to be judged. Says which these are."""
+    without = misfit | (_share_in_window(misfit, field) > _FORGOTTEN).unsqueeze(-1)
+    found.dense &= ~without
+    here = without[tokens.block]
     found.wrong |= here
     found.lost |= here.unsqueeze(-1)
     tokens.x = tokens.x.masked_fill(here.unsqueeze(-1), 0.0)
+    return without
 
 
 def distance(x: Tensor, P: Tensor) -> Tensor:
     """Squared distance of each head vector of `x` `[N, L, G, d]` under `P` `[L, G, d, d]`, about 1: `[N, L, G]`."""
     return torch.einsum("nlgi,lgij,nlgj->nlg", x, P, x) / x.shape[-1]
-
-
-def SPY(*a): pass
 
 
 def _settle(tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
@@ -203,19 +209,20 @@ def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
     return turn.turn(turn.back(x) @ P).abs() / turn.diagonal(P).sqrt()
 
 
-def judge(field: Field, tokens: Tokens, layers: Iterable[int]) -> tuple[Tensor, Tensor]:
+def judge(field: Field, tokens: Tokens, here: Tensor) -> tuple[Tensor, Tensor]:
     """Given everything else: standardised |residuals| `[N, L, G, d]` in stored coordinates, and squared distances
-    `[N, L, G]`; zero outside `layers`."""
+    `[N, L, G]`, of the tokens and layers `here` `[N, L]`; zero elsewhere."""
     z, strange = torch.zeros_like(tokens.x), torch.zeros_like(tokens.x[..., 0])
     d = z.shape[-1]
-    for layer in layers:
+    for layer in _layers(here):
         precision = field.precision(layer)
-        pull = field.gradient(tokens.x, layer).view(len(z), -1, d)
-        strange[:, layer] = (torch.einsum("ngi,gij->ngj", pull, field.conditional[layer]) * pull).mean(-1)
+        rows = here[:, layer].nonzero().squeeze(1)
+        pull = (tokens.x[rows, precision.window].flatten(1) @ precision.rows.T).view(len(rows), -1, d)
+        strange[rows, layer] = (torch.einsum("ngi,gij->ngj", pull, field.conditional[layer]) * pull).mean(-1)
         for group in range(z.shape[2]):
-            turn = tokens.turn(layer, group)
+            turn = tokens.turn(layer, group).rows(rows)
             spread = turn.diagonal(precision.own(group, d)).sqrt()
-            z[:, layer, group] = (turn.turn(pull[:, group]) / spread).abs()
+            z[rows, layer, group] = (turn.turn(pull[:, group]) / spread).abs()
     return z, strange
 
 
@@ -228,7 +235,7 @@ def clean_extremes(field: Field, tokens: Tokens) -> Iterator[tuple[Tensor, Tenso
         x = turn.turn(tokens.x[:, layer, group])
         own[:, layer, group] = own_residuals(x, field.head_precision[layer, group], turn)
     yield own, distance(tokens.x, field.head_precision)
-    yield judge(field, tokens, range(L))
+    yield judge(field, tokens, torch.ones_like(own[:, :, 0, 0], dtype=torch.bool))
 
 
 def _layers(active: Tensor) -> list[int]:
@@ -259,7 +266,10 @@ def _largest_in_window(z: Tensor, field: Field) -> Tensor:
 
 def _aside(dense: Tensor, field: Field) -> Tensor:
     """Layers `[blocks, L]` in whose window few enough heads are dense for the others to be judged."""
-    share = dense.float().mean(-1).unsqueeze(1)  # [blocks, 1, L]
-    reach = field.stats.reach
-    near = torch.nn.functional.avg_pool1d(share, 2 * reach + 1, 1, reach, count_include_pad=False)
-    return near.squeeze(1) < _HELPLESS
+    return _share_in_window(dense, field) < _HELPLESS
+
+
+def _share_in_window(heads: Tensor, field: Field) -> Tensor:
+    """The share of the heads `[blocks, L, G]` in each layer's window, `[blocks, L]`."""
+    share, reach = heads.float().mean(-1).unsqueeze(1), field.stats.reach
+    return torch.nn.functional.avg_pool1d(share, 2 * reach + 1, 1, reach, count_include_pad=False).squeeze(1)

@@ -59,13 +59,13 @@ class Tokens:
         return out
 
     def block_median(self, q: Tensor) -> Tensor:
-        """Median of `q` `[N, …]` over the tokens of each block, `[blocks, …]`; NaN for an empty block."""
+        """Median of `q` `[N, …]` over the tokens of each block, `[blocks, …]`, but for NaN; NaN if there is none."""
         out = q.new_full((self.blocks, *q.shape[1:]), torch.nan)
         order = torch.argsort(self.block, stable=True)
         sizes = torch.bincount(self.block, minlength=self.blocks).tolist()
         for number, rows in enumerate(torch.split(order, sizes)):
             if len(rows):
-                out[number] = q[rows].median(0).values
+                out[number] = q[rows].nanmedian(0).values
         return out
 
     def block_mean(self, q: Tensor) -> Tensor:
