@@ -55,7 +55,9 @@ class Pairs:
 
     def length(self, x: Tensor, keys: int) -> Tensor:
         """The most that turning can make of each element of `x` `[…, L, G, d]`, whose first `keys` are keys."""
-        turns = (self.theta != 0).unsqueeze(1) & (torch.arange(x.shape[-2], device=x.device) < keys).unsqueeze(-1)
+        turns = (self.theta != 0).unsqueeze(1) & (
+            torch.arange(x.shape[-2], device=x.device) < keys
+        ).unsqueeze(-1)
         return torch.where(turns, torch.hypot(x, x[..., self.partner]), x.abs())
 
     def at(self, positions: Tensor, layer: int) -> Turn:

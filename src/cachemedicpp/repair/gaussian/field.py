@@ -20,7 +20,9 @@ from cachemedicpp.repair.gaussian.statistics import Statistics
 RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
-_STRUCTURE = 32.0  # the same under rounding: only what no token can be is taken off, and rare ones keep their own
+_STRUCTURE = (
+    32.0  # the same under rounding: only what no token can be is taken off, and rare ones keep their own
+)
 _DROWNED = 1.0  # noise level from which little is left of a token to take off: the variance as it was seen
 _SIGNS = 4  # sums for each head at a glance
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
@@ -158,7 +160,7 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def denoiser(self, layer: int, levels: Tensor, rounded: bool) -> Denoiser:
+    def denoiser(self, layer: int, levels: Tensor, rounded: bool = False) -> Denoiser:
         """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window, or rounding."""
         key = (layer, rounded, levels.cpu().numpy().tobytes())
         if key not in self._denoisers:

@@ -20,7 +20,6 @@ GATE = 1.5  # times the largest disturbance seen in any clean block: below it a 
 WORTH = 0.4  # noise below this share of a head's RMS costs less than taking it off would
 _ROUNDED = 0.1  # the same of rounding, which is known to have moved nothing by more than half a step
 _LOUD = 0.7  # noise of values up to this level is left in them
-_STRAYS = 1.2  # times its variance: the most that taking noise off moves a vector
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -61,14 +60,9 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
     return Noise(level, taken, (step > 0).any(-1))
 
 
-def denoise(field: Field, tokens: Tokens, noise: Noise) -> tuple[Tensor, Tensor]:
-    """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`, and which those are.
-
-    A vector that would move by more than noise of its level moves anything is unlike the calibration text:
-    what would be taken off is its own, and it stays as it is.
-    """
+def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
+    """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`; others unchanged."""
     out = tokens.x.clone()
-    moved = torch.zeros_like(out[..., 0], dtype=torch.bool)
     d = out.shape[-1]
     for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
@@ -87,11 +81,9 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> tuple[Tensor, Tensor]
             posterior_mean = field.denoiser(layer, levels, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
-            far = (mended - tokens.x[rows, layer]).square().mean(-1)  # [n, G]
-            own = noise.level[tokens.block[rows], layer].square()
-            moved[rows, layer] = take = noise.taken[tokens.block[rows], layer] & (far < _STRAYS * own)
-            out[rows, layer] = torch.where(take.unsqueeze(-1), mended, out[rows, layer])
-    return out, moved
+            take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
+            out[rows, layer] = torch.where(take, mended, out[rows, layer])
+    return out
 
 
 def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:

@@ -131,7 +131,9 @@ class GaussianRepair(Repair):
         stats, field = self.stats, self.field
         known = real & stats.known(positions)
         number, count = blocks_of(known, positions - positions[:, :1])
-        step = exact.grids(stored[known], number[known], count, coarse=dtype != torch.float32)  # [blocks, L, G]
+        step = exact.grids(
+            stored[known], number[known], count, coarse=dtype != torch.float32
+        )  # [blocks, L, G]
         if "quant_noise" in self.without:
             step = torch.zeros_like(step)
         rounded = (step[number] > 0) & exact.multiples(stored.abs(), step[number], dtype != torch.float32)
@@ -165,11 +167,11 @@ class GaussianRepair(Repair):
         without = outliers.discard(field, tokens, found, misfit)
         found.dense |= (step > 0) & ~without
         if flips or turned:
-            outliers.across_heads(field, tokens, found, active, first, given, without)
+            outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
-        tokens.x, denoised = noise.denoise(field, tokens, levels)
-        touched = found.lost | denoised.unsqueeze(-1)
+        tokens.x = noise.denoise(field, tokens, levels)
+        touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
@@ -209,7 +211,9 @@ class GaussianRepair(Repair):
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         first = tokens.x.clone()
         P = sinks.precision(stats.sink)
-        gross = torch.full_like(stats.scale, torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER)
+        gross = torch.full_like(
+            stats.scale, torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER
+        )
         far = torch.full_like(stats.scale, torch.inf)
         strange = outliers.distance(tokens.x, P) * stats.head_dim > _SINK_OUTLIER**2  # [N, L, G]
         active = torch.zeros(blocks[1], stats.layers, dtype=torch.bool, device=sink.device)

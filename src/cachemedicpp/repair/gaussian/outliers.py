@@ -35,6 +35,7 @@ _SOME = 0.01  # share of elements found wrong in a block that calls for an expla
 _EXPLAINED = 0.08  # … after which so much of what was strange may be left; noise leaves more
 _ROUNDS = 8
 _FORGOTTEN = 0.5  # share of heads in a window that do not look like themselves, beyond which none is kept
+_SPREADS = 3  # times that what is not kept takes its neighbours along
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
@@ -98,11 +99,20 @@ def _one_head(
 
 
 def across_heads(
-    field: Field, tokens: Tokens, found: Found, active: Tensor, first: Tensor, given: Tensor, misfit: Tensor
+    field: Field,
+    tokens: Tokens,
+    found: Found,
+    active: Tensor,
+    first: Tensor,
+    given: Tensor,
+    misfit: Tensor,
+    elements: bool = True,
+    vectors: bool = True,
 ) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
-    `first` `[N, L, G, d]` is what was stored. A sequence in which nothing is lost and no residual is alarming
+    `first` `[N, L, G, d]` is what was stored, `given` what of it is known to be lost, and of the head blocks `misfit`
+    `[blocks, L, G]` nothing is kept. Looks for single `elements`, whole `vectors`, or both. A sequence in which nothing is lost and no residual is alarming
     is not touched, to the bit. Heads that are dense are set aside (imputed whole from the others) while the
     rest is judged, and come back as they were. Where too many are dense, nothing is judged. Sequences are
     judged one by one: what is found in one does not depend on its neighbours in the batch.
@@ -112,6 +122,10 @@ def across_heads(
     beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
     alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
     far = FAR * field.stats.strangest[1]
+    if not elements:
+        alarming = suspect = torch.full_like(beyond, torch.inf)
+    if not vectors:
+        far = torch.full_like(far, torch.inf)
     alarm = _rows_with(found.lost, tokens)
     aside = _aside(found.dense, field)
     found.dense |= ~aside.unsqueeze(-1) & ~misfit
@@ -169,7 +183,9 @@ def across_heads(
 def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
     """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept, nor of those among too many
     of them to be judged. Says which these are."""
-    without = misfit | (_share_in_window(misfit, field) > _FORGOTTEN).unsqueeze(-1)
+    without = misfit
+    for _ in range(_SPREADS):
+        without = without | (_share_in_window(without, field) > _FORGOTTEN).unsqueeze(-1)
     found.dense &= ~without
     here = without[tokens.block]
     found.wrong |= here
