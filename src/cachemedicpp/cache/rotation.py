@@ -54,7 +54,7 @@ class Pairs:
                 )
 
     def length(self, x: Tensor, keys: int) -> Tensor:
-        """The most that turning can make of each element of `x` `[…, L, G, d]`, whose first `keys` are keys."""
+        """The most that turning makes of each element of `x` `[…, L, G, d]`; the first `keys` heads turn."""
         turns = (self.theta != 0).unsqueeze(1) & (
             torch.arange(x.shape[-2], device=x.device) < keys
         ).unsqueeze(-1)

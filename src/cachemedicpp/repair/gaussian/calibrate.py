@@ -217,8 +217,7 @@ def _sink_class(x: Tensor, ordinary: Tensor) -> SinkClass | None:
 
 
 def _measured(stats: Statistics, learned: _Reading, held_out: _Reading) -> Statistics:
-    """`stats` with how quiet clean text is in each head (held out), and how loud and strange its outermost is (of
-    all text)."""
+    """`stats` with how quiet text held out is, and how loud and strange all text is at most."""
     field = Field(stats)
     seen, medians = [], []
     loudest, strangest, glance = (torch.zeros_like(stats.quiet) for _ in range(3))

@@ -13,16 +13,16 @@ _ENOUGH = 8  # numbers other than zero that a vector needs to show a grid
 
 
 def lost_elements(stored: Tensor, scale: Tensor, gridded: Tensor) -> Tensor:
-    """Elements of `stored` `[…, L, G, d]` that are surely lost. Zeros are, unless their vector is on a grid."""
+    """Elements of `stored` `[…, L, G, d]` that are surely lost; zeros are, unless on a grid."""
     absurd = ~stored.isfinite() | (stored.abs() > _ABSURD * scale.unsqueeze(-1))
     return absurd | ((stored == 0) & ~gridded.unsqueeze(-1))
 
 
 def grids(stored: Tensor, number: Tensor, count: int, coarse: bool) -> Tensor:
-    """The step of head blocks whose numbers are all multiples of one: quantised storage. `[blocks, L, G]`, else 0.
+    """The step of head blocks whose numbers are all multiples of one (quantised storage), else 0.
 
-    `stored` is `[N, L, G, d]`, `number` `[N]` the block of each token. Zeros on a grid are rounded numbers, not lost
-    ones. `coarse` storage (16-bit floats) blurs the multiples.
+    `[blocks, L, G]`, for `stored` `[N, L, G, d]` and the block `number` `[N]` of each token. Zeros on a grid
+    are rounded numbers, not lost ones. `coarse` storage (16-bit floats) blurs the multiples.
     """
     x = stored.abs()
     own = x.masked_fill((x == 0) | ~x.isfinite(), torch.inf).amin(-1)  # [N, L, G]

@@ -129,7 +129,10 @@ class Field:
         return found
 
     def glance(self, x: Tensor) -> Tensor:
-        """How strange each head vector is given all others, cheaply: a few sums with random signs in the place of a head's residuals."""
+        """How strange each head vector is given all others, cheaply, `[N, L, G]`.
+
+        A few sums with random signs stand in the place of a head's residuals.
+        """
         out = x.new_empty(x.shape[:-1])
         for layer, sketch in enumerate(self._sketches):
             seen = x[:, self.precision(layer).window].flatten(1) @ sketch.T  # [N, _SIGNS G]
@@ -142,8 +145,7 @@ class Field:
         return x[:, precision.window].flatten(1) @ precision.rows.T
 
     def disturbance(self, x: Tensor, layers: Iterable[int] | None = None) -> Tensor:
-        """`|(J x)_v|²` for every head vector `v` of these layers, `[N, l, G]`: how far each is from what the others
-        say."""
+        """`|(J x)_v|²` for every head vector `v` of `layers`, `[N, l, G]`: how far from what others say."""
         chosen = range(self.stats.layers) if layers is None else layers
         return torch.stack(
             [self.gradient(x, layer).view(len(x), *x.shape[2:]).square().sum(-1) for layer in chosen], dim=1
@@ -161,7 +163,7 @@ class Field:
         return full.view(L * G, L * G)
 
     def denoiser(self, layer: int, levels: Tensor, rounded: bool = False) -> Denoiser:
-        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window, or rounding."""
+        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window."""
         key = (layer, rounded, levels.cpu().numpy().tobytes())
         if key not in self._denoisers:
             self._denoisers[key] = self._solve(layer, levels, rounded)

@@ -27,7 +27,7 @@ _ALIKE = 2.0  # keys (or values) within this factor share one level, over a laye
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise levels relative to each head's RMS, `[blocks, L, G]`; zero where a head carries none to speak of."""
+    """Noise levels relative to each head's RMS, `[blocks, L, G]`; zero where there is none to speak of."""
 
     level: Tensor
     taken: Tensor  # where it is taken off
@@ -37,9 +37,9 @@ class Noise:
 def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
     """Noise of every head in `active` `[blocks, L]`, the blocks of one sequence.
 
-    `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a known
-    level. Values keep other noise up to a level of `_LOUD`: attention averages it away, and what taking it off
-    takes from a rare token is gone.
+    `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a
+    known level. Values keep other noise up to a level of `_LOUD`: attention averages it away, and what taking
+    it off takes from a rare token is gone.
     """
     level = torch.zeros_like(step)
     layers = active.any(0).nonzero().squeeze(1)
@@ -99,7 +99,7 @@ def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:
 
 def _pool(level: Tensor) -> Tensor:
     """One level per noisy head of a sequence (the median over its blocks); similar heads share a level."""
-    blocks, L, G = level.shape
+    G = level.shape[-1]
     loud = level > 0
     pooled = torch.where(loud, level, torch.nan).nanmedian(0).values  # [L, G]
     for kind in (slice(0, G // 2), slice(G // 2, G)):

@@ -1,10 +1,11 @@
 """Elements and vectors that cannot be: found by how far they are from what everything else says, worst first.
 
 `(P x)_i / sqrt(P_ii)` is the standardised residual of element `i` given all others, and
-`(P x)_v P_vv⁻¹ (P x)_v` the squared distance of a whole head vector. One wrong element disturbs the residuals of
-its neighbours too, so each round takes only those near the largest, imputes them, and looks again. A vector
-that few wrong elements do not explain is lost as a whole (it was rotated, swapped, or is another token's). A
-head in which most vectors of a block are like that is left to the noise estimate.
+`(P x)_v P_vv⁻¹ (P x)_v` the squared distance of a whole head vector. One wrong element disturbs the
+residuals of its neighbours too, so each round takes only those near the largest, imputes them, and looks
+again. A vector that few wrong elements do not explain is lost as a whole (it was rotated, swapped, or is
+another token's). A head in which most vectors of a block are like that, or in which much stays strange when
+all of them are imputed, is left to the noise estimate.
 """
 
 from __future__ import annotations
@@ -111,11 +112,11 @@ def across_heads(
 ) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
-    `first` `[N, L, G, d]` is what was stored, `given` what of it is known to be lost, and of the head blocks `misfit`
-    `[blocks, L, G]` nothing is kept. Looks for single `elements`, whole `vectors`, or both. A sequence in which nothing is lost and no residual is alarming
-    is not touched, to the bit. Heads that are dense are set aside (imputed whole from the others) while the
-    rest is judged, and come back as they were. Where too many are dense, nothing is judged. Sequences are
-    judged one by one: what is found in one does not depend on its neighbours in the batch.
+    `first` `[N, L, G, d]` is what was stored, `given` what of it is known to be lost, and of the head blocks
+    `misfit` `[blocks, L, G]` nothing is kept. Looks for single `elements`, whole `vectors`, or both. Where
+    nothing is lost and no residual is alarming, nothing is touched, to the bit. Heads that are dense are set
+    aside (imputed whole from the others) while the rest is judged, and come back as they were. Where too many
+    are dense, nothing is judged.
     """
     layers, here = _layers(active), active[tokens.block]
     known, already = given | misfit[tokens.block].unsqueeze(-1), found.lost.clone()
@@ -181,8 +182,10 @@ def across_heads(
 
 
 def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
-    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept, nor of those among too many
-    of them to be judged. Says which these are."""
+    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept.
+
+    Nor of those among too many of them to be judged. Says which these are.
+    """
     without = misfit
     for _ in range(_SPREADS):
         without = without | (_share_in_window(without, field) > _FORGOTTEN).unsqueeze(-1)
@@ -195,7 +198,7 @@ def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tenso
 
 
 def distance(x: Tensor, P: Tensor) -> Tensor:
-    """Squared distance of each head vector of `x` `[N, L, G, d]` under `P` `[L, G, d, d]`, about 1: `[N, L, G]`."""
+    """Squared distance, about 1, of head vectors `x` `[N, L, G, d]` under `P` `[L, G, d, d]`: `[N, L, G]`."""
     return torch.einsum("nlgi,lgij,nlgj->nlg", x, P, x) / x.shape[-1]
 
 
@@ -226,8 +229,10 @@ def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
 
 
 def judge(field: Field, tokens: Tokens, here: Tensor) -> tuple[Tensor, Tensor]:
-    """Given everything else: standardised |residuals| `[N, L, G, d]` in stored coordinates, and squared distances
-    `[N, L, G]`, of the tokens and layers `here` `[N, L]`; zero elsewhere."""
+    """Standardised |residuals| `[N, L, G, d]` in stored coordinates, and squared distances `[N, L, G]`.
+
+    Given everything else, of the tokens and layers `here` `[N, L]`; zero elsewhere.
+    """
     z, strange = torch.zeros_like(tokens.x), torch.zeros_like(tokens.x[..., 0])
     d = z.shape[-1]
     for layer in _layers(here):

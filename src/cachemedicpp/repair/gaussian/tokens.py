@@ -59,7 +59,7 @@ class Tokens:
         return out
 
     def block_median(self, q: Tensor) -> Tensor:
-        """Median of `q` `[N, …]` over the tokens of each block, `[blocks, …]`, but for NaN; NaN if there is none."""
+        """Median of `q` `[N, …]` over each block, `[blocks, …]`, leaving NaN out; NaN if nothing is left."""
         out = q.new_full((self.blocks, *q.shape[1:]), torch.nan)
         order = torch.argsort(self.block, stable=True)
         sizes = torch.bincount(self.block, minlength=self.blocks).tolist()

@@ -134,7 +134,7 @@ def test_damage_shrinks(calibrated: tuple[Any, GaussianRepair], damage: Any) -> 
 def test_without_its_detectors_it_leaves_what_they_would_have_found(
     calibrated: tuple[Any, GaussianRepair], damage: Any
 ) -> None:
-    """Zeros stand out as outliers, as strange vectors and as noise too: all four tests have to go for them to stay."""
+    """Zeros stand out as outliers, strange vectors and noise too: all four tests go before they stay."""
     model, operator = calibrated
     cache = damaged(stored(model, text(2, seed=11)), damage)
     before = KVState(cache)
