@@ -17,9 +17,10 @@ from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.tokens import Tokens
 
 GATE = 1.5  # times the largest disturbance seen in any clean block: below it a head is left as it is
-WORTH = 0.4  # noise below this share of a head's RMS costs less than taking it off would
-_ROUNDED = 0.1  # the same of rounding, which is known to have moved nothing by more than half a step
-_LOUD = 0.7  # noise of values up to this level is left in them
+AUDIBLE = 0.1  # noise below this share of a head's RMS is not told from none
+WORTH = (
+    0.4  # up to this level noise costs less than taking it off would; not rounding, whose bounds are known
+)
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -30,16 +31,18 @@ class Noise:
     """Noise levels relative to each head's RMS, `[blocks, L, G]`; zero where there is none to speak of."""
 
     level: Tensor
-    taken: Tensor  # where it is taken off
     rounded: Tensor  # [blocks, L]: it comes from rounding
+
+    @property
+    def found(self) -> Tensor:
+        return self.level > 0
 
 
 def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
     """Noise of every head in `active` `[blocks, L]`, the blocks of one sequence.
 
     `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a
-    known level. Values keep other noise up to a level of `_LOUD`: attention averages it away, and what taking
-    it off takes from a rare token is gone.
+    known level.
     """
     level = torch.zeros_like(step)
     layers = active.any(0).nonzero().squeeze(1)
@@ -50,25 +53,23 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
         L, G = field.stats.scale.shape
         couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)
         found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
-        loud = (seen > GATE * largest) & (found > WORTH)
+        loud = (seen > GATE * largest) & (found > AUDIBLE)
         level[:, layers] = torch.where(loud & active[:, layers].unsqueeze(-1), found, 0.0)
     rounding = step * 12**-0.5
-    level = _pool(torch.where(step > 0, torch.where(rounding > _ROUNDED, rounding, 0.0), level))
-    taken = level > 0
-    values = slice(level.shape[-1] // 2, None)
-    taken[..., values] &= (level[..., values] > _LOUD) | (step[..., values] > 0)
-    return Noise(level, taken, (step > 0).any(-1))
+    level = _pool(torch.where(step > 0, torch.where(rounding > AUDIBLE, rounding, 0.0), level))
+    level = torch.where((level > WORTH) | (step > 0), level, 0.0)
+    return Noise(level, (step > 0).any(-1))
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
     """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`; others unchanged."""
     out = tokens.x.clone()
     d = out.shape[-1]
-    for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
+    for layer in noise.found.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
         near = noise.level[:, window[0] : window[-1] + 1].flatten(1)  # [blocks, W G]
         near = torch.cat((near, noise.rounded[:, layer, None].to(near)), 1)
-        noisy = noise.taken[:, layer].any(-1)
+        noisy = noise.found[:, layer].any(-1)
         patterns, which = torch.unique(near[noisy], dim=0, return_inverse=True)
         number = noisy.new_full((len(noisy),), -1, dtype=torch.long)
         number[noisy] = which
@@ -81,7 +82,7 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             posterior_mean = field.denoiser(layer, levels, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
-            take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
+            take = noise.found[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out
 

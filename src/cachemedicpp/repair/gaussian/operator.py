@@ -145,20 +145,22 @@ class GaussianRepair(Repair):
         sink = sinks.is_sink(usable, stats) & known & ~gone
         ordinary = known & ~sink
         flips = "bitflipish_sparse" not in self.without
+        impossible = torch.zeros_like(lost)
         if flips:
             limit = _IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
-            lost |= (usable.abs() > limit) & ordinary[..., None, None, None]
-            usable = usable.masked_fill(lost, 0.0)
+            impossible = (usable.abs() > limit) & ordinary[..., None, None, None] & ~lost
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        active = look(field, tokens, lost[ordinary]) | _near(step.any(-1), stats.reach)  # [blocks, L]
+        active = look(field, tokens, (lost | impossible)[ordinary]) | _near(
+            step.any(-1), stats.reach
+        )  # [blocks, L]
         tokens = tokens.take(active.any(-1)[tokens.block].nonzero().squeeze(1))
         where = (tokens.row, tokens.column)
         first, given = tokens.x.clone(), lost[where]
         gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
         turned = "orthogonal_rotation" not in self.without
         far = outliers.FAR * stats.strangest[0] if turned else torch.full_like(stats.scale, torch.inf)
-        found = outliers.in_head(tokens, given, active, field.head_precision, gross, far)
+        found = outliers.in_head(tokens, given, active, field.head_precision, gross, far, impossible[where])
         as_stored = torch.where(found.wrong.unsqueeze(-1), first, tokens.x)
         slope = fit.fits(replace(tokens, x=as_stored), stats)
         misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
@@ -171,7 +173,7 @@ class GaussianRepair(Repair):
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
-        touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
+        touched = found.lost | levels.found[tokens.block].unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
@@ -219,10 +221,11 @@ class GaussianRepair(Repair):
         active = torch.zeros(blocks[1], stats.layers, dtype=torch.bool, device=sink.device)
         active[tokens.block] |= (strange | lost[sink].any(-1)).any(-1)
         found = outliers.in_head(tokens, lost[sink], active, P, gross, far)
+        level = levels.level[tokens.block]  # [N, L, G]
         apart = tokens.x.square().sum(-1) > _TURNED * stats.sink.mean.square().sum(-1)
+        apart &= (outliers.distance(tokens.x, P) > _SINK_OUTLIER) & (level == 0)
         found.lost |= apart.unsqueeze(-1)
         tokens.x = tokens.x.masked_fill((found.wrong | apart).unsqueeze(-1), 0.0)  # the template itself
-        level = levels.level[tokens.block]  # [N, L, G]
         rms = (first + stats.sink.mean).square().mean(-1).sqrt()
         variance = torch.where(
             step[tokens.block] > 0, level.square(), (level * rms).square() / (1 + level.square())

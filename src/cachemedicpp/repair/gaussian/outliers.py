@@ -55,15 +55,26 @@ def gross(stats: Statistics) -> Tensor:
     return (_BEYOND * stats.loudest[0]).clamp(min=GROSS)
 
 
-def in_head(tokens: Tokens, lost: Tensor, active: Tensor, P: Tensor, threshold: Tensor, far: Tensor) -> Found:
+def in_head(
+    tokens: Tokens,
+    lost: Tensor,
+    active: Tensor,
+    P: Tensor,
+    threshold: Tensor,
+    far: Tensor,
+    impossible: Tensor | None = None,
+) -> Found:
     """Outliers of each head vector given the rest of it, under precisions `P` `[L, G, d, d]`: elements whose
     residual is beyond their head's `threshold` `[L, G]`, and vectors whose distance is `far` `[L, G]`.
 
-    Looks only at `active` `[blocks, L]`. `lost` are elements known to be lost. Imputes into `tokens.x`.
+    Looks only at `active` `[blocks, L]`. `lost` are elements known to be lost, `impossible` those
+    that are, unless noise has made all of them so. Imputes into `tokens.x`.
     """
     first, here = tokens.x.clone(), active[tokens.block]  # [N, L]
     none = lost.new_zeros(tokens.blocks, *lost.shape[1:3])
     found = Found(lost.clone(), torch.zeros_like(lost[..., 0]), none)
+    if impossible is not None:
+        found.lost |= impossible
     for layer, group in product(_layers(active), range(lost.shape[2])):
         rows = here[:, layer].nonzero().squeeze(1)
         limit = float(threshold[layer, group])
@@ -182,13 +193,14 @@ def across_heads(
 
 
 def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
-    """Of head blocks that do not look like themselves, `[blocks, L, G]`, nothing is kept.
+    """Where most heads of a window do not look like themselves (`misfit` `[blocks, L, G]`), nothing is kept.
 
-    Nor of those among too many of them to be judged. Says which these are.
+    Nothing there can tell what any of it was. A single such head is left to the noise estimate: the others can.
+    Says which head blocks are given up.
     """
-    without = misfit
+    without = torch.zeros_like(misfit)
     for _ in range(_SPREADS):
-        without = without | (_share_in_window(without, field) > _FORGOTTEN).unsqueeze(-1)
+        without |= (_share_in_window(misfit | without, field) > _FORGOTTEN).unsqueeze(-1)
     found.dense &= ~without
     here = without[tokens.block]
     found.wrong |= here
