@@ -1,9 +1,10 @@
 """Operator G: calibrated, in closed form, blind. The same call serves every kind of damage.
 
+a cheap look    → which blocks of positions, in which layers, may be damaged; all others keep their bits
 lost elements   → the mean of what they can be, given the rest of the token's cache
-outliers        → found by leave-one-out residuals, then the same
+outliers        → single elements and whole vectors, found by leave-one-out residuals, then the same
 noise           → estimated for each head and block of positions, then the posterior mean
-misfits         → named; left alone where so many heads fail that nothing can be judged
+misfits         → named; forgotten (the mean) where so many heads fail that nothing can be told
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class GaussianRepair(Repair):
         report.beyond += int((real & ~known).sum())
         report.add_noise(levels.level.unsqueeze(0), at[0])
         report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), at[0])
-        report.add_blocks(number, changed, known, gone, without, at)
+        report.add_blocks(number, changed, real, known, gone, without, at)
         return after, changed
 
     def _mend_sinks(

@@ -195,7 +195,7 @@ def across_heads(
 def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
     """Where most heads of a window do not look like themselves (`misfit` `[blocks, L, G]`), nothing is kept.
 
-    Nothing there can tell what any of it was. A single such head is left to the noise estimate: the others can.
+    Nothing there can tell what any of it was. A single such head is left to the noise estimate.
     Says which head blocks are given up.
     """
     without = torch.zeros_like(misfit)

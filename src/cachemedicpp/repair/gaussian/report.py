@@ -9,8 +9,6 @@ from torch import Tensor
 
 from cachemedicpp.repair.base import RepairReport
 
-FORGOTTEN = 0.5  # share of misfitting heads beyond which little more than the mean is left of a block
-
 
 @dataclass
 class Report:
@@ -53,35 +51,38 @@ class Report:
         self,
         number: Tensor,
         changed: Tensor,
+        real: Tensor,
         known: Tensor,
         gone: Tensor,
-        misfit: Tensor,
+        without: Tensor,
         at: tuple[int, int],
     ) -> None:
         """What was decided about each block of a sequence, and the share of its elements that changed.
 
-        `number`, `known` and `gone` are `[1, T]`, `changed` `[1, T, L, G, d]`, `misfit` `[blocks, L, G]`;
-        `at` is the sequence and where the piece begins.
+        `number`, `real`, `known` and `gone` are `[1, T]`, `changed` is `[1, T, L, G, d]`, `without`
+        `[blocks, L, G]` is what was given up, `at` the sequence and where the piece begins. Positions that
+        calibration never saw (`real`, not `known`) cannot be judged.
         """
         share = changed.float().mean((-1, -2, -3))[0]  # [T]
-        forgotten = misfit.float().mean((1, 2)) > FORGOTTEN
-        for block in range(len(misfit)):
+        forgotten = without.flatten(1).any(-1)
+        for block in range(len(without)):
             here = known[0] & (number[0] == block)
-            if not bool(here.any()):
-                continue
-            places = here.nonzero().flatten()
-            moved = float(share[here].mean())
             if bool((gone[0] & here).any()) or bool(forgotten[block]):
-                decision = "forgotten"
+                self._block(here, share, "forgotten", at)
             else:
-                decision = "repaired" if moved else "left alone"
+                self._block(here, share, "repaired" if bool(share[here].any()) else "left alone", at)
+        self._block((real & ~known)[0], share, "cannot judge", at)
+
+    def _block(self, here: Tensor, share: Tensor, decision: str, at: tuple[int, int]) -> None:
+        places = here.nonzero().flatten()
+        if len(places):
             self.blocks.append(
                 {
                     "row": at[0],
                     "first": self.first + at[1] + int(places[0]),
                     "last": self.first + at[1] + int(places[-1]),
                     "decision": decision,
-                    "changed": round(moved, 6),
+                    "changed": round(float(share[here].mean()), 6),
                 }
             )
 
