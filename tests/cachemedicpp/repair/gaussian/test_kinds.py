@@ -51,11 +51,11 @@ def test_with_one_kind_the_posterior_mean_is_a_widened_wiener_filter(level: floa
 
 
 def test_under_rounding_only_what_no_token_can_be_is_taken_off() -> None:
-    """Variance 1 is taken as 16: a rare token keeps nearly all that is its own."""
+    """Variance 1 is taken as 32: a rare token keeps nearly all that is its own."""
     field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
     x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
     mended = field.denoiser(0, torch.full((1, 2), 0.5), rounded=True)(x)
-    assert torch.allclose(mended, 16 / 16.25 * x, atol=1e-3)
+    assert torch.allclose(mended, 32 / 32.25 * x, atol=1e-3)
 
 
 def test_each_token_is_drawn_to_its_own_kind() -> None:
