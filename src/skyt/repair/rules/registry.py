@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from skyt.repair.rules.analysis.flow.conditions import after_statement
+from skyt.repair.rules.analysis.conditions import after_statement
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import Shape as NodeShape
-from skyt.repair.rules.analysis.trees.shapes import look
+from skyt.repair.rules.analysis.trees import Shape as NodeShape
+from skyt.repair.rules.analysis.trees import look
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.functions import FunctionInfo

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.effects.vocabulary import OWNERS
-from skyt.repair.rules.analysis.trees.trees import children, walk, words
+from skyt.repair.rules.analysis.trees import children, walk, words
 from skyt.repair.rules.analysis.values.types import Type, kind
+from skyt.repair.rules.analysis.vocabulary import OWNERS
 from skyt.repair.rules.facts import Parameter
 
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.functions import FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.trees import children, same, walk
+from skyt.repair.rules.analysis.trees import children, same, walk
 from skyt.repair.rules.engine.context import Context
 
 

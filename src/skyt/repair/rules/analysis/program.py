@@ -6,18 +6,19 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from skyt.repair.rules.analysis.effects.effects import Effects, mutates_receiver, pure_call
-from skyt.repair.rules.analysis.flow.reach import Outside
+from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.functions import FunctionInfo, owned_names
-from skyt.repair.rules.analysis.trees.bindings import (
+from skyt.repair.rules.analysis.reach import Outside
+from skyt.repair.rules.analysis.syntax import (
     BINDING,
     assignments_of,
     attribute_order,
     bound_anywhere,
+    local_functions,
     own_nodes,
+    stored_names,
 )
-from skyt.repair.rules.analysis.trees.syntax import local_functions, stored_names
-from skyt.repair.rules.analysis.trees.trees import NESTED, walk
+from skyt.repair.rules.analysis.trees import NESTED, walk
 from skyt.repair.rules.analysis.values.bounds import nonnegative_variables
 from skyt.repair.rules.analysis.values.infer import Inference
 from skyt.repair.rules.analysis.values.solving import Solver

@@ -7,10 +7,10 @@ import ast
 from collections.abc import Callable
 from itertools import combinations
 
-from skyt.repair.rules.analysis.effects.effects import conflict
+from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, number
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
+from skyt.repair.rules.analysis.syntax import int_value, number
+from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.analysis.values.types import is_int
 
 SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import count_reads
-from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.syntax import count_reads
+from skyt.repair.rules.analysis.trees import same, walk
 from skyt.repair.rules.containers.consumers import consumer
 from skyt.repair.rules.patterns.conditions import Condition, Where, at_least, of_kind, plain
 from skyt.repair.rules.patterns.making import fresh, replacing

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Sequence
 
 from skyt.repair.rules.analysis.functions import READ, use_of
-from skyt.repair.rules.analysis.trees.syntax import int_value, number, substitute
-from skyt.repair.rules.analysis.trees.trees import children, text, walk
+from skyt.repair.rules.analysis.syntax import int_value, number, substitute
+from skyt.repair.rules.analysis.trees import children, text, walk
 from skyt.repair.rules.analysis.values.types import is_int, is_str
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target

@@ -7,7 +7,7 @@ import ast
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, number, stored_names
+from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
 from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
 from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared

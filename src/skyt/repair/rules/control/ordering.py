@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from skyt.repair.rules.analysis.effects.effects import conflict, mutates_receiver
-from skyt.repair.rules.analysis.effects.vocabulary import MUTATORS
+from skyt.repair.rules.analysis.effects import conflict, mutates_receiver
 from skyt.repair.rules.analysis.ranking import spelled
-from skyt.repair.rules.analysis.trees.trees import in_order
+from skyt.repair.rules.analysis.trees import in_order
+from skyt.repair.rules.analysis.vocabulary import MUTATORS
 from skyt.repair.rules.registry import Place, block
 
 

@@ -6,11 +6,11 @@ import ast
 import operator
 from collections.abc import Sequence
 
-from skyt.repair.rules.analysis.effects.effects import mutates_receiver
-from skyt.repair.rules.analysis.flow.reach import Reach
+from skyt.repair.rules.analysis.effects import mutates_receiver
+from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import text, walk
+from skyt.repair.rules.analysis.syntax import load, read_names, stored_names, substitute
+from skyt.repair.rules.analysis.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private

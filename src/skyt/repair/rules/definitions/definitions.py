@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.bindings import bound_in
-from skyt.repair.rules.analysis.trees.syntax import count_reads, load, read_names, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import NESTED, in_order, walk
+from skyt.repair.rules.analysis.syntax import bound_in, count_reads, load, read_names, rename, stored_names
+from skyt.repair.rules.analysis.trees import NESTED, in_order, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.bindings import bound_in
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.syntax import (
     assign,
+    bound_in,
     count_reads,
     keeps_sets,
     load,
@@ -18,7 +18,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import (
+from skyt.repair.rules.analysis.trees import (
     COMPREHENSIONS,
     NESTED,
     clone,

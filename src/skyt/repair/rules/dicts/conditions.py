@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs
+from skyt.repair.rules.analysis.effects import Effects, disturbs
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, load, mentions
-from skyt.repair.rules.analysis.trees.trees import children, same, walk
+from skyt.repair.rules.analysis.syntax import int_value, load, mentions
+from skyt.repair.rules.analysis.trees import children, same, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
 from skyt.repair.rules.patterns.flow import private

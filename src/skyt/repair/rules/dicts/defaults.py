@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs, root
-from skyt.repair.rules.analysis.effects.vocabulary import VIEWS
+from skyt.repair.rules.analysis.effects import Effects, disturbs, root
 from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, stored_names
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, same, text, walk
+from skyt.repair.rules.analysis.syntax import int_value, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
+from skyt.repair.rules.analysis.vocabulary import VIEWS
 from skyt.repair.rules.dicts.conditions import (
     INSERT,
     STARTS,

@@ -11,13 +11,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.flow.liveness import unbound_name
-from skyt.repair.rules.analysis.flow.reach import Reach
-from skyt.repair.rules.analysis.language.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.liveness import unbound_name
+from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
-from skyt.repair.rules.analysis.trees.syntax import read_names
-from skyt.repair.rules.analysis.trees.trees import bare, text, walk
+from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
+from skyt.repair.rules.analysis.trees import bare, text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.engine.verify import verified
 from skyt.repair.rules.engine.walker import Walker

@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import count_reads, read_names
-from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.syntax import count_reads, read_names
+from skyt.repair.rules.analysis.trees import walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.engine.walker import CallFinder
 from skyt.repair.rules.facts import Facts

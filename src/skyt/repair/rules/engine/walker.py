@@ -6,19 +6,12 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import Effects
-from skyt.repair.rules.analysis.flow.conditions import (
-    after_statement,
-    domain_conditions,
-    quiet,
-    range_facts,
-    when,
-)
+from skyt.repair.rules.analysis.conditions import after_statement, domain_conditions, quiet, range_facts, when
+from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import shape
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, text
+from skyt.repair.rules.analysis.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, text
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import Place
 

@@ -6,8 +6,8 @@ import ast
 
 from skyt.repair.rules.analysis.ranking import factor, linear, written
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.syntax import int_value
+from skyt.repair.rules.analysis.trees import same
 from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.registry import expression

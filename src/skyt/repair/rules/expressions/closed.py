@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import int_value, number, substitute
-from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.analysis.syntax import int_value, number, substitute
+from skyt.repair.rules.analysis.trees import clone
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.conditions import number as constant
 from skyt.repair.rules.patterns.making import Made, constant_value

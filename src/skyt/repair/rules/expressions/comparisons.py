@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import OPPOSITE, ORDER_OPPOSITE, call, compare, negate
-from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.analysis.syntax import OPPOSITE, ORDER_OPPOSITE, call, compare, negate
+from skyt.repair.rules.analysis.trees import clone
 from skyt.repair.rules.analysis.values.types import ordered
 from skyt.repair.rules.patterns.conditions import Where, constant, integer, not_constant
 from skyt.repair.rules.patterns.conditions import ordered as both_ordered

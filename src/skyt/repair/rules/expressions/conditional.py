@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.effects.effects import conflict
-from skyt.repair.rules.analysis.trees.syntax import load
-from skyt.repair.rules.analysis.trees.trees import exchanged, walk
+from skyt.repair.rules.analysis.effects import conflict
+from skyt.repair.rules.analysis.syntax import load
+from skyt.repair.rules.analysis.trees import exchanged, walk
 from skyt.repair.rules.control.branches import branch
 from skyt.repair.rules.names.inline import find_use, head_of
 from skyt.repair.rules.registry import Place, statement

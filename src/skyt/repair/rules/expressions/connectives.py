@@ -7,8 +7,8 @@ from itertools import combinations
 
 from skyt.repair.rules.analysis.ranking import commute, rank
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import compare
-from skyt.repair.rules.analysis.trees.trees import size
+from skyt.repair.rules.analysis.syntax import compare
+from skyt.repair.rules.analysis.trees import size
 from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, comparable, is_int, kind
 from skyt.repair.rules.registry import expression
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, load
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.syntax import assign, count_reads, load
+from skyt.repair.rules.analysis.trees import clone, walk
 from skyt.repair.rules.analysis.values.types import is_str, kind
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private

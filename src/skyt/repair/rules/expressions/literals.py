@@ -6,7 +6,7 @@ import ast
 import re
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import call
+from skyt.repair.rules.analysis.syntax import call
 from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.patterns.making import folded
 from skyt.repair.rules.patterns.rewriting import rewrite

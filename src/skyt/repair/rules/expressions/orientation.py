@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.syntax import int_value
+from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.expressions.comparisons import opposite
 from skyt.repair.rules.patterns.conditions import Where, boolean, leaving, no_quantifier, running_on
 from skyt.repair.rules.patterns.making import Made

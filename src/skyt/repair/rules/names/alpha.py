@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.trees.bindings import bound_anywhere, own_nodes
-from skyt.repair.rules.analysis.trees.syntax import Renaming, local_functions, stored_names
-from skyt.repair.rules.analysis.trees.trees import in_order, walk
+from skyt.repair.rules.analysis.syntax import (
+    Renaming,
+    bound_anywhere,
+    local_functions,
+    own_nodes,
+    stored_names,
+)
+from skyt.repair.rules.analysis.trees import in_order, walk
 from skyt.repair.rules.analysis.values.types import kind
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module

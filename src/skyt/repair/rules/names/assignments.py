@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import permutations
 
 from skyt.repair.rules.analysis.ranking import binding_order
-from skyt.repair.rules.analysis.trees.syntax import count_reads, substitute
-from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.analysis.syntax import count_reads, substitute
+from skyt.repair.rules.analysis.trees import clone
 from skyt.repair.rules.patterns.conditions import Condition, Where, immutable, of_kind
 from skyt.repair.rules.patterns.flow import local, own, settled, unseen
 from skyt.repair.rules.patterns.making import Made

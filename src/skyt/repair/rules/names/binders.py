@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
-from skyt.repair.rules.analysis.trees.syntax import local_functions, own_breaks, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, walk
+from skyt.repair.rules.analysis.syntax import local_functions, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, walk
 from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from skyt.repair.rules.analysis.effects.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, clone, size, walk
+from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, size, walk
 from skyt.repair.rules.analysis.values.types import IMMUTABLE
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private

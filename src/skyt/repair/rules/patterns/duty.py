@@ -16,11 +16,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
-from skyt.repair.rules.analysis.effects.nodes import operation
-from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, operation
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, own_breaks, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.syntax import LOOPS, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.trees import clone, walk
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, Spelled
 from skyt.repair.rules.patterns.pieces import made, value

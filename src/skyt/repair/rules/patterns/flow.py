@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.syntax import (
     count_reads,
     mentions,
     own_breaks,
@@ -15,7 +15,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees.trees import walk
+from skyt.repair.rules.analysis.trees import walk
 from skyt.repair.rules.analysis.values.types import is_str
 from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
 from skyt.repair.rules.patterns.pieces import value

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.trees import same
 from skyt.repair.rules.patterns.template import FIXED, OUTER, Found, Value, block_name, fewest
 
 Matcher = Callable[[Any, Found], bool]

@@ -10,7 +10,7 @@ import ast
 from functools import cache, lru_cache
 from typing import Any
 
-from skyt.repair.rules.analysis.trees.syntax import load
+from skyt.repair.rules.analysis.syntax import load
 from skyt.repair.rules.patterns.matching import match
 from skyt.repair.rules.patterns.template import OUTER, Found, Template, build, fill
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import shape as node_shape
-from skyt.repair.rules.analysis.trees.syntax import operands
-from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.syntax import operands
+from skyt.repair.rules.analysis.trees import same
+from skyt.repair.rules.analysis.trees import shape as node_shape
+from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from skyt.repair.rules.analysis.trees.shapes import Shape, head, shape
-from skyt.repair.rules.analysis.trees.syntax import mentions
+from skyt.repair.rules.analysis.syntax import mentions
+from skyt.repair.rules.analysis.trees import Shape, head, shape
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.matching import match

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.vocabulary import BUILTINS, MODULE_MEMBERS
-from skyt.repair.rules.analysis.trees.shapes import shape
-from skyt.repair.rules.analysis.trees.syntax import operands
-from skyt.repair.rules.analysis.trees.trees import clone, walk
+from skyt.repair.rules.analysis.syntax import operands
+from skyt.repair.rules.analysis.trees import clone, shape, walk
+from skyt.repair.rules.analysis.vocabulary import BUILTINS, MODULE_MEMBERS
 from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]

@@ -7,8 +7,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.trees.syntax import FLIPPED, int_value, opposite
-from skyt.repair.rules.analysis.trees.trees import same, walk
+from skyt.repair.rules.analysis.syntax import FLIPPED, int_value, opposite
+from skyt.repair.rules.analysis.trees import same, walk
 from skyt.repair.rules.analysis.values.types import is_int
 
 if TYPE_CHECKING:

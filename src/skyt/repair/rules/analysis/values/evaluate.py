@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.repair.rules.analysis.trees.trees import words
+from skyt.repair.rules.analysis.trees import words
 
 FUEL = 3000
 LARGEST = 10**30

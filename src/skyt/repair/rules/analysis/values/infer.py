@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import CHILDREN
+from skyt.repair.rules.analysis.syntax import int_value
+from skyt.repair.rules.analysis.trees import CHILDREN
 from skyt.repair.rules.analysis.values.results import (
     ALWAYS,
     MODULE_TYPES,

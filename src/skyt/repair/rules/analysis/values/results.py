@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from skyt.repair.rules.analysis.effects.vocabulary import TEXT_QUESTIONS, TEXT_TO_TEXT
 from skyt.repair.rules.analysis.values.types import ANY, Type, element, is_int, is_number, is_str, join, kind
+from skyt.repair.rules.analysis.vocabulary import TEXT_QUESTIONS, TEXT_TO_TEXT
 
 # What builtins and methods of str give, whatever they are given.
 ALWAYS: dict[str, Type] = {

@@ -10,8 +10,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from skyt.repair.rules.analysis.functions import FunctionInfo, makes_container
-from skyt.repair.rules.analysis.trees.bindings import loaded
-from skyt.repair.rules.analysis.trees.syntax import returns
+from skyt.repair.rules.analysis.syntax import loaded, returns
 from skyt.repair.rules.analysis.values.infer import Inference
 from skyt.repair.rules.analysis.values.types import ANY, Type, element, is_int, join, kind
 

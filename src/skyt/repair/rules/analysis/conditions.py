@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope, plain
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.syntax import (
     compare,
     conjuncts,
     leaves,

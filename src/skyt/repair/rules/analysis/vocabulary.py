@@ -3,7 +3,7 @@ language."""
 
 from __future__ import annotations
 
-from skyt.repair.rules.analysis.trees.trees import words
+from skyt.repair.rules.analysis.trees import words
 
 UNKNOWN = "*"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
-from skyt.repair.rules.analysis.trees.syntax import is_true, own_breaks, read_names, stored_names
-from skyt.repair.rules.analysis.trees.trees import NESTED, walk
+from skyt.repair.rules.analysis.syntax import bound_anywhere, is_true, own_breaks, read_names, stored_names
+from skyt.repair.rules.analysis.trees import NESTED, walk
 
 Names = frozenset[str]
 EMPTY: Names = frozenset()

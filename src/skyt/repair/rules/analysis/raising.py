@@ -6,9 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.vocabulary import MAKERS, TAKES_TEXTS, VIEWS
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import text
+from skyt.repair.rules.analysis.syntax import int_value
+from skyt.repair.rules.analysis.trees import text
 from skyt.repair.rules.analysis.values.types import (
     ANY,
     IMMUTABLE,
@@ -19,6 +18,7 @@ from skyt.repair.rules.analysis.values.types import (
     is_str,
     kind,
 )
+from skyt.repair.rules.analysis.vocabulary import MAKERS, TAKES_TEXTS, VIEWS
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
