@@ -11,10 +11,10 @@ RULES_VERSION = "6"
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions.cleanup names.binders expressions.comparisons expressions.truth expressions.connectives
-expressions.decided containers.tables dicts.defaults containers.deques dicts.grouping
-expressions.arithmetic expressions.literals expressions.regex containers.consumers containers.items
-containers.sequences control.loops expressions.joining control.guards containers.building expressions.closed
+definitions.cleanup names.binders expressions.logic
+containers.tables dicts.defaults containers.deques dicts.grouping
+expressions.arithmetic expressions.text containers.consumers containers.items
+containers.sequences control.loops control.guards containers.building
 control.branches expressions.conditional expressions.orientation names.assignments names.inline
 control.counting containers.stacks control.ordering definitions.helpers definitions.definitions names.alpha
 """

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
-from skyt.repair.rules.expressions.comparisons import opposite_of
+from skyt.repair.rules.expressions.logic import opposite_of
 from skyt.repair.rules.patterns.conditions import leaving
 from skyt.repair.rules.patterns.duty import Duties
 from skyt.repair.rules.patterns.making import folded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyt.repair.rules.analysis.syntax import int_value
-from skyt.repair.rules.expressions.comparisons import opposite
+from skyt.repair.rules.expressions.logic import opposite
 from skyt.repair.rules.patterns.conditions import Where, boolean, leaving, no_quantifier, running_on
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.rewriting import rewrite
