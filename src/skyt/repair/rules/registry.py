@@ -86,11 +86,12 @@ class Place:
     body: list[ast.stmt]
     start: Scope
     context: Context
-    live_at: Callable[[ast.stmt], frozenset[str]]
-    in_loop: bool
-    tail: bool  # running off the end of this block is returning None from the function
-    loop_tail: bool  # running off the end of this block starts the loop's next round
+    end: str  # running off its end is a `return` of None from the function, or a `continue`
     _scopes: list[Scope] = field(default_factory=list)  # before each statement, as far as asked for
+
+    def live_at(self, s: ast.stmt) -> frozenset[str]:
+        """The variables that may be read after a statement."""
+        return self.context.liveness(self.info.node).live_after(s)
 
     @cached_property
     def live_out(self) -> frozenset[str]:

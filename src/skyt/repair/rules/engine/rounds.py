@@ -18,8 +18,7 @@ from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
 from skyt.repair.rules.analysis.trees import bare, text, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.engine.verify import verified
-from skyt.repair.rules.engine.walker import Walker
+from skyt.repair.rules.engine.walker import Walker, verified
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Rule
 from skyt.text.normalise import normalise

@@ -126,14 +126,12 @@ def not_kept(name: str, by: str) -> Condition:
     return Condition(f"no generator of `{by}` has `{name}`", holds)
 
 
-ends_round = Condition(
-    "at the end of a loop's body",
-    lambda f, w: w.last and w.place is not None and w.place.loop_tail,
-    end="continue",
-)
-ends_function = Condition(
-    "at the end of a function", lambda f, w: w.last and w.place is not None and w.place.tail, end="return"
-)
+def _ending(words: str, end: str) -> Condition:
+    return Condition(words, lambda f, w: w.last and w.place is not None and w.place.end == end, end=end)
+
+
+ends_round = _ending("at the end of a loop's body", "continue")
+ends_function = _ending("at the end of a function", "return")
 no_continue = asking_blocks("has no `continue`", lambda body: not own_breaks(body, (ast.Continue,)))
 running_out = asking_blocks("does not always return", lambda body: not returns(body))
 breaking = asking_blocks("has a `break`", own_breaks)
