@@ -16,7 +16,7 @@ containers.tables dicts.defaults containers.deques dicts.grouping
 expressions.arithmetic expressions.text containers.consumers containers.items
 containers.sequences control.loops control.guards containers.building
 control.branches expressions.conditional expressions.orientation names.assignments names.inline
-control.counting containers.stacks control.ordering definitions.helpers definitions.definitions names.alpha
+control.counting containers.stacks control.ordering definitions.helpers names.alpha
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])
