@@ -139,8 +139,8 @@ def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,))
     return found
 
 
-def blocks(s: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statement lists directly inside a statement."""
+def blocks(s: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists directly inside a statement or module."""
     for name in BLOCKS:
         inner = getattr(s, name, None)
         if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
@@ -277,11 +277,12 @@ def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def bound_anywhere(where: ast.AST | Sequence[ast.AST]) -> set[str]:
     """Every name that some scope inside binds, methods included."""
-    found = [_bound(n) for n in walk(where)]
+    found = [binds(n) for n in walk(where)]
     return {name for name in found if name}
 
 
-def _bound(n: ast.AST) -> str:
+def binds(n: ast.AST) -> str:
+    """The name that a node binds."""
     if isinstance(n, ast.Name):
         return "" if n.ctx.__class__ is ast.Load else n.id
     if isinstance(n, ast.arg):
