@@ -18,12 +18,12 @@ from skyt.repair.rules.analysis.trees import OPERATORS, children, walk, words
 from skyt.repair.rules.analysis.vocabulary import (
     BUILTINS,
     CONSUMERS,
-    CONSUMING_METHODS,
     LAZY,
     MODULE_MEMBERS,
     MUTATORS,
     PURE_METHODS,
     VIEWS,
+    called_name,
 )
 
 NODES = (OPERATORS - {ast.MatMult}) | {
@@ -65,18 +65,6 @@ KEYWORDS: dict[str, frozenset[str]] = {
 
 def special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def called_name(function: ast.expr) -> str:
-    """`len`, `math.gcd` or `.append`."""
-    match function:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id=module), attr=name) if module in MODULE_MEMBERS:
-            return f"{module}.{name}"
-        case ast.Attribute(attr=name):
-            return "." + name
-    return ""
 
 
 def singleton(n: ast.expr) -> bool:
@@ -145,7 +133,7 @@ class Uses:
                 name = called_name(function)
                 if isinstance(function, ast.Name) and name in LAZY:
                     return self._used_up(parent)
-                return name in CONSUMERS or getattr(function, "attr", "") in CONSUMING_METHODS
+                return name in CONSUMERS
         return False
 
     def _call(self, n: ast.Call) -> str | None:

@@ -1,16 +1,18 @@
-"""Which operations on values of known types cannot raise. What is not listed here may."""
+"""Which operations on values of known types cannot raise, in one table. What is not listed there may."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.syntax import int_value
-from skyt.repair.rules.analysis.trees import text
+from skyt.repair.rules.analysis.trees import text, words
 from skyt.repair.rules.analysis.values.types import (
     ANY,
     IMMUTABLE,
+    SIZED,
     Type,
     element,
     is_int,
@@ -18,28 +20,18 @@ from skyt.repair.rules.analysis.values.types import (
     is_str,
     kind,
 )
-from skyt.repair.rules.analysis.vocabulary import MAKERS, TAKES_TEXTS, VIEWS
+from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
 
+NOTHING: frozenset[str] = frozenset()
+ANYTHING = frozenset({UNKNOWN})
 LONGEST = 10**4000  # Python refuses to write integers of more than 4300 digits
-SHOWN = frozenset({"str", "char", "bool", "none", "float"})
-ITERABLE = frozenset({"list", "tuple", "dict", "set", "str", "char", "deque", "iter"})
-REVERSIBLE = frozenset({"list", "tuple", "str", "char", "deque"})
-ORDERED = frozenset({"int", "str", "char"})
+LARGEST = 2**62  # no container has as many elements
+ITERABLE = SIZED | {"str", "char", "iter"}
+SEQUENCES = frozenset({"list", "tuple", "str", "char", "deque"})
 WHOLE = frozenset({"int", "bool"})
-
-
-def shows_safely(node: ast.expr, scope: Scope) -> bool:
-    """Whether a value can be written as text: an integer may have too many digits."""
-    t = scope.type_of(node)
-    if not is_int(t):
-        return t in SHOWN
-    if isinstance(node, ast.Name) and scope.given(node.id):
-        return True  # a caller's integers can be written down
-    low, high = scope.interval(node)
-    return low is not None and high is not None and low > -LONGEST and high < LONGEST
 
 
 def hashable(t: Type) -> bool:
@@ -48,95 +40,163 @@ def hashable(t: Type) -> bool:
 
 def _items(t: Type) -> Type:
     """What is in a container, where that is one type."""
-    return ANY if kind(t) == "pair" or kind(t) not in ITERABLE else element(t)
+    return element(t) if kind(t) in ITERABLE else ANY
 
 
-# By builtin, whether it cannot raise when it is given one value of this type.
-TOTAL: dict[str, Callable[[Type], bool]] = {
-    "len": lambda t: kind(t) in ITERABLE - {"iter"},
-    **dict.fromkeys(("list", "tuple", "enumerate"), lambda t: kind(t) in ITERABLE),
-    **dict.fromkeys(("set", "frozenset"), lambda t: kind(t) in ITERABLE and hashable(_items(t))),
-    "reversed": lambda t: kind(t) in REVERSIBLE,
-    "sorted": lambda t: _items(t) in ORDERED,
-    "sum": lambda t: _items(t) in WHOLE,
-    "bool": lambda t: t in IMMUTABLE or kind(t) in ITERABLE,
-    "abs": is_number,
-    "int": lambda t: t in WHOLE,
-    "ord": lambda t: t == "char",
-    "range": is_int,
+def _between(node: ast.expr, scope: Scope, most: int) -> bool:
+    low, high = scope.interval(node)
+    return low is not None and high is not None and low > -most and high < most
+
+
+def _shown(node: ast.expr, scope: Scope) -> bool:
+    """Whether a value can be written as text: an integer may have too many digits, but not a caller's."""
+    t = scope.type_of(node)
+    given = isinstance(node, ast.Name) and scope.given(node.id)
+    return given or _between(node, scope, LONGEST) if is_int(t) else t in IMMUTABLE
+
+
+# The words of the table: what is said of a type, and of a value in its place. Other words are kinds of types.
+OF_TYPE: dict[str, Callable[[Type], bool]] = {
+    "any": lambda t: True,
+    "plain": lambda t: t in IMMUTABLE,
+    "plains": lambda t: _items(t) in IMMUTABLE,
+    "flat": lambda t: kind(t) in SIZED and all(x in IMMUTABLE for x in t[1:]),  # type: ignore[index]
+    "whole": lambda t: t in WHOLE,
+    "wholes": lambda t: _items(t) in WHOLE,
+    "number": is_number,
+    "text": is_str,
+    "texts": lambda t: is_str(_items(t)),
+    "key": hashable,
+    "keys": lambda t: hashable(_items(t)),
+    "sortable": lambda t: _items(t) in {"int", "str", "char"},
+    "iterable": lambda t: kind(t) in ITERABLE,
+    "sized": lambda t: kind(t) in ITERABLE - {"iter"},
+    "searched": lambda t: kind(t) in SIZED | {"iter"},
+    "sequence": lambda t: kind(t) in SEQUENCES,
+}
+OF_VALUE: dict[str, Callable[[ast.expr, Scope], bool]] = {
+    "natural": lambda node, scope: scope.at_least(0, node),
+    "nonzero": lambda node, scope: is_int(scope.type_of(node)) and scope.nonzero(node),
+    "step": lambda node, scope: int_value(node) not in (None, 0),
+    "index": lambda node, scope: _between(node, scope, LARGEST),
+    "full": lambda node, scope: scope.nonempty(node),
+    "shown": _shown,
+    "separator": lambda node, scope: (
+        isinstance(node, ast.Constant) and type(node.value) is str and node.value != ""
+    ),
+    "counter": lambda node, scope: isinstance(node, ast.Call) and text(node.func) == "collections.Counter",
 }
 
+# By operation, the operands that it bears, a method's owner first, and what it may raise then.
+TABLE = """
+Add: whole whole | text text | list list | tuple tuple
+Sub BitAnd BitOr BitXor: whole whole | set set
+Mult: whole whole
+FloorDiv Mod: int nonzero | int int -> ZeroDivisionError
+Pow: int natural
+USub UAdd abs: number
+Eq NotEq: plain any | any plain | flat flat
+Lt LtE Gt GtE: number number | text text
+In NotIn: plain searched | text text
+[]: sequence int -> IndexError | dict key -> KeyError
+for: iterable
+FormattedValue repr: shown
+str: | shown
+len: sized
+list tuple: | iterable
+enumerate: iterable
+set: | keys
+frozenset: keys
+dict collections.OrderedDict collections.deque collections.defaultdict collections.Counter:
+bool: | plain | iterable
+reversed: sequence
+sorted: sortable
+sum: wholes
+int: whole
+ord: char
+range: int | int int | int int step
+min max math.gcd: int int | int int int
+zip: iterable iterable | iterable iterable iterable
+isinstance: any any
+math.isqrt: natural
+.lower .upper .casefold .title .capitalize .swapcase .splitlines: text
+.isalnum .isalpha .isdigit .isspace .islower .isupper .isnumeric .isdecimal .isascii: text
+.strip .lstrip .rstrip: text | text text
+.startswith .endswith .removeprefix .removesuffix .find .rfind: text text
+.count: text text | list&plains plain
+.replace: text text text
+.join: text texts
+.split .rsplit: text | text separator
+.get: dict key | dict key any
+.keys .values .items: dict | counter
+.copy: dict | list
+.clear: list | deque | dict | set
+.reverse: list | deque
+.append: list any | deque any
+.appendleft: deque any
+.extend: list iterable | deque iterable
+.add .discard: set key
+.insert: list index any | list int any -> OverflowError
+.sort: list&sortable
+.setdefault: dict key any
+.popleft: deque&full | deque -> IndexError
+.pop: list&full | deque&full | list -> IndexError | deque -> IndexError | list index -> IndexError \
+ | list int -> IndexError OverflowError | dict key -> KeyError | dict key any
+"""
+Signature = tuple[list[list[str]], frozenset[str]]  # the words of each operand, and what it may raise
 
-def call_raises(node: ast.Call, scope: Scope) -> bool:
-    """Whether a pure call may raise, given the types of its arguments."""
-    if node.keywords:
-        return True
-    types = [scope.type_of(a) for a in node.args]
-    if isinstance(node.func, ast.Name):
-        return not _total_builtin(scope.builtin(node.func), node.args, types, scope)
-    return not (isinstance(node.func, ast.Attribute) and _total_method(node.func, node.args, types, scope))
+
+def _signature(text: str) -> Signature:
+    operands, _, errors = text.partition("->")
+    return [word.split("&") for word in operands.split()], words(errors)
 
 
-def _total_builtin(name: str, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
-    if name in {"str", "repr"} and args:
-        return len(args) == 1 and shows_safely(args[0], scope)
-    match len(args):
-        case 0:
-            return name in {"list", "tuple", "set", "dict", "str", "bool"}
-        case 1:
-            return name in TOTAL and TOTAL[name](types[0])
-    if name in {"min", "max"} or (name == "range" and len(args) == 2):
-        return all(map(is_int, types))
-    if name == "zip":
-        return all(kind(t) in ITERABLE for t in types)
-    if name == "range":
-        return len(args) == 3 and all(map(is_int, types)) and int_value(args[2]) not in (None, 0)
-    return name == "isinstance" and len(args) == 2  # the language lets only classes in
+ROWS = [row.partition(":") for row in TABLE.strip().splitlines()]
+SIGNATURES = {name: [*map(_signature, row.split("|"))] for names, _, row in ROWS for name in names.split()}
 
 
-def _total_method(function: ast.Attribute, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
-    name, owner, count = function.attr, scope.type_of(function.value), len(args)
-    if scope.is_member(function):
-        return _total_member(text(function), args, types, scope)
-    if isinstance(function.value, ast.Call) and text(function.value.func) == "collections.Counter":
-        return name in VIEWS and not args
-    match kind(owner):
-        case "str" | "char" if name == "join":
-            return count == 1 and is_str(_items(types[0]))
-        case "str" | "char" if name in {"split", "rsplit", "splitlines"}:
-            by = args[0].value if args and isinstance(args[0], ast.Constant) else None
-            return not args or (count == 1 and type(by) is str and by != "" and name != "splitlines")
-        case "str" | "char":
-            return count in TAKES_TEXTS.get(name, ()) and all(map(is_str, types))
-        case "dict":
-            if name == "get":
-                return 1 <= count <= 2 and hashable(types[0])
-            return not args and (name in VIEWS or name == "copy")
-        case "list":
-            if name == "count":
-                return count == 1 and types[0] in IMMUTABLE and _items(owner) in IMMUTABLE
-            return name == "copy" and not args
-    return False
+def may_raise(operation: str, operands: Sequence[ast.expr], scope: Scope) -> frozenset[str]:
+    """The kinds of exceptions that an operation of the table may raise; UNKNOWN for any kind."""
+    for signature, errors in SIGNATURES.get(operation, ()):
+        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, signature)):
+            return errors
+    return ANYTHING
 
 
-def _total_member(name: str, args: list[ast.expr], types: list[Type], scope: Scope) -> bool:
-    if name == "math.isqrt":
-        return len(args) == 1 and scope.at_least(0, args[0])
-    return all(map(is_int, types)) if name == "math.gcd" else name in MAKERS and not args
-
-
-def binop_raises(node: ast.BinOp, scope: Scope) -> bool:
-    a, b = scope.type_of(node.left), scope.type_of(node.right)
-    whole, alike = a in WHOLE and b in WHOLE, kind(a) == kind(b)
-    match node.op:
-        case ast.Add():
-            return not (whole or (is_str(a) and is_str(b)) or (alike and kind(a) in {"list", "tuple"}))
-        case ast.Sub() | ast.BitAnd() | ast.BitOr() | ast.BitXor():
-            return not (whole or (alike and kind(a) == "set"))
-        case ast.Mult():
-            return not whole
-        case ast.FloorDiv() | ast.Mod():
-            return not (is_int(a) and is_int(b) and scope.nonzero(node.right))
-        case ast.Pow():
-            return not (is_int(a) and is_int(b) and scope.at_least(0, node.right))
+def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
+    t = scope.type_of(node)
+    for word in said:
+        if word in OF_VALUE:
+            fits = OF_VALUE[word](node, scope)
+        else:
+            fits = OF_TYPE[word](t) if word in OF_TYPE else kind(t) == word
+        if not fits:
+            return False
     return True
+
+
+def lookup_raises(node: ast.Subscript, scope: Scope) -> frozenset[str]:
+    """What asking for an entry or a slice may raise; a new entry of a dict raises nothing."""
+    if isinstance(part := node.slice, ast.Slice):
+        sliced = kind(scope.type_of(node.value)) in SEQUENCES - {"deque"} and isinstance(node.ctx, ast.Load)
+        whole = all(is_int(scope.type_of(p)) for p in (part.lower, part.upper) if p is not None)
+        step = part.step is None or int_value(part.step) not in (None, 0)
+        return NOTHING if sliced and whole and step else ANYTHING
+    errors = may_raise("[]", [node.value, part], scope)
+    stores = isinstance(node.ctx, ast.Store) and "KeyError" in errors
+    return NOTHING if stores or scope.holds_key(node) else errors
+
+
+def fits_target(target: ast.expr, t: Type) -> bool:
+    """Whether a value of this type surely can be assigned to a target."""
+    if isinstance(target, ast.Tuple | ast.List):
+        parts = t[1:] if kind(t) == "pair" and isinstance(t, tuple) else ()
+        return len(parts) == len(target.elts) and all(map(fits_target, target.elts, parts))  # type: ignore[arg-type]
+    return isinstance(target, ast.Name | ast.Subscript | ast.Attribute)
+
+
+def assigned_safely(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return len(target.elts) == len(value.elts) and all(assigned_safely(t, v, scope) for t, v in pairs)
+    return fits_target(target, scope.type_of(value))

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, Mapping
 
 from skyt.repair.rules.analysis.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, SCOPES, children, walk
-from skyt.repair.rules.analysis.vocabulary import PURE_BUILTINS, PURE_METHODS
+from skyt.repair.rules.analysis.vocabulary import BUILTINS, PURE_METHODS
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BINDING = frozenset({ast.Global, ast.Nonlocal, *SCOPES})  # what gives names a meaning of their own
-QUIET = PURE_BUILTINS | {"print"}
+QUIET = BUILTINS | {"print"}
 
 
 class Reach:
