@@ -24,7 +24,7 @@ from skyt.repair.rules.analysis.raising import (
 )
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, SIZED, element, kind
+from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
 from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, SHALLOW, UNKNOWN, called_name
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ while it runs."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.trees import children, walk, words
-from skyt.repair.rules.analysis.values.types import Type, kind
+from skyt.repair.rules.analysis.types import Type, kind
 from skyt.repair.rules.analysis.vocabulary import OWNERS
 from skyt.repair.rules.facts import Parameter
 
@@ -29,7 +29,8 @@ class FunctionInfo:
     parameters: tuple[Parameter, ...] = ()
     assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
-    owned: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()  # names of containers that are all made here
+    owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
     captured: frozenset[str] = frozenset()
     nonnegative: frozenset[str] = frozenset()
 
@@ -52,20 +53,24 @@ class FunctionInfo:
         return self.arguments[1:] if self.owner is not None else self.arguments
 
 
-def owned_names(info: FunctionInfo, own: Container[str]) -> Iterator[str]:
-    """Local containers that this function made itself and that nobody else can reach while it runs. `own` has
-    the methods of the program, with a dot."""
-    made = {
+def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Local variables whose every value is a container made here. `own` has the methods of the program, with
+    a dot."""
+    return frozenset(
         name
         for name, values in info.assigned.items()
         if name not in info.arguments and name not in info.captured
         if all(v is not None and makes_container(v, info.env.get(name), own) for v in values)
-    }
-    if made:
-        nodes = walk(info.node)
-        parents = {id(c): p for p in nodes for c in children(p)}
-        uses = [n for n in nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
-        yield from made - {n.id for n in uses if not _harmless_use(n, parents)}
+    )
+
+
+def owned_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Of these, those that nobody else can reach while the function runs."""
+    made = made_names(info, own)
+    nodes = walk(info.node) if made else []
+    parents = {id(c): p for p in nodes for c in children(p)}
+    uses = [n for n in nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
+    return made.difference(n.id for n in uses if not _harmless_use(n, parents))
 
 
 def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from skyt.repair.rules.analysis.bounds import nonnegative_variables
 from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.functions import FunctionInfo, owned_names
+from skyt.repair.rules.analysis.infer import Inference
 from skyt.repair.rules.analysis.reach import Outside
+from skyt.repair.rules.analysis.solving import Solver
 from skyt.repair.rules.analysis.syntax import (
     BINDING,
     assignments_of,
@@ -19,10 +22,7 @@ from skyt.repair.rules.analysis.syntax import (
     stored_names,
 )
 from skyt.repair.rules.analysis.trees import NESTED, walk
-from skyt.repair.rules.analysis.values.bounds import nonnegative_variables
-from skyt.repair.rules.analysis.values.infer import Inference
-from skyt.repair.rules.analysis.values.solving import Solver
-from skyt.repair.rules.analysis.values.types import ANY, Type, kind
+from skyt.repair.rules.analysis.types import ANY, Type, kind
 from skyt.repair.rules.facts import Facts
 
 __all__ = ["FunctionInfo", "Program"]
@@ -49,12 +49,11 @@ class Program:
                     self._add(owner if node is function else None, node)
         infos = list(self.functions.values())
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
-        self.inference = Inference()
-        self.inference.classes = {c.name for c in classes}
-        self.inference.attributes = {n: ANY for c in classes for n in stored_names(c.body)}
+        attributes = {n: ANY for c in classes for n in stored_names(c.body)}
+        self.inference = Inference({c.name for c in classes}, attributes)
         Solver(self.inference, infos, self.by_name, self._exposed(nodes)).solve()
         for info in infos:
-            info.owned = frozenset(owned_names(info, self.by_name))
+            info.owned = owned_names(info, self.by_name)
         self.pure = self._purity()
         for info in infos:
             info.nonnegative = nonnegative_variables(info, self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.analysis.trees import text, words
-from skyt.repair.rules.analysis.values.types import (
+from skyt.repair.rules.analysis.types import (
     ANY,
     IMMUTABLE,
     SIZED,

@@ -11,7 +11,7 @@ from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, number
 from skyt.repair.rules.analysis.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import is_int
+from skyt.repair.rules.analysis.types import is_int
 
 SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
 

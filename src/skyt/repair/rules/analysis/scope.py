@@ -9,12 +9,12 @@ import collections
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from skyt.repair.rules.analysis.bounds import EVERYTHING, Interval, interval
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects, test_effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
 from skyt.repair.rules.analysis.syntax import call, int_value, read_names
 from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
-from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
+from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
 from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
 
 MODULES = frozenset(MODULE_MEMBERS)

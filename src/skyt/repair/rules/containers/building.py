@@ -9,7 +9,7 @@ from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import assign, count_reads, mentions, stored_names
 from skyt.repair.rules.analysis.trees import walk
-from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.analysis.types import is_int, is_str
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.conditions import Condition, boolean, each, integer, last_for, text
 from skyt.repair.rules.patterns.flow import local, one_by_one, private

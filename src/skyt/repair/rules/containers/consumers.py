@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from skyt.repair.rules.analysis.infer import dotted
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, load, substitute
 from skyt.repair.rules.analysis.trees import clone, walk
-from skyt.repair.rules.analysis.values.infer import dotted
-from skyt.repair.rules.analysis.values.types import ANY, is_str, kind
+from skyt.repair.rules.analysis.types import ANY, is_str, kind
 from skyt.repair.rules.analysis.vocabulary import LAZY
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, of_kind
 from skyt.repair.rules.patterns.making import Made

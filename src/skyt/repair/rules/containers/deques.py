@@ -7,10 +7,10 @@ from typing import Any
 
 from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.infer import dotted
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, number
 from skyt.repair.rules.analysis.trees import text, walk
-from skyt.repair.rules.analysis.values.infer import dotted
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 

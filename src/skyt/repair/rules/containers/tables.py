@@ -9,7 +9,7 @@ from typing import Any
 from skyt.repair.rules.analysis.functions import READ, use_of
 from skyt.repair.rules.analysis.syntax import binds, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import children, text, walk
-from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.analysis.types import is_int, is_str
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, of_kind, ordered, plain

@@ -6,10 +6,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from skyt.repair.rules.analysis.evaluate import GiveUpError, Opaque, returned
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
-from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Opaque, returned
-from skyt.repair.rules.analysis.values.types import is_int, is_str, kind
+from skyt.repair.rules.analysis.types import is_int, is_str, kind
 from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
 from skyt.repair.rules.patterns.flow import known_empty
 from skyt.repair.rules.patterns.pieces import first, made, pieces

@@ -32,7 +32,7 @@ from skyt.repair.rules.analysis.trees import (
     walk,
     walk_shallow,
 )
-from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
+from skyt.repair.rules.analysis.types import SIZED, is_str, kind
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.inline import find_use, head_of
 from skyt.repair.rules.registry import module

@@ -8,7 +8,7 @@ from skyt.repair.rules.analysis.effects import Effects, disturbs
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, load, mentions
 from skyt.repair.rules.analysis.trees import children, same, walk
-from skyt.repair.rules.analysis.values.types import is_str, kind
+from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.patterns.pieces import first, made, pieces, value

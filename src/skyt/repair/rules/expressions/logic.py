@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis import types
 from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import ORDER_OPPOSITE, call, compare, negate
 from skyt.repair.rules.analysis.trees import clone, size
-from skyt.repair.rules.analysis.values import types
 from skyt.repair.rules.patterns.conditions import (
     Condition,
     Where,

@@ -12,7 +12,7 @@ from typing import Any
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, load
 from skyt.repair.rules.analysis.trees import clone
-from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.flow import own
 from skyt.repair.rules.patterns.making import Made, folded, fresh

@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.syntax import (
     stored_names,
 )
 from skyt.repair.rules.analysis.trees import in_order, walk
-from skyt.repair.rules.analysis.values.types import kind
+from skyt.repair.rules.analysis.types import kind
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.registry import module
 

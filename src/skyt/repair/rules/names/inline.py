@@ -10,7 +10,7 @@ from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, size, walk
-from skyt.repair.rules.analysis.values.types import IMMUTABLE
+from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block

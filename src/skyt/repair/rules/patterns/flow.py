@@ -16,7 +16,7 @@ from skyt.repair.rules.analysis.syntax import (
     stored_names,
 )
 from skyt.repair.rules.analysis.trees import walk
-from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
 from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.template import Found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.syntax import FLIPPED, int_value, opposite
 from skyt.repair.rules.analysis.trees import same, walk
-from skyt.repair.rules.analysis.values.types import is_int
+from skyt.repair.rules.analysis.types import is_int
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.functions import FunctionInfo
