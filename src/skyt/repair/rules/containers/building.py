@@ -14,8 +14,8 @@ from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.conditions import Condition, boolean, each, integer, last_for, text
 from skyt.repair.rules.patterns.flow import local, one_by_one, private
 from skyt.repair.rules.patterns.making import fresh, ranked
-from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import pieces, value
 from skyt.repair.rules.registry import Place, block
 
 Generators = list[ast.comprehension]

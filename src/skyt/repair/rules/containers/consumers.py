@@ -13,9 +13,8 @@ from skyt.repair.rules.analysis.types import ANY, is_str, kind
 from skyt.repair.rules.analysis.vocabulary import LAZY
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, of_kind
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.template import Found, Value
+from skyt.repair.rules.patterns.template import Found, Value, value
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
 IN_TURN = frozenset({"list", "tuple", "deque", "str", "char", "iter"})  # a set of these gets one by one

@@ -9,9 +9,8 @@ from skyt.repair.rules.analysis.trees import same, walk
 from skyt.repair.rules.containers.consumers import consumer
 from skyt.repair.rules.patterns.conditions import Condition, Where, at_least, of_kind, plain
 from skyt.repair.rules.patterns.making import fresh, replacing
-from skyt.repair.rules.patterns.pieces import value
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found, value
 
 PIECES = ("f", "g", "c")
 KINDS = (  # comprehensions, and the same with other elements

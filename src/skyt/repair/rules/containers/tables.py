@@ -15,9 +15,8 @@ from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, of_kind, ordered, plain
 from skyt.repair.rules.patterns.flow import own
 from skyt.repair.rules.patterns.making import Made, replacing
-from skyt.repair.rules.patterns.pieces import first
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found, first
 from skyt.repair.rules.registry import module
 
 SEARCHED = frozenset({"[]", "[:]", "in", "len", ".get", ".index", ".count"})

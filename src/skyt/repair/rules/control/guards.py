@@ -12,8 +12,8 @@ from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
 from skyt.repair.rules.analysis.types import is_int, is_str, kind
 from skyt.repair.rules.patterns.conditions import of_kind, plain, text, values_shared
 from skyt.repair.rules.patterns.flow import known_empty
-from skyt.repair.rules.patterns.pieces import first, made, pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import first, made, pieces
 from skyt.repair.rules.registry import Place, block
 
 FEW = 4

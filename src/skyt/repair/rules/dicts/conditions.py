@@ -11,8 +11,7 @@ from skyt.repair.rules.analysis.trees import children, same, walk
 from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
 from skyt.repair.rules.patterns.flow import private
-from skyt.repair.rules.patterns.pieces import first, made, pieces, value
-from skyt.repair.rules.patterns.template import Found, Value
+from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
 
 STARTS: dict[str, ast.expr] = {
     "int": ast.Constant(value=0),

@@ -23,7 +23,7 @@ from skyt.repair.rules.dicts.conditions import (
     start_of_default,
 )
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.patterns.pieces import first, made, pieces
+from skyt.repair.rules.patterns.template import first, made, pieces
 from skyt.repair.rules.registry import module
 
 BY_KEY = ("sorted(d, key=k)", "sorted(d, key=k, reverse=r)", "min(d, key=k)", "max(d, key=k)")

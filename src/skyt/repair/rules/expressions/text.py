@@ -16,9 +16,8 @@ from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.flow import own
 from skyt.repair.rules.patterns.making import Made, folded, fresh
-from skyt.repair.rules.patterns.pieces import made, pieces
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found, made, pieces
 from skyt.repair.rules.registry import expression
 
 EMPTY = {"dict()": "{}", "list()": "[]", "tuple()": "()", "str()": "''", "int()": "0"}

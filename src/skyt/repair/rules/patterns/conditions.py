@@ -15,8 +15,7 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, is_false, is_quantifier, is_true, leaves
 from skyt.repair.rules.analysis.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.types import ordered as in_order
-from skyt.repair.rules.patterns.pieces import value
-from skyt.repair.rules.patterns.template import Found, Value
+from skyt.repair.rules.patterns.template import Found, Value, value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.registry import Place

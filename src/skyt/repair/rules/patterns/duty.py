@@ -22,7 +22,6 @@ from skyt.repair.rules.analysis.syntax import LOOPS, own_breaks, rename, stored_
 from skyt.repair.rules.analysis.trees import clone, walk
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, Spelled
-from skyt.repair.rules.patterns.pieces import made, value
 from skyt.repair.rules.patterns.running import (
     COMPREHENSIONS,
     DOES,
@@ -34,7 +33,7 @@ from skyt.repair.rules.patterns.running import (
     Run,
     elements,
 )
-from skyt.repair.rules.patterns.template import OUTER, Found, Template
+from skyt.repair.rules.patterns.template import OUTER, Found, Template, made, value
 
 
 @dataclass(frozen=True)

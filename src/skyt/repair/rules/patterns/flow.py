@@ -18,8 +18,7 @@ from skyt.repair.rules.analysis.syntax import (
 from skyt.repair.rules.analysis.trees import walk
 from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
-from skyt.repair.rules.patterns.pieces import value
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found, value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.registry import Place

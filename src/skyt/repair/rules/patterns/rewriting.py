@@ -16,9 +16,8 @@ from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.matching import match
 from skyt.repair.rules.patterns.statements import block_rule
-from skyt.repair.rules.patterns.template import Found, Template, fill
+from skyt.repair.rules.patterns.template import Found, Template, fill, match
 from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]

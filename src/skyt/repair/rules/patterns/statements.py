@@ -9,8 +9,7 @@ from skyt.repair.rules.analysis.syntax import mentions
 from skyt.repair.rules.analysis.trees import Shape, head, shape
 from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.duty import Rewriting
-from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, match
 from skyt.repair.rules.registry import BlockRule, Place
 
 
