@@ -93,6 +93,10 @@ class Place:
         """The variables that may be read after a statement."""
         return self.context.liveness(self.info.node).live_after(s)
 
+    def private(self, name: str) -> bool:
+        """Whether a name is a local that no nested function sees."""
+        return name not in self.context.liveness(self.info.node).always
+
     @cached_property
     def live_out(self) -> frozenset[str]:
         return self.live_at(self.body[-1])

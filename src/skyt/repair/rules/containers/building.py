@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.trees import walk
 from skyt.repair.rules.analysis.types import is_int, is_str
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns.conditions import Condition, boolean, each, integer, last_for, text
-from skyt.repair.rules.patterns.flow import local, one_by_one, private
+from skyt.repair.rules.patterns.flow import local, one_by_one
 from skyt.repair.rules.patterns.making import fresh, ranked
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import pieces, value
@@ -60,7 +60,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
         bound, start = {n for g in generators for n in stored_names(g.target)}, start_of(body, j, name)
         if start is None or not pieces(f"r = {empty}", body[start]) or bound & {name, *place.live_at(s)}:
             continue
-        if not all(private(n, place) for n in (name, *bound)) or count_reads([*items, *generators], name):
+        if not all(place.private(n) for n in (name, *bound)) or count_reads([*items, *generators], name):
             continue
         first_seen, *later = (place.scope.effects(x) for x in items)
         if any(conflict(first_seen, e, place.scope) for e in later):

@@ -13,7 +13,6 @@ from skyt.repair.rules.analysis.syntax import binds, blocks, load, read_names, s
 from skyt.repair.rules.analysis.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block, module
 
 FREE_MODULES = frozenset(
@@ -170,7 +169,7 @@ def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     kept: list[ast.stmt] = []
     for i, s in enumerate(body):
         name = simple_target(s)
-        if name is not None and private(name, place) and name not in place.live_at(s):
+        if name is not None and place.private(name) and name not in place.live_at(s):
             s = ast.Expr(value=s.value)  # type: ignore[attr-defined]
         idle = isinstance(s, ast.Pass) and len(body) > 1
         if not idle and not (isinstance(s, ast.Expr) and place.before(i).effects(s.value).total):

@@ -10,7 +10,6 @@ from skyt.repair.rules.analysis.syntax import int_value, load, mentions
 from skyt.repair.rules.analysis.trees import children, same, walk
 from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.patterns.conditions import Condition, Where, each
-from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
 
 STARTS: dict[str, ast.expr] = {
@@ -96,7 +95,7 @@ def unseen(item: str, d: str, k: str, whole: str = "") -> Condition:
         if not seen.pure or disturbs(_stored(held, found[k], scope), seen, scope):
             return False
         mine = isinstance(held, ast.Name) and held.id in scope.owned
-        if mine and where.place is not None and private(held.id, where.place):  # type: ignore[union-attr]
+        if mine and where.place is not None and where.place.private(held.id):  # type: ignore[union-attr]
             return True
         return scope.effects(value(whole or item, **found)).total
 
@@ -125,7 +124,7 @@ def lists_kept(d: str) -> Condition:
         function = place.info.node
         parents = {id(c): x for x in walk(function) for c in children(x)}
         uses = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == held.id]
-        return private(held.id, place) and all(_keeps_lists(n, parents) for n in uses)
+        return place.private(held.id) and all(_keeps_lists(n, parents) for n in uses)
 
     return Condition(f"`{d}` is local, empty at first, and nobody has one of its lists", holds)
 

@@ -9,7 +9,6 @@ from skyt.repair.rules.analysis.syntax import local_functions, own_breaks, renam
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, walk
 from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block, module
 
 RESERVED = BUILTINS | MODULES
@@ -95,7 +94,7 @@ def _own_loop(s: ast.For, place: Place) -> list[ast.stmt] | None:
     """The loop with a variable of its own, if another part of the function has one of that name."""
     for name in sorted(stored_names(s.target)):
         used = _mentions(s, name) < _mentions(place.info.node, name) or name in place.info.arguments
-        if not used or s.orelse or not private(name, place) or name in place.live_at(s):
+        if not used or s.orelse or not place.private(name) or name in place.live_at(s):
             continue
         if any(name in stored_names(x) for x in s.body):
             continue
@@ -116,7 +115,7 @@ def _fresh(name: str, place: Place) -> str:
 def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | None:
     """The rest of a block from an assignment on, with a name of its own for what is assigned."""
     name, rest = simple_target(body[i]), body[i + 1 :]
-    if name is None or name in place.live_out or not private(name, place):
+    if name is None or name in place.live_out or not place.private(name):
         return None
     if name not in place.info.arguments:
         stores = place.context.census(place.info.node).stores[name]

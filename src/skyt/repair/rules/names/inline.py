@@ -12,7 +12,6 @@ from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, 
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, size, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block
 
 SMALL = 12
@@ -60,7 +59,7 @@ def _into_next(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 def _used_once(name: str, t: ast.stmt, place: Place) -> bool:
     """Whether a local is read once in a statement and not after it."""
-    if not private(name, place) or count_reads(t, name) != 1:
+    if not place.private(name) or count_reads(t, name) != 1:
         return False
     return name not in place.live_at(t) or (isinstance(t, ast.Assign) and name in stored_names(t))
 
@@ -179,7 +178,7 @@ def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     census = place.context.census(place.info.node)
     for i, s in enumerate(body):
         name, rest = simple_target(s), body[i + 1 :]
-        if name is None or not private(name, place) or name in place.info.arguments:
+        if name is None or not place.private(name) or name in place.info.arguments:
             continue
         value, uses = s.value, census.reads[name]  # type: ignore[attr-defined]
         if census.stores[name] != 1 or not uses or uses != count_reads(rest, name):

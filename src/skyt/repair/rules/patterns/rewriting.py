@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import operands
-from skyt.repair.rules.analysis.trees import same
-from skyt.repair.rules.analysis.trees import shape as node_shape
+from skyt.repair.rules.analysis.syntax import mentions, operands
+from skyt.repair.rules.analysis.trees import Shape, head, same, shape
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.statements import block_rule
-from skyt.repair.rules.patterns.template import Found, Template, fill, match
-from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, fill, match
+from skyt.repair.rules.registry import RULES, BlockRule, Example, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 
@@ -40,16 +38,16 @@ def rewrite(
     asked = [n.words for n in (*needs, *(n for form in forms for n in _further(form)))]
     words = "; ".join(dict.fromkeys([*asked, *(f"`{n}`: {m.words}" for n, m in (made or {}).items())]))
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
-    shape = "expression" if on or single else "block"
-    apply = _expression(rules) if shape == "expression" else block_rule(_groups(rules))
-    looks: set[object] = {*on} or {node_shape(r.before.body[0]) for r in rules}
+    kind = "expression" if on or single else "block"
+    apply = _expression(rules) if kind == "expression" else block_rule(_groups(rules))
+    looks: set[object] = {*on} or {shape(r.before.body[0]) for r in rules}
     if single and not on:
         looks = {r.before.shape or type(r.before.expression) for r in rules}
     frame = inspect.currentframe()
     home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
     texts = tuple((form[0], form[1]) for form in forms)
     shown = {"fires": example(fires), "keeps": example(keeps), "forms": texts, "home": home}
-    RULES.append(Rule(name, shape, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
+    RULES.append(Rule(name, kind, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
     return apply
 
 
@@ -70,7 +68,7 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         if truth and not boolean:
             return None
-        looks, where = node_shape(whole), Where(scope, boolean)
+        looks, where = shape(whole), Where(scope, boolean)
         for pattern, wanted, group in groups:
             if wanted is not None and wanted != looks:
                 continue
@@ -108,3 +106,64 @@ def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, Callabl
             return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, [*before, new, *after])))
 
         yield ast.BoolOp(op=node.op, values=run), put_back
+
+
+def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
+    """What applies the forms of a rule, grouped by their before side, to a block."""
+    known: dict[Shape, list[tuple[list[ast.stmt], Shape | None, _Ends, list[Rewriting]]]] = {}
+    for t, group in groups:
+        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _Ends(t.body), group))
+
+    def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+        for i, (seen, start) in enumerate(place.looks):
+            for wanted, first, ends, group in known.get(seen, ()):
+                if first is not None and first != start:
+                    continue
+                for end in ends.after(i, body):
+                    found: Found = {}
+                    if match(wanted, body[i:end], found):
+                        new = _rewritten(group, found, body[i:end], place, i)
+                        if new is not None:
+                            return [*body[:i], *new, *body[end:]]
+        return None
+
+    return apply
+
+
+def _first(s: ast.stmt) -> Shape | None:
+    """How the expression looks that a template starts with; None where it may be anything."""
+    first = head(s)
+    return () if first is None else Template("", [ast.Expr(value=first)]).shape
+
+
+class _Ends:
+    """Where what a template matches may end: at the end of the block if its last name stands for several
+    statements."""
+
+    def __init__(self, wanted: list[ast.stmt]) -> None:
+        self.least, self.last = fewest(wanted), wanted[-1].__class__
+        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
+
+    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
+        end, size = start + self.least, len(body)
+        if self.whole or end > size:
+            return (size,) if end <= size else ()
+        if self.fixed:
+            return (end,) if body[end - 1].__class__ is self.last else ()
+        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
+
+
+def _rewritten(
+    group: list[Rewriting], found: Found, matched: list[ast.stmt], place: Place, at: int
+) -> list[ast.stmt] | None:
+    for form in group:
+        scope = place.before(at)
+        last = place.body[-1] is matched[-1]
+        where = Where(scope.within(matched) if form.loops else scope, False, place, matched, last)
+        pieces = form.pieces(found, where)
+        if pieces is None:
+            continue
+        new = build(form.after.body, pieces)
+        if not any(mentions(new, {found[name].id}) for name in form.gone):  # type: ignore[union-attr]
+            return new
+    return None
