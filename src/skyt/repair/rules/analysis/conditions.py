@@ -22,7 +22,7 @@ from skyt.repair.rules.analysis.syntax import (
 def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
     """What the contract promises of the parameters, as conditions that hold when the function starts."""
     found: list[ast.expr] = []
-    for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
+    for argument, parameter in info.given.items():
         for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
             if bound is not None:
                 found.append(compare(load(argument), op, number(bound)))

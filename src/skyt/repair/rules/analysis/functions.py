@@ -32,25 +32,12 @@ class FunctionInfo:
     made: frozenset[str] = frozenset()  # names of containers that are all made here
     owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
     captured: frozenset[str] = frozenset()
-    nonnegative: frozenset[str] = frozenset()
+    nonnegative: set[str] | None = None  # found out when it is asked for
 
-    @property
-    def arguments(self) -> list[str]:
-        return [x.arg for x in self.node.args.args]
-
-    def bounds_of(self, name: str) -> tuple[int | None, int | None]:
-        """Bounds of a parameter that is never assigned, from the contract; of a variable proven
-        non-negative."""
-        if name not in self.assigned:
-            for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
-                if argument == name:
-                    return parameter.min, parameter.max
-        return (0 if name in self.nonnegative else None), None
-
-    @property
-    def value_arguments(self) -> list[str]:
-        """Arguments without `self`."""
-        return self.arguments[1:] if self.owner is not None else self.arguments
+    def __post_init__(self) -> None:
+        self.arguments = [x.arg for x in self.node.args.args]
+        self.value_arguments = self.arguments[1:] if self.owner is not None else self.arguments  # not `self`
+        self.given = dict(zip(self.value_arguments, self.parameters, strict=False))
 
 
 def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from skyt.repair.rules.analysis.bounds import nonnegative_variables
 from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.functions import FunctionInfo, owned_names
 from skyt.repair.rules.analysis.infer import Inference
@@ -55,9 +54,6 @@ class Program:
         for info in infos:
             info.owned = owned_names(info, self.by_name)
         self.pure = self._purity()
-        for info in infos:
-            info.nonnegative = nonnegative_variables(info, self)
-        self.seen.clear()  # found while not all was known
 
     def type_of(self, node: ast.expr | None, function: FunctionInfo | None) -> Type:
         result = self.inference.of(node, function.env if function else {})

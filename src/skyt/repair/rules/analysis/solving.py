@@ -54,7 +54,7 @@ class Solver:
         env.update(dict.fromkeys(info.assigned))
         env.update(dict.fromkeys(info.arguments, ANY if info.public or exposed else None))
         if not exposed:
-            env.update({a: p.type for p, a in zip(info.parameters, info.value_arguments, strict=False)})
+            env.update({name: parameter.type for name, parameter in info.given.items()})
         if info.owner is not None and info.arguments:
             env[info.arguments[0]] = "object:" + info.owner.name
         for name, default in zip(reversed(info.arguments), reversed(defaults), strict=False):
