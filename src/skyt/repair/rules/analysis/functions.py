@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.trees import children, walk, words
+from skyt.repair.rules.analysis.syntax import BINDING, assignments_of, own_nodes
+from skyt.repair.rules.analysis.trees import NESTED, children, in_order, walk, words
 from skyt.repair.rules.analysis.types import Type, kind
 from skyt.repair.rules.analysis.vocabulary import OWNERS
-from skyt.repair.rules.facts import Parameter
+from skyt.repair.rules.facts import Facts
 
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
 PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.FormattedValue)
@@ -18,26 +18,28 @@ HARMLESS = OWNERS | {"[]", "[:]", "for", "test"}
 READ = words("for in test len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
 
 
-@dataclass
 class FunctionInfo:
     """One function of the program with the types of its variables."""
 
-    node: ast.FunctionDef
-    owner: ast.ClassDef | None
-    public: bool
-    env: dict[str, Type] = field(default_factory=dict)
-    parameters: tuple[Parameter, ...] = ()
-    assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
-    binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
-    made: frozenset[str] = frozenset()  # names of containers that are all made here
-    owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
-    captured: frozenset[str] = frozenset()
-    nonnegative: set[str] | None = None  # found out when it is asked for
-
-    def __post_init__(self) -> None:
-        self.arguments = [x.arg for x in self.node.args.args]
-        self.value_arguments = self.arguments[1:] if self.owner is not None else self.arguments  # not `self`
-        self.given = dict(zip(self.value_arguments, self.parameters, strict=False))
+    def __init__(self, node: ast.FunctionDef, owner: ast.ClassDef | None, facts: Facts) -> None:
+        self.node, self.owner = node, owner
+        entry = (owner or node).name == facts.name and (owner is not None) == (facts.kind == "class")
+        parameters = facts.of(node.name) if entry else ()
+        self.public = entry and (bool(parameters) or node.name in facts.public)
+        self.arguments = [x.arg for x in node.args.args]
+        self.value_arguments = self.arguments[1:] if owner is not None else self.arguments  # without `self`
+        self.given = dict(zip(self.value_arguments, parameters, strict=False))
+        self.nodes = in_order(node)
+        nested = [n for n in self.nodes if n.__class__ in NESTED and n is not node]
+        self.captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
+        self.binding = [n for n in own_nodes(node) if n.__class__ in BINDING]  # what tells of types, in order
+        self.assigned: dict[str, list[ast.expr | None]] = {}
+        for name, value in assignments_of(node, self.nodes):
+            self.assigned.setdefault(name, []).append(value)
+        self.env: dict[str, Type] = {}
+        self.made: frozenset[str] = frozenset()  # names of containers that are all made here
+        self.owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
+        self.nonnegative: set[str] | None = None  # found out when it is asked for
 
 
 def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
@@ -54,9 +56,8 @@ def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
 def owned_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
     """Of these, those that nobody else can reach while the function runs."""
     made = made_names(info, own)
-    nodes = walk(info.node) if made else []
-    parents = {id(c): p for p in nodes for c in children(p)}
-    uses = [n for n in nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
+    parents = {id(c): p for p in info.nodes if made for c in children(p)}
+    uses = [n for n in info.nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
     return made.difference(n.id for n in uses if not _harmless_use(n, parents))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -67,7 +67,7 @@ class Inference:
 
     classes: set[str]
     attributes: dict[str, Type]
-    results: dict[str, Type] = field(default_factory=dict)  # functions by name, methods by ".name"
+    results: dict[str, Type]  # functions by name, methods by ".name"
 
     def of(self, node: ast.expr | None, env: Env) -> Type:
         if node is None:

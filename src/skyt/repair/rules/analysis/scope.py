@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects, test_effects
-from skyt.repair.rules.analysis.program import FunctionInfo, Program
+from skyt.repair.rules.analysis.functions import FunctionInfo
+from skyt.repair.rules.analysis.program import Program
 from skyt.repair.rules.analysis.syntax import FLIPPED, call, int_value, opposite, read_names
 from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind

@@ -262,7 +262,7 @@ def _searched(node: ast.Compare) -> Iterator[ast.expr]:
 
 
 BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
-BINDING = (*BINDERS - {ast.arg}, ast.Return, ast.Call, ast.Lambda)
+BINDING = BINDERS - {ast.arg} | {ast.Return, ast.Call, ast.Lambda}
 
 
 def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -302,9 +302,10 @@ def loaded(target: ast.expr) -> ast.expr:
     return node
 
 
-def assignments_of(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """(name, value) for every binding in a function; the value is None where it is not a plain assignment."""
-    for node in in_order(function):
+def assignments_of(function: ast.FunctionDef, nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) for every binding in a function with these nodes; the value is None where it is not a
+    plain assignment."""
+    for node in nodes:
         if node.__class__ not in BINDERS:
             continue
         match node:
