@@ -29,9 +29,9 @@ class Liveness:
 
     def _block(self, body: Sequence[ast.stmt], out: Names, on_break: Names, on_continue: Names) -> Names:
         for s in reversed(body):
-            jumps = (on_break if own_breaks([s], (ast.Break,)) else EMPTY) | (
-                on_continue if own_breaks([s], (ast.Continue,)) else EMPTY
-            )
+            jumps = on_break if on_break and own_breaks([s], (ast.Break,)) else EMPTY
+            if on_continue and own_breaks([s], (ast.Continue,)):
+                jumps |= on_continue
             self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out | jumps
             out = self._statement(s, out, on_break, on_continue)
         return out

@@ -59,11 +59,11 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
 
     if not plain.parsed:
         return failed(plain.problem)
-    if problem := why_not_compiled(plain.text):
-        return failed(f"not Python: {problem}")
     try:
-        tree = bare(parse(plain.text))
-        nodes = len(walk(tree))
+        tree = parse(plain.text)
+        if problem := why_not_compiled(tree):
+            return failed(f"not Python: {problem}")
+        nodes = len(walk(bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
         form = _run(tree, facts, RULES if rules is None else rules)

@@ -68,44 +68,40 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         if truth and not boolean:
             return None
-        looks, where = shape(whole), Where(scope, boolean)
+        looks = shape(whole)
         for pattern, wanted, group in groups:
             if wanted is not None and wanted != looks:
                 continue
-            for node, put_back in _runs(pattern, whole):
+            for before, node, after in _runs(pattern, whole):
                 found: Found = {}
                 if not match(pattern, node, found):
                     continue
                 for form in group:
-                    pieces = form.pieces(found, where)
+                    pieces = form.pieces(found, Where(scope, boolean))
                     new = None if pieces is None else fill(form.after.body[0].value, pieces)  # type: ignore[attr-defined]
                     if new is None or (form.made and same(new, node)):
                         continue
                     old = scope.effects(node).errors
                     if form.renames or UNKNOWN in old or scope.effects(new).errors <= old:
-                        return put_back(new)
+                        return new if node is whole else _joined(whole, [*before, new, *after])
         return None
 
     return apply
 
 
-def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, Callable[[ast.expr], ast.expr]]]:
-    """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands: what
-    may be done to the run alone may be done to it among others. With each, how the whole is put together."""
+def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
+    """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands, with
+    those before and after it: what may be done to the run alone may be done to it among others."""
     if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-        yield node, lambda new: new
-    if not (isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp)):
-        return
-    values, count = node.values, len(pattern.values)
-    for i in range(len(values) - count + 1 if len(values) > count else 0):
-        before, run, after = values[:i], values[i : i + count], values[i + count :]
+        yield [], node, []
+    if isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp):
+        values, count = node.values, len(pattern.values)
+        for i in range(len(values) - count + 1 if len(values) > count else 0):
+            yield values[:i], ast.BoolOp(op=node.op, values=values[i : i + count]), values[i + count :]
 
-        def put_back(
-            new: ast.expr, before: list[ast.expr] = before, after: list[ast.expr] = after
-        ) -> ast.expr:
-            return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, [*before, new, *after])))
 
-        yield ast.BoolOp(op=node.op, values=run), put_back
+def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
+    return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, values)))
 
 
 def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
