@@ -11,12 +11,10 @@ RULES_VERSION = "7"
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions.cleanup names.binders expressions.logic
-containers.tables dicts.defaults containers.deques dicts.grouping
-expressions.arithmetic expressions.text containers.consumers containers.items
-containers.sequences control.loops control.guards containers.building
-control.branches expressions.conditional expressions.orientation names.assignments names.inline
-control.counting containers.stacks control.ordering definitions.helpers names.alpha
+definitions.cleanup names.renaming expressions.logic containers.tables dicts.defaults containers.deques
+dicts.grouping expressions.arithmetic expressions.text containers.consumers containers.items
+containers.sequences control.loops control.branches containers.building names.assignments containers.stacks
+definitions.helpers
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])

@@ -34,7 +34,7 @@ from skyt.repair.rules.analysis.trees import (
 )
 from skyt.repair.rules.analysis.types import SIZED, is_str, kind
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.names.inline import find_use, head_of
+from skyt.repair.rules.names.assignments import before
 from skyt.repair.rules.registry import module
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
@@ -158,11 +158,11 @@ def _fit(
     start = [assign(fresh[name], clone(argument)) for name, argument in given.items()]
     if isinstance(s, ast.Return) and s.value is call:
         return [*start, *body, *([] if returns(body) else [ast.Return(value=NONE)])]
-    result = context.name("r")
-    new, before = exchanged(s, call, load(result)), list[ast.expr]()
+    earlier, result = before(s, call), context.name("r")
     inner = _assigning(body, result)
-    once = find_use(head_of(new) or [], result, before) == "once"
-    return [*start, *inner, new] if inner and once and all(_unaffected(b, scope) for b in before) else None
+    if earlier is None or not inner or not all(_unaffected(b, scope) for b in earlier):
+        return None
+    return [*start, *inner, exchanged(s, call, load(result))]
 
 
 def _unaffected(node: ast.expr, scope: Scope) -> bool:

@@ -1,17 +1,30 @@
-"""Binders: every name means one thing, so that chance equality of names is gone."""
+"""Names: every name means one thing, so that chance equality of names is gone; and what no caller can see is
+called by the order in which it appears."""
 
 from __future__ import annotations
 
 import ast
 
 from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
-from skyt.repair.rules.analysis.syntax import local_functions, own_breaks, rename, stored_names
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, walk
+from skyt.repair.rules.analysis.syntax import (
+    Renaming,
+    bound_anywhere,
+    local_functions,
+    own_breaks,
+    own_nodes,
+    rename,
+    stored_names,
+)
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, in_order, walk
+from skyt.repair.rules.analysis.types import kind
 from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.registry import Place, block, module
 
 RESERVED = BUILTINS | MODULES
+BUILTIN_ATTRIBUTES = frozenset(
+    name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
+) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
 
 
 @module(
@@ -27,20 +40,19 @@ def own_names(context: Context) -> bool:
     of a comprehension that is called like one outside it."""
     tree, facts = context.tree, context.facts
     count = len(context.trace)
-    fixed = {k.arg for k in walk(tree) if isinstance(k, ast.keyword)} | set(facts.public)
+    fixed = _keywords(tree) | facts.public
     fixed |= {(a.asname or a.name).split(".")[0] for a in walk(tree) if isinstance(a, ast.alias)}
     fixed |= {n for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body for n in stored_names(s)}
     plain = not any(isinstance(n, ast.Global | ast.Nonlocal) for n in walk(tree))
     if plain:
         top = [s for s in tree.body if not isinstance(s, ast.Import | ast.ImportFrom)]
-        _renamed(tree, {n for s in top for n in stored_names(s)} & RESERVED - fixed, context)
+        _renamed(tree, stored_names(top) & RESERVED - fixed, context)
     for owner, function in local_functions(tree):
         arguments = {a.arg for a in walk(function.args) if isinstance(a, ast.arg)}
         if plain:
             public = owner is not None or function.name in facts.public
-            names = {n for s in function.body for n in stored_names(s)} | arguments
             kept = fixed | (arguments if public and not facts.positional else set())
-            _renamed(function, names & RESERVED - kept, context)
+            _renamed(function, (stored_names(function.body) | arguments) & RESERVED - kept, context)
         for n in walk(function):
             if isinstance(n, COMPREHENSIONS):
                 inside = {id(k) for k in walk(n)}
@@ -51,6 +63,11 @@ def own_names(context: Context) -> bool:
                 if not clash & first:
                     _renamed(n, clash, context)
     return len(context.trace) > count
+
+
+def _keywords(tree: ast.Module) -> set[str]:
+    """The keywords of calls: a parameter may be meant."""
+    return {k.arg for k in walk(tree) if isinstance(k, ast.keyword) and k.arg}
 
 
 def _renamed(where: ast.AST, names: set[str], context: Context) -> None:
@@ -126,3 +143,82 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
     fresh, first = _fresh(name, place), clone(body[i])
     first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
     return [first, *(rename(clone(x), {name: fresh}) for x in rest)]
+
+
+@module(
+    phase=2,
+    needs="public names; for parameters: calls by position",
+    sound="a name that only the program itself uses can be any name that is not taken",
+    fires=("n: int", "m = n\nreturn m"),
+    keeps=("n: int", "def f(v0):\n return v0"),
+)
+def rename_private(context: Context) -> bool:
+    """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
+    tree, facts = context.tree, context.facts
+    kept = {facts.name, "__name__"} | _keywords(tree)  # the methods of a class are attributes, not variables
+    if not facts.positional:
+        kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
+    fields = {name: f"a{i}" for i, name in enumerate(_private_attributes(tree, context))}
+    found = [*_numbered([tree], _globals(tree) - kept, "g").items()]
+    for _, function in local_functions(tree):
+        inside = [function.args, *function.body]
+        found += _numbered(inside, bound_anywhere(inside) - kept, "v").items()
+    for n in walk(tree):
+        if isinstance(n, ast.Attribute):
+            n.attr = fields.get(n.attr, n.attr)
+    for method in _methods(tree):
+        method.name = fields.get(method.name, method.name)
+    found = [(old, new) for old, new in (*found, *fields.items()) if old != new]
+    if found:
+        context.record("rename-private", " ".join(old for old, _ in found), " ".join(new for _, new in found))
+    return bool(found)
+
+
+def _methods(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [function for owner, function in local_functions(tree) if owner is not None]
+
+
+def _globals(tree: ast.Module) -> set[str]:
+    """Functions, classes and variables of the module that no function hides."""
+    names = {s.name for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    names |= {n for s in tree.body if isinstance(s, ast.Assign) for n in stored_names(s)}
+    hidden = {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+    return names.difference(hidden, *(stored_names(function.body) for _, function in local_functions(tree)))
+
+
+def _name(n: ast.AST) -> str:
+    """The variable, parameter, function or class that a node names."""
+    return getattr(n, "id", "") or (n.arg if isinstance(n, ast.arg) else getattr(n, "name", ""))
+
+
+def _numbered(where: list[ast.AST], names: set[str], letter: str) -> dict[str, str]:
+    """Rename these names inside: v0, v1, … in order of appearance, without those that are taken."""
+    seen = [_name(n) for x in where for n in in_order(x) if not isinstance(n, ast.alias)]
+    taken = set(seen) - names
+    numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
+    renaming = {name: next(numbers) for name in dict.fromkeys(seen) if name in names}
+    for x in where:
+        Renaming(renaming).visit(x)
+    return renaming
+
+
+def _private_attributes(tree: ast.Module, context: Context) -> list[str]:
+    """Attributes that the program's own classes define and that mean nothing else, in order of appearance."""
+    nodes = in_order(tree)
+    defined = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    defined |= {method.name for method in _methods(tree)}
+    defined -= {a for a in defined if a.startswith("__") and a.endswith("__")} | context.facts.public
+    defined -= {a for a in defined & BUILTIN_ATTRIBUTES if not _of_objects(a, nodes, context)}
+    seen = [n.attr if isinstance(n, ast.Attribute) else getattr(n, "name", "") for n in nodes]
+    return [a for a in dict.fromkeys(seen) if a in defined]
+
+
+def _of_objects(name: str, nodes: list[ast.AST], context: Context) -> bool:
+    """Whether every use of an attribute is surely of an object of the program's classes."""
+    own = {
+        id(n)
+        for info in context.program.functions.values()
+        for n in own_nodes(info.node)
+        if isinstance(n, ast.Attribute) and kind(context.program.type_of(n.value, info)).startswith("object:")
+    }
+    return all(id(n) in own for n in nodes if isinstance(n, ast.Attribute) and n.attr == name)
