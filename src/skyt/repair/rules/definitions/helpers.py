@@ -153,7 +153,7 @@ def _fit(
     context: Context,
 ) -> list[ast.stmt] | None:
     """A statement after the body of a helper, with what that returns in the place of its call."""
-    fresh = {n: context.name(n.rstrip("0123456789_") or "t") for n in sorted(bound_in(info.node))}
+    fresh = {n: context.name(n) for n in sorted(bound_in(info.node))}
     body = [rename(clone(x), fresh) for x in info.node.body]
     start = [assign(fresh[name], clone(argument)) for name, argument in given.items()]
     if isinstance(s, ast.Return) and s.value is call:

@@ -114,6 +114,6 @@ class Context:
             self._used = bound_anywhere(self.tree) | read_names(self.tree)
         while True:
             self.fresh += 1
-            candidate = f"{base}_{self.fresh}"
+            candidate = f"{base.rstrip('0123456789_') or 't'}_{self.fresh}"
             if candidate not in self._used:
                 return candidate

@@ -7,7 +7,6 @@ import ast
 
 from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
 from skyt.repair.rules.analysis.syntax import (
-    Renaming,
     bound_anywhere,
     local_functions,
     own_breaks,
@@ -109,24 +108,17 @@ def own_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 def _own_loop(s: ast.For, place: Place) -> list[ast.stmt] | None:
     """The loop with a variable of its own, if another part of the function has one of that name."""
-    for name in sorted(stored_names(s.target)):
+    for name in sorted(stored_names(s.target) - place.live_at(s) - stored_names(s.body)):
         used = _mentions(s, name) < _mentions(place.info.node, name) or name in place.info.arguments
-        if not used or s.orelse or not place.private(name) or name in place.live_at(s):
-            continue
-        if any(name in stored_names(x) for x in s.body):
-            continue
-        new = rename(clone(s), {name: _fresh(name, place)})
-        new.iter = s.iter  # evaluated before the loop binds its variable
-        return [new]
+        if used and not s.orelse and place.private(name):
+            new = rename(clone(s), {name: place.context.name(name)})
+            new.iter = s.iter  # evaluated before the loop binds its variable
+            return [new]
     return None
 
 
 def _mentions(where: ast.AST, name: str) -> int:
     return sum(isinstance(n, ast.Name) and n.id == name for n in walk(where))
-
-
-def _fresh(name: str, place: Place) -> str:
-    return place.context.name(name.rstrip("0123456789_") or "t")
 
 
 def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | None:
@@ -140,7 +132,7 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
             return None
     if own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
         return None
-    fresh, first = _fresh(name, place), clone(body[i])
+    fresh, first = place.context.name(name), clone(body[i])
     first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
     return [first, *(rename(clone(x), {name: fresh}) for x in rest)]
 
@@ -198,7 +190,7 @@ def _numbered(where: list[ast.AST], names: set[str], letter: str) -> dict[str, s
     numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
     renaming = {name: next(numbers) for name in dict.fromkeys(seen) if name in names}
     for x in where:
-        Renaming(renaming).visit(x)
+        rename(x, renaming)
     return renaming
 
 
