@@ -11,10 +11,9 @@ RULES_VERSION = "7"
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions.cleanup names.renaming expressions.logic containers.tables dicts.defaults containers.deques
-dicts.grouping expressions.arithmetic expressions.text containers.consumers containers.items
-containers.sequences control.loops control.branches containers.building names.assignments containers.stacks
-definitions.helpers
+definitions.cleanup names.renaming expressions.logic containers.tables containers.plain
+expressions.arithmetic expressions.text containers.sequences control.loops control.branches
+containers.building names.assignments definitions.helpers
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])

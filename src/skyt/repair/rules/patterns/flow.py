@@ -53,14 +53,13 @@ def own(*names: str) -> Condition:
     return Condition(words, holds, own=frozenset(names))
 
 
+def mine(e: ast.expr, where: Where) -> bool:
+    """Whether this is a container that the function made and nobody else has."""
+    return where.private(e) and e.id in where.scope.owned  # type: ignore[attr-defined]
+
+
 def owned(name: str) -> Condition:
-    """A list that the function made and nobody else has."""
-    made = each(
-        "a container that nobody else has",
-        (name,),
-        lambda e, w: w.private(e) and e.id in w.scope.owned,  # type: ignore[attr-defined]
-    )
-    return replace(made, own=frozenset({name}))
+    return replace(each("a container that nobody else has", (name,), mine), own=frozenset({name}))
 
 
 def local(*names: str) -> Condition:
