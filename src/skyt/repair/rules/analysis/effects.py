@@ -14,14 +14,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.raising import (
-    ANYTHING,
-    assigned_safely,
-    fits_target,
-    hashable,
-    lookup_raises,
-    may_raise,
-)
+from skyt.repair.rules.analysis.raising import ANYTHING, assigns, fits_target, hashable, lookup, may_raise
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
@@ -126,13 +119,6 @@ def effects(node: ast.AST | Sequence[ast.AST], scope: Scope) -> Effects:
     return found
 
 
-def test_effects(node: ast.expr, scope: Scope) -> Effects:
-    """The effects of asking whether an expression is true: a container is read to see whether it is empty."""
-    found = effects(node, scope)
-    found.look(scope, node)
-    return found
-
-
 def operation(node: ast.expr, scope: Scope) -> Effects:
     """The effects of an operation, without those of its operands where these have none but to raise."""
     whole, found = scope.effects(node), Effects()
@@ -184,32 +170,31 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
         case ast.Compare(left=left, ops=ops, comparators=rights):
             for op, a, b in zip(ops, [left, *rights], rights, strict=False):
                 if not isinstance(op, ast.Is | ast.IsNot):
-                    hashed = isinstance(op, ast.In | ast.NotIn) and kind(scope.type_of(b)) in {"dict", "set"}
-                    found.look(scope, a, b, deep=not hashed)
+                    found.look(scope, a, b, deep=True)
                     found.errors |= may_raise(op.__class__.__name__, [a, b], scope)
         case ast.Subscript(value=owner, ctx=ctx):
             grows = scope.program.grows and kind(scope.type_of(owner)).partition(":")[0] in {"", "object"}
             if grows or not isinstance(ctx, ast.Load):
                 found.heap_writes.add(root(owner))
             found.look(scope, owner)
-            found.errors |= lookup_raises(node, scope)
+            found.errors |= lookup(node, scope)
         case ast.BinOp(left=left, op=op, right=right):
             found.look(scope, left, right)
             found.errors |= may_raise(op.__class__.__name__, [left, right], scope)
         case ast.UnaryOp(op=op, operand=operand) if not isinstance(op, ast.Not):
             found.errors |= may_raise(op.__class__.__name__, [operand], scope)
         case ast.BoolOp(values=tests):
-            _add_truth(tests, scope, found)
+            found.look(scope, *tests)
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.UnaryOp(operand=test):
-            _add_truth([test], scope, found)
+            found.look(scope, test)
             found.jumps |= isinstance(node, ast.While)
         case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
             found.look(scope, source)
             found.errors |= may_raise("for", [source], scope)
             found.fails(not fits_target(target, element(scope.type_of(source))))
-            _add_truth(getattr(node, "ifs", []), scope, found)
+            found.look(scope, *getattr(node, "ifs", []))
         case ast.Assign(targets=targets, value=value):
-            found.fails(not all(assigned_safely(target, value, scope) for target in targets))
+            found.fails(not all(assigns(target, value, scope) for target in targets))
         case ast.AugAssign(target=target, value=value):
             _add(old := loaded(target), scope, found)
             if scope.type_of(old) not in IMMUTABLE:
@@ -249,11 +234,6 @@ def _add_inner(nodes: Sequence[ast.AST], own: set[str], scope: Scope, found: Eff
     inner.reads -= own
     inner.writes -= own
     found.include(inner)
-
-
-def _add_truth(tests: Sequence[ast.expr], scope: Scope, found: Effects) -> None:
-    """Asking a container whether it is empty reads it."""
-    found.look(scope, *(t for t in tests if isinstance(t, ast.Name | ast.Attribute | ast.Subscript)))
 
 
 def _add_attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Mapping
 
-from skyt.repair.rules.analysis.syntax import BINDING, assignments_of, own_nodes
-from skyt.repair.rules.analysis.trees import NESTED, children, in_order, walk, words
+from skyt.repair.rules.analysis.syntax import BINDING, assignments_of
+from skyt.repair.rules.analysis.trees import NESTED, children, in_order, own_nodes, walk, words
 from skyt.repair.rules.analysis.types import Type, kind
 from skyt.repair.rules.analysis.vocabulary import OWNERS
 from skyt.repair.rules.facts import Facts

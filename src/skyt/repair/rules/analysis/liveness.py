@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from skyt.repair.rules.analysis.syntax import bound_anywhere, is_true, own_breaks, read_names, stored_names
+from skyt.repair.rules.analysis.syntax import bound_anywhere, is_true, read_names, stored_names
 from skyt.repair.rules.analysis.trees import NESTED, walk
 
 Names = frozenset[str]
@@ -22,40 +22,43 @@ class Liveness:
         nested = [n for n in walk(function) if n.__class__ in NESTED and n is not function]
         captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
         self.always: Names = EMPTY if strict else captured
-        self.entry = self.always | self._block(function.body, EMPTY, EMPTY, EMPTY)
+        self.entry = self.always | self._block(function.body, EMPTY, {})[0]
 
     def live_after(self, s: ast.stmt) -> Names:
         return self.after.get(id(s), EMPTY) | self.always
 
-    def _block(self, body: Sequence[ast.stmt], out: Names, on_break: Names, on_continue: Names) -> Names:
+    def _block(self, body: Sequence[ast.stmt], out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
+        """(live before a block, live where the jumps in it lead), given what is live behind it and where
+        `break` and `continue` end."""
+        away = EMPTY
         for s in reversed(body):
-            jumps = on_break if on_break and own_breaks([s], (ast.Break,)) else EMPTY
-            if on_continue and own_breaks([s], (ast.Continue,)):
-                jumps |= on_continue
-            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out | jumps
-            out = self._statement(s, out, on_break, on_continue)
-        return out
+            before, left = self._statement(s, out, ends)
+            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out | left
+            out, away = before, away | left
+        return out, away
 
-    def _statement(self, s: ast.stmt, out: Names, on_break: Names, on_continue: Names) -> Names:
-        if isinstance(s, ast.Return | ast.Raise):
-            return self._reads(s)
-        if isinstance(s, ast.Break | ast.Continue):
-            return on_break if isinstance(s, ast.Break) else on_continue
-        if isinstance(s, ast.If):
-            then = self._block(s.body, out, on_break, on_continue)
-            return then | self._block(s.orelse, out, on_break, on_continue) | self._reads(s.test)
-        if isinstance(s, ast.While):
-            after = self._block(s.orelse, out, on_break, on_continue)
-            # `while True` is left by `break` alone
-            return self._loop(s, self._reads(s.test), EMPTY if is_true(s.test) else after, EMPTY, out)
-        if isinstance(s, ast.For):
-            after = self._block(s.orelse, out, on_break, on_continue)
-            return self._loop(s, EMPTY, after, stored_names(s.target), out) | self._reads(s.iter)
-        if isinstance(s, ast.FunctionDef):
-            return (out | (self._reads(s) - bound_anywhere(s))) - {s.name}
-        if isinstance(s, ast.AugAssign):  # which reads its target
-            return out | self._reads(s) | stored_names(s)
-        return (out - stored_names(s)) | self._reads(s)
+    def _statement(self, s: ast.stmt, out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
+        match s:
+            case ast.Return() | ast.Raise():
+                return self._reads(s), EMPTY
+            case ast.Break() | ast.Continue():
+                return ends[s.__class__], ends[s.__class__]
+            case ast.If(test=test, body=body, orelse=orelse):
+                then, left = self._block(body, out, ends)
+                other, more = self._block(orelse, out, ends)
+                return then | other | self._reads(test), left | more
+            case ast.While(test=test, body=body, orelse=orelse):
+                after, left = self._block(orelse, out, ends)
+                after = EMPTY if is_true(test) else after  # `while True` is left by `break` alone
+                return self._loop(body, self._reads(test) | after, EMPTY, out), left
+            case ast.For(target=target, iter=source, body=body, orelse=orelse):
+                after, left = self._block(orelse, out, ends)
+                return self._loop(body, after, stored_names(target), out) | self._reads(source), left
+            case ast.FunctionDef(name=name):
+                return (out | (self._reads(s) - bound_anywhere(s))) - {name}, EMPTY
+            case ast.AugAssign(target=target):  # which reads its target
+                return out | self._reads(s) | stored_names(target), EMPTY
+        return (out - stored_names(getattr(s, "targets", ()))) | self._reads(s), EMPTY
 
     def _reads(self, node: ast.AST) -> Names:
         """Names read inside, remembered: the body of a loop is looked at more than once."""
@@ -64,14 +67,11 @@ class Liveness:
             found = self._read[id(node)] = frozenset(read_names(node))
         return found
 
-    def _loop(
-        self, s: ast.For | ast.While, test: Names, after: Names, bound: set[str] | Names, out: Names
-    ) -> Names:
-        """What is live at the head of a loop: `test` is read there, `after` when it ends, `bound` is set."""
-        new = test | after
+    def _loop(self, body: Sequence[ast.stmt], new: Names, bound: set[str] | Names, out: Names) -> Names:
+        """What is live at the head of a loop: `new` by its test or its end, `bound` is set there."""
         while True:
             head = new
-            new = head | (self._block(s.body, head, out, head) - bound)
+            new = head | (self._block(body, head, {ast.Break: out, ast.Continue: head})[0] - bound)
             if new == head:
                 return head
 

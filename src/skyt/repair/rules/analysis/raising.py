@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.analysis.trees import text, words
-from skyt.repair.rules.analysis.types import (
-    ANY,
-    IMMUTABLE,
-    SIZED,
-    Type,
-    element,
-    is_int,
-    is_number,
-    is_str,
-    kind,
-)
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, SIZED, Type, element, is_int, is_str, kind
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -63,7 +53,7 @@ OF_TYPE: dict[str, Callable[[Type], bool]] = {
     "flat": lambda t: kind(t) in SIZED and all(x in IMMUTABLE for x in t[1:]),  # type: ignore[index]
     "whole": lambda t: t in WHOLE,
     "wholes": lambda t: _items(t) in WHOLE,
-    "number": is_number,
+    "number": lambda t: t in WHOLE or t == "float",
     "text": is_str,
     "texts": lambda t: is_str(_items(t)),
     "key": hashable,
@@ -175,7 +165,7 @@ def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
     return True
 
 
-def lookup_raises(node: ast.Subscript, scope: Scope) -> frozenset[str]:
+def lookup(node: ast.Subscript, scope: Scope) -> frozenset[str]:
     """What asking for an entry or a slice may raise; a new entry of a dict raises nothing."""
     if isinstance(part := node.slice, ast.Slice):
         sliced = kind(scope.type_of(node.value)) in SEQUENCES - {"deque"} and isinstance(node.ctx, ast.Load)
@@ -195,8 +185,8 @@ def fits_target(target: ast.expr, t: Type) -> bool:
     return isinstance(target, ast.Name | ast.Subscript | ast.Attribute)
 
 
-def assigned_safely(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
+def assigns(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
     if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
         pairs = zip(target.elts, value.elts, strict=False)
-        return len(target.elts) == len(value.elts) and all(assigned_safely(t, v, scope) for t, v in pairs)
+        return len(target.elts) == len(value.elts) and all(assigns(t, v, scope) for t, v in pairs)
     return fits_target(target, scope.type_of(value))

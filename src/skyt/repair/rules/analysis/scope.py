@@ -9,7 +9,7 @@ import collections
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from skyt.repair.rules.analysis.effects import Effects, disturbs, effects, test_effects
+from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.program import Program
 from skyt.repair.rules.analysis.syntax import FLIPPED, call, int_value, opposite, read_names
@@ -90,7 +90,10 @@ class Scope:
         key = (id(self.info), None, None, id(condition))
         found = self.program.seen.get(key)
         if found is None:
-            found = self.program.seen[key] = test_effects(condition, self.bare), [condition]
+            found = self.program.seen[key] = (
+                effects(ast.UnaryOp(op=ast.Not(), operand=condition), self.bare),
+                [condition],
+            )
         return found[0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:

@@ -10,11 +10,10 @@ from skyt.repair.rules.analysis.syntax import (
     bound_anywhere,
     local_functions,
     own_breaks,
-    own_nodes,
     rename,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, in_order, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, in_order, own_nodes, walk
 from skyt.repair.rules.analysis.types import kind
 from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
