@@ -92,12 +92,22 @@ def bound_first(x: str, y: str) -> Condition:
     return Condition(f"`{x}` is bound before `{y}`", holds)
 
 
+def _once(found: Found, where: Where) -> bool:
+    """Otherwise the order of rules would decide whether a long value is repeated."""
+    for name, value, needed in (("t", "e", 1), ("x", "f", 0)):
+        count = count_reads(found["g"], found[name].id)  # type: ignore[union-attr]
+        if count < needed or (count > needed and not isinstance(found[value], ast.Name | ast.Constant)):
+            return False
+    return True
+
+
+once = Condition("`g` reads `t`, and `x` or `t` again only if that stands for a name or constant", _once)
 rewrite(
     "simultaneous",
     ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
     ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
-    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y")]),
-    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x")]),
+    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y"), once]),
+    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x"), once]),
     needs=[own("t"), unseen("x"), unseen("y")],
     made={"h": replace(replacing("g", ("x", "f"), ("t", "e")), like="")},  # evaluates anew what it reads
     because="one simultaneous assignment gives every variable the same value",
