@@ -22,7 +22,7 @@ from typing import Any
 from skyt.contracts.contract import EntryPoint
 from skyt.contracts.domain import Call
 from skyt.repair.rules import Facts, NormalForm, Parameter, normal_form
-from skyt.repair.rules.analysis.values.types import Type, parse_type
+from skyt.repair.rules.analysis.types import Type, parse_type
 from skyt.sandbox import CallResult, Job, SandboxPool, encode_calls
 from skyt.text.normalise import normalise
 

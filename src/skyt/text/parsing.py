@@ -40,7 +40,7 @@ def parse_expression(code: str) -> ast.expr:
         return ast.parse(code, mode="eval").body
 
 
-def why_not_compiled(code: str) -> str:
+def why_not_compiled(code: str | ast.Module) -> str:
     """What the compiler says against a program that may still parse (`return` outside a function, more than
     20 nested loops), or nothing."""
     with _one_at_a_time, warnings.catch_warnings():

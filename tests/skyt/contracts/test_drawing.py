@@ -28,7 +28,7 @@ from skyt.contracts.specs import Spec
 from skyt.oracle.inputs import inputs
 from skyt.oracle.oracle import Oracle
 from skyt.repair.rules import Facts as RuleFacts
-from skyt.repair.rules.analysis.values.types import ANY
+from skyt.repair.rules.analysis.types import ANY
 from skyt.sandbox.pool import SandboxPool
 
 INT = {"type": "int"}

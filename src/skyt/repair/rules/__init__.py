@@ -6,17 +6,14 @@ from skyt.repair.rules.engine.rounds import NormalForm, normal_form
 from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "6"
+RULES_VERSION = "7"
 
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions.cleanup names.binders expressions.comparisons expressions.truth expressions.connectives
-expressions.decided containers.tables dicts.defaults containers.deques dicts.grouping
-expressions.arithmetic expressions.literals expressions.regex containers.consumers containers.items
-containers.sequences control.loops expressions.joining control.guards containers.building expressions.closed
-control.branches expressions.conditional expressions.orientation names.assignments names.inline
-control.counting containers.stacks control.ordering definitions.helpers definitions.definitions names.alpha
+definitions.cleanup names.renaming expressions.logic containers.tables containers.plain
+expressions.arithmetic expressions.text containers.sequences control.loops control.branches
+containers.building names.assignments definitions.helpers
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from skyt.contracts.contract import Contract
 from skyt.contracts.contract import Facts as ParameterFacts
 from skyt.contracts.contract import Parameter as ContractParameter
-from skyt.repair.rules.analysis.values.types import ANY, Type, kind, parse_type
+from skyt.repair.rules.analysis.types import ANY, Type, kind, parse_type
 
 
 @dataclass(frozen=True)

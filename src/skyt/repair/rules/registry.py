@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from skyt.repair.rules.analysis.flow.conditions import after_statement
+from skyt.repair.rules.analysis.conditions import after_statement
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import Shape as NodeShape
-from skyt.repair.rules.analysis.trees.shapes import look
+from skyt.repair.rules.analysis.trees import Shape as NodeShape
+from skyt.repair.rules.analysis.trees import look
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.functions import FunctionInfo
@@ -86,11 +86,16 @@ class Place:
     body: list[ast.stmt]
     start: Scope
     context: Context
-    live_at: Callable[[ast.stmt], frozenset[str]]
-    in_loop: bool
-    tail: bool  # running off the end of this block is returning None from the function
-    loop_tail: bool  # running off the end of this block starts the loop's next round
+    end: str  # running off its end is a `return` of None from the function, or a `continue`
     _scopes: list[Scope] = field(default_factory=list)  # before each statement, as far as asked for
+
+    def live_at(self, s: ast.stmt) -> frozenset[str]:
+        """The variables that may be read after a statement."""
+        return self.context.liveness(self.info.node).live_after(s)
+
+    def private(self, name: str) -> bool:
+        """Whether a name is a local that no nested function sees."""
+        return name not in self.context.liveness(self.info.node).always
 
     @cached_property
     def live_out(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from skyt.repair.rules.analysis.values.evaluate import GiveUpError, Returned, returned
+from skyt.repair.rules.analysis.evaluate import GiveUpError, Returned, returned
 from skyt.text.parsing import parse
 
 

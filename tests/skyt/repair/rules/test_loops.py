@@ -10,8 +10,7 @@ from skyt.repair.rules import normal_form
 from skyt.repair.rules.patterns.conditions import Condition, always, leaving
 from skyt.repair.rules.patterns.duty import Duties, Rewriting
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, own
-from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.template import Found, Template, build
+from skyt.repair.rules.patterns.template import Found, Template, build, match
 
 NOTHING = Duties()
 

@@ -4,13 +4,13 @@ while it runs."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
 
-from skyt.repair.rules.analysis.effects.vocabulary import OWNERS
-from skyt.repair.rules.analysis.trees.trees import children, walk, words
-from skyt.repair.rules.analysis.values.types import Type, kind
-from skyt.repair.rules.facts import Parameter
+from skyt.repair.rules.analysis.syntax import BINDING, assignments_of
+from skyt.repair.rules.analysis.trees import NESTED, children, in_order, own_nodes, walk, words
+from skyt.repair.rules.analysis.types import Type, kind
+from skyt.repair.rules.analysis.vocabulary import OWNERS
+from skyt.repair.rules.facts import Facts
 
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
 PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.FormattedValue)
@@ -18,54 +18,47 @@ HARMLESS = OWNERS | {"[]", "[:]", "for", "test"}
 READ = words("for in test len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
 
 
-@dataclass
 class FunctionInfo:
     """One function of the program with the types of its variables."""
 
-    node: ast.FunctionDef
-    owner: ast.ClassDef | None
-    public: bool
-    env: dict[str, Type] = field(default_factory=dict)
-    parameters: tuple[Parameter, ...] = ()
-    assigned: dict[str, list[ast.expr | None]] = field(default_factory=dict)
-    binding: list[ast.AST] = field(default_factory=list)  # nodes that say something about types, in order
-    owned: frozenset[str] = frozenset()
-    captured: frozenset[str] = frozenset()
-    nonnegative: frozenset[str] = frozenset()
-
-    @property
-    def arguments(self) -> list[str]:
-        return [x.arg for x in self.node.args.args]
-
-    def bounds_of(self, name: str) -> tuple[int | None, int | None]:
-        """Bounds of a parameter that is never assigned, from the contract; of a variable proven
-        non-negative."""
-        if name not in self.assigned:
-            for parameter, argument in zip(self.parameters, self.value_arguments, strict=False):
-                if argument == name:
-                    return parameter.min, parameter.max
-        return (0 if name in self.nonnegative else None), None
-
-    @property
-    def value_arguments(self) -> list[str]:
-        """Arguments without `self`."""
-        return self.arguments[1:] if self.owner is not None else self.arguments
+    def __init__(self, node: ast.FunctionDef, owner: ast.ClassDef | None, facts: Facts) -> None:
+        self.node, self.owner = node, owner
+        entry = (owner or node).name == facts.name and (owner is not None) == (facts.kind == "class")
+        parameters = facts.of(node.name) if entry else ()
+        self.public = entry and (bool(parameters) or node.name in facts.public)
+        self.arguments = [x.arg for x in node.args.args]
+        self.value_arguments = self.arguments[1:] if owner is not None else self.arguments  # without `self`
+        self.given = dict(zip(self.value_arguments, parameters, strict=False))
+        self.nodes = in_order(node)
+        nested = [n for n in self.nodes if n.__class__ in NESTED and n is not node]
+        self.captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
+        self.binding = [n for n in own_nodes(node) if n.__class__ in BINDING]  # what tells of types, in order
+        self.assigned: dict[str, list[ast.expr | None]] = {}
+        for name, value in assignments_of(node, self.nodes):
+            self.assigned.setdefault(name, []).append(value)
+        self.env: dict[str, Type] = {}
+        self.made: frozenset[str] = frozenset()  # names of containers that are all made here
+        self.owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
+        self.nonnegative: set[str] | None = None  # found out when it is asked for
 
 
-def owned_names(info: FunctionInfo, own: Container[str]) -> Iterator[str]:
-    """Local containers that this function made itself and that nobody else can reach while it runs. `own` has
-    the methods of the program, with a dot."""
-    made = {
+def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Local variables whose every value is a container made here. `own` has the methods of the program, with
+    a dot."""
+    return frozenset(
         name
         for name, values in info.assigned.items()
         if name not in info.arguments and name not in info.captured
         if all(v is not None and makes_container(v, info.env.get(name), own) for v in values)
-    }
-    if made:
-        nodes = walk(info.node)
-        parents = {id(c): p for p in nodes for c in children(p)}
-        uses = [n for n in nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
-        yield from made - {n.id for n in uses if not _harmless_use(n, parents)}
+    )
+
+
+def owned_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Of these, those that nobody else can reach while the function runs."""
+    made = made_names(info, own)
+    parents = {id(c): p for p in info.nodes if made for c in children(p)}
+    uses = [n for n in info.nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
+    return made.difference(n.id for n in uses if not _harmless_use(n, parents))
 
 
 def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:

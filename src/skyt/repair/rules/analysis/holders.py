@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from skyt.repair.rules.analysis.functions import FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.trees import children, same, walk
+from skyt.repair.rules.analysis.trees import children, walk
 from skyt.repair.rules.engine.context import Context
 
 
@@ -17,7 +17,7 @@ class Holder:
     """Where a container is made and used. No other way leads to it while all its uses are harmless."""
 
     where: ast.AST
-    info: FunctionInfo | None  # of the function for a local; None for an attribute
+    is_local: bool
     made: list[ast.Assign]
     uses: list[ast.expr]
     parents: dict[int, ast.AST] = field(repr=False)
@@ -25,21 +25,19 @@ class Holder:
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self.parents.get(id(node))
 
-    @property
-    def is_local(self) -> bool:
-        return self.info is not None
-
     def scope(self, node: ast.AST, context: Context) -> Scope:
         """The scope of the function around a node, without conditions."""
-        if self.info is not None:
-            return Scope(context.program, self.info)
-        here: ast.AST | None = node
-        while here is not None and id(here) not in context.program.functions:
-            here = self.parent(here)
-        return Scope(context.program, context.program.functions[id(here)] if here is not None else None)
+        return Scope(context.program, _around(node, self.parents, context))
 
     def use(self, node: ast.expr) -> str:
         return use_of(node, self.parents)
+
+
+def _around(node: ast.AST, parents: dict[int, ast.AST], context: Context) -> FunctionInfo | None:
+    here: ast.AST | None = node
+    while here is not None and id(here) not in context.program.functions:
+        here = parents.get(id(here))
+    return context.program.functions[id(here)] if here is not None else None
 
 
 def holders(context: Context, makes: Callable[[ast.expr, Scope], bool]) -> Iterator[Holder]:
@@ -47,57 +45,35 @@ def holders(context: Context, makes: Callable[[ast.expr, Scope], bool]) -> Itera
     knows."""
     if not any(isinstance(s, ast.Import) and s.names[0].name == "collections" for s in context.tree.body):
         return
-    nodes = walk(context.tree)
-    made = [n for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1]
-    made = [n for n in made if makes(n.value, Scope(context.program, None))]
-    if not made:
-        return
-    for info in context.program.functions.values():
-        inside = walk(info.node)
-        names = {n.targets[0].id for n in made if n in inside and isinstance(n.targets[0], ast.Name)}
-        for name in sorted(names):
-            found = _local(name, info, inside, made)
-            if found is not None:
-                yield found
-    parents = {id(c): p for p in nodes for c in children(p)}
-    for attr in sorted({n.targets[0].attr for n in made if isinstance(n.targets[0], ast.Attribute)}):
-        found = _attribute(attr, nodes, made, parents, context)
-        if found is not None:
-            yield found
+    nodes, scope = walk(context.tree), Scope(context.program, None)
+    made = [n for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1 and makes(n.value, scope)]
+    parents = {id(c): p for p in nodes if made for c in children(p)}
+    for target in [s.targets[0] for s in made]:
+        info = _around(target, parents, context)
+        if info is None:
+            continue
+        mentions: list[ast.expr]
+        if isinstance(target, ast.Name):
+            where: ast.AST = info.node
+            mentions = [n for n in walk(where) if isinstance(n, ast.Name) and n.id == target.id]
+            private = target.id not in info.arguments and None not in info.assigned[target.id]
+            private = private and all(_around(n, parents, context) is info for n in mentions)
+        elif isinstance(target, ast.Attribute):
+            where, taken = context.tree, {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+            mentions = [n for n in nodes if isinstance(n, ast.Attribute) and n.attr == target.attr]
+            private = target.attr not in context.facts.public | taken
+            private = private and all(_of_itself(n, _around(n, parents, context)) for n in mentions)
+        else:
+            continue
+        stores = [n for n in mentions if not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+        own = [s for s in made if s.targets[0] in stores]
+        if private and len(stores) == len(own):
+            uses = [n for n in mentions if n not in stores]
+            yield Holder(where, isinstance(target, ast.Name), own, uses, parents)
 
 
-def _local(name: str, info: FunctionInfo, inside: list[ast.AST], made: list[ast.Assign]) -> Holder | None:
-    nested = [n for n in inside if isinstance(n, ast.FunctionDef | ast.ClassDef) and n is not info.node]
-    if any(isinstance(n, ast.Name) and n.id == name for outer in nested for n in walk(outer)):
-        return None
-    if any(isinstance(n, ast.arg) and n.arg == name for n in inside):
-        return None
-    mentions = [n for n in inside if isinstance(n, ast.Name) and n.id == name]
-    stores = [n for n in mentions if not isinstance(n.ctx, ast.Load)]
-    own = [n for n in made if n.targets[0] in stores]
-    if len(stores) != len(own):
-        return None
-    parents = {id(c): p for p in inside for c in children(p)}
-    return Holder(info.node, info, own, [n for n in mentions if isinstance(n.ctx, ast.Load)], parents)
-
-
-def _attribute(
-    attr: str, nodes: list[ast.AST], made: list[ast.Assign], parents: dict[int, ast.AST], context: Context
-) -> Holder | None:
-    if attr in context.facts.public or attr in {n.name for n in nodes if isinstance(n, ast.FunctionDef)}:
-        return None
-    mentions = [n for n in nodes if isinstance(n, ast.Attribute) and n.attr == attr]
-    stores = [n for n in mentions if not isinstance(n.ctx, ast.Load)]
-    own = [n for n in made if n.targets[0] in stores]
-    if len(stores) != len(own) or not all(isinstance(n.value, ast.Name) for n in mentions):
-        return None
-    uses: list[ast.expr] = [n for n in mentions if isinstance(n.ctx, ast.Load)]
-    holder = Holder(context.tree, None, own, uses, parents)
-    for n in mentions:
-        info = holder.scope(n, context).info
-        owner = info.owner if info is not None else None
-        if info is None or owner is None or not info.arguments:
-            return None
-        if not same(n.value, ast.Name(id=info.arguments[0])) or info.arguments[0] in info.assigned:
-            return None
-    return holder
+def _of_itself(node: ast.expr, info: FunctionInfo | None) -> bool:
+    """Whether this is an attribute of the object that a method is called on."""
+    if info is None or info.owner is None or info.arguments[:1] != [getattr(node.value, "id", "")]:  # type: ignore[attr-defined]
+        return False
+    return info.arguments[0] not in info.assigned

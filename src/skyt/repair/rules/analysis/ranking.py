@@ -7,11 +7,11 @@ import ast
 from collections.abc import Callable
 from itertools import combinations
 
-from skyt.repair.rules.analysis.effects.effects import conflict
+from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, number
-from skyt.repair.rules.analysis.trees.trees import clone, same, walk
-from skyt.repair.rules.analysis.values.types import is_int
+from skyt.repair.rules.analysis.syntax import int_value, number
+from skyt.repair.rules.analysis.trees import clone, same, walk
+from skyt.repair.rules.analysis.types import is_int
 
 SHAPES = ("Call", "Subscript", "Attribute", "BinOp", "Name")
 
@@ -71,20 +71,31 @@ Linear = tuple[list[tuple[ast.expr, int]], int]  # atoms with coefficients, as t
 
 def linear(node: ast.expr, scope: Scope) -> Linear | None:
     """The linear form of an expression; None where it is not an int. An atom may come with coefficient 0."""
+    atoms: list[tuple[ast.expr, int]] = []
+    constant = _collect(node, 1, atoms, scope)
+    return None if constant is None else (atoms, constant)
+
+
+def _collect(node: ast.expr, times: int, atoms: list[tuple[ast.expr, int]], scope: Scope) -> int | None:
+    """Add the atoms of an expression, taken so many times, to the others. Its constant; None if it is no
+    int."""
     if not is_int(scope.type_of(node)):
         return None
-    value = int_value(node)
-    if value is not None:
-        return [], value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _scaled(linear(node.operand, scope), -1)
-    if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Add | ast.Sub):
-            a, b = linear(node.left, scope), linear(node.right, scope)
-            return _sum(a, b if isinstance(node.op, ast.Add) else _scaled(b, -1))
-        if (scaled := factor(node)) is not None:
-            return _scaled(linear(scaled[0], scope), scaled[1])
-    return [(node, 1)], 0
+    if (value := int_value(node)) is not None:
+        return value * times
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            parts = [(operand, -times)]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+            parts = [(left, times), (right, times if isinstance(op, ast.Add) else -times)]
+        case _ if (scaled := factor(node)) is not None:
+            parts = [(scaled[0], scaled[1] * times)]
+        case _:
+            index = next((i for i, (other, _) in enumerate(atoms) if same(node, other)), len(atoms))
+            atoms[index : index + 1] = [(node, times + sum(k for _, k in atoms[index : index + 1]))]
+            return 0
+    constants = [_collect(part, k, atoms, scope) for part, k in parts]
+    return None if None in constants else sum(c or 0 for c in constants)
 
 
 def factor(node: ast.expr) -> tuple[ast.expr, int] | None:
@@ -97,31 +108,13 @@ def factor(node: ast.expr) -> tuple[ast.expr, int] | None:
     return None
 
 
-def _scaled(a: Linear | None, factor: int) -> Linear | None:
-    return None if a is None else ([(atom, k * factor) for atom, k in a[0]], a[1] * factor)
-
-
-def _sum(a: Linear | None, b: Linear | None) -> Linear | None:
-    if a is None or b is None:
-        return None
-    atoms = list(a[0])
-    for atom, k in b[0]:
-        for i, (other, j) in enumerate(atoms):
-            if same(atom, other):
-                atoms[i] = (other, j + k)
-                break
-        else:
-            atoms.append((atom, k))
-    return atoms, a[1] + b[1]
-
-
 def written(form: Linear, scope: Scope) -> ast.expr:
     """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
     constant."""
     atoms, constant = [(atom, k) for atom, k in form[0] if k], form[1]
     if all(commute(a, b, scope) for (a, _), (b, _) in combinations(atoms, 2)):
         atoms.sort(key=lambda item: (item[1] < 0, rank(item[0], scope)))
-    terms = [(clone(atom) if abs(k) == 1 else _times(atom, abs(k)), k > 0) for atom, k in atoms]
+    terms = [(_times(atom, abs(k)), k > 0) for atom, k in atoms]
     if constant or not terms:
         terms.append((number(abs(constant)), constant >= 0))
     (result, positive), *rest = terms
@@ -133,4 +126,4 @@ def written(form: Linear, scope: Scope) -> ast.expr:
 
 
 def _times(atom: ast.expr, k: int) -> ast.expr:
-    return ast.BinOp(left=clone(atom), op=ast.Mult(), right=number(k))
+    return clone(atom) if k == 1 else ast.BinOp(left=clone(atom), op=ast.Mult(), right=number(k))

@@ -1,26 +1,39 @@
-"""Scope: what is known at one place of the program: types, owners, and the conditions that hold on the way
-there."""
+"""Scope: what is known at one place of the program: types, owners, the conditions that hold on the way there,
+and bounds of integers, from the contract, from invariants of the function, and from these conditions."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import collections
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from skyt.repair.rules.analysis.effects.effects import Effects, disturbs, effects, test_effects
-from skyt.repair.rules.analysis.effects.vocabulary import MODULE_MEMBERS
-from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.trees.syntax import call, int_value, read_names
-from skyt.repair.rules.analysis.trees.trees import OPERATORS, same, walk
-from skyt.repair.rules.analysis.values.bounds import EVERYTHING, Interval, interval
-from skyt.repair.rules.analysis.values.types import IMMUTABLE, Type, is_int, kind
+from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
+from skyt.repair.rules.analysis.functions import FunctionInfo
+from skyt.repair.rules.analysis.program import Program
+from skyt.repair.rules.analysis.syntax import FLIPPED, call, int_value, opposite, read_names
+from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
+from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
+from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
 
 MODULES = frozenset(MODULE_MEMBERS)
 BUILTINS = frozenset(dir(builtins))
 BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, collections.deque)}
 BUILTIN_KINDS["char"] = str
+PLAIN = OPERATORS.union(
+    [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
+)
+
+Interval = tuple[int | None, int | None]
+EVERYTHING: Interval = (None, None)
+LIMITS: dict[type[ast.cmpop], Callable[[int], Interval]] = {
+    ast.Eq: lambda k: (k, k),
+    ast.Lt: lambda k: (None, k - 1),
+    ast.LtE: lambda k: (None, k),
+    ast.Gt: lambda k: (k + 1, None),
+    ast.GtE: lambda k: (k, None),
+}
 
 
 class Scope:
@@ -77,7 +90,10 @@ class Scope:
         key = (id(self.info), None, None, id(condition))
         found = self.program.seen.get(key)
         if found is None:
-            found = self.program.seen[key] = test_effects(condition, self.bare), [condition]
+            found = self.program.seen[key] = (
+                effects(ast.UnaryOp(op=ast.Not(), operand=condition), self.bare),
+                [condition],
+            )
         return found[0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
@@ -143,10 +159,8 @@ class Scope:
         info = self.info
         return info is not None and info.public and name in info.arguments and name not in info.assigned
 
-    def bounds_of(self, name: str) -> Interval:
-        return self.info.bounds_of(name) if self.info else EVERYTHING
-
     def interval(self, node: ast.expr) -> Interval:
+        """An interval that surely holds the value of an expression, where that is an integer."""
         return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
 
     def at_least(self, low: int, node: ast.expr) -> bool:
@@ -157,19 +171,28 @@ class Scope:
         most = self.interval(node)[1]
         return most is not None and most <= high
 
-    def _compared(self, op: type[ast.cmpop]) -> Iterator[tuple[ast.expr, ast.expr]]:
-        """(left, right) for every comparison with this operator that holds here."""
+    @cached_property
+    def compared(self) -> list[tuple[ast.expr, type[ast.cmpop], ast.expr]]:
+        """The comparisons between integers, and of membership, that hold here, either way round."""
+        found: list[tuple[ast.expr, type[ast.cmpop], ast.expr]] = []
         for c in self.known:
-            if isinstance(c, ast.Compare) and len(c.ops) == 1 and isinstance(c.ops[0], op):
-                yield c.left, c.comparators[0]
+            negated = isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not)
+            match c.operand if negated else c:  # type: ignore[attr-defined]
+                case ast.Compare(left=left, ops=[op], comparators=[right]):
+                    holds = opposite(type(op)) if negated else type(op)
+                    if holds is not None:
+                        found.append((left, holds, right))
+                    if holds in LIMITS or holds is ast.NotEq:
+                        found.append((right, FLIPPED.get(holds, holds), left))
+        return found
 
     def nonzero(self, node: ast.expr) -> bool:
-        if self.at_least(1, node) or self.at_most(-1, node) or any(same(c, node) for c in self.known):
+        if self.at_least(1, node) or self.at_most(-1, node) or self.nonempty(node):
             return True
-        return any(int_value(right) == 0 and same(left, node) for left, right in self._compared(ast.NotEq))
+        return any(op is ast.NotEq and int_value(b) == 0 and same(a, node) for a, op, b in self.compared)
 
     def nonempty(self, node: ast.expr) -> bool:
-        """Whether this container surely has an element here."""
+        """Whether this container surely has an element here: whether its truth is known."""
         return any(same(c, node) for c in self.known)
 
     def holds_key(self, node: ast.Subscript) -> bool:
@@ -179,19 +202,19 @@ class Scope:
             if int_value(index) in (0, -1):
                 return self.nonempty(container)
             return bool(self.known) and self._within(index, container)
-        for left, right in self._compared(ast.In):
-            if same(left, index) and same(right, container):
+        for left, op, right in self.compared:
+            if op is ast.In and same(left, index) and same(right, container):
                 return True
-            if same(left, index) and isinstance(container, ast.Dict) and isinstance(right, ast.Tuple):
-                return all(any(same(k, e) for k in container.keys) for e in right.elts)
+            table = isinstance(container, ast.Dict) and isinstance(right, ast.Tuple)
+            if op is ast.In and same(left, index) and table:
+                return all(any(same(k, e) for k in container.keys) for e in right.elts)  # type: ignore[attr-defined]
         return False
 
     def _within(self, index: ast.expr, container: ast.expr) -> bool:
         """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
         length = call("len", container)
-        return self.at_least(0, index) and any(
-            same(left, index) and same(right, length) for left, right in self._compared(ast.Lt)
-        )
+        below = (op is ast.Lt and same(a, index) and same(b, length) for a, op, b in self.compared)
+        return self.at_least(0, index) and any(below)
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""
@@ -206,11 +229,108 @@ class Scope:
         return self.type_of(node) in IMMUTABLE
 
 
-PLAIN = frozenset(
-    [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
-)
-
-
 def plain(node: ast.expr) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
-    return all(n.__class__ in PLAIN or n.__class__ in OPERATORS for n in walk(node))
+    return all(n.__class__ in PLAIN for n in walk(node))
+
+
+def interval(node: ast.expr, scope: Scope) -> Interval:
+    """An interval that surely holds the value of an integer expression."""
+    low, high = _by_form(node, scope)
+    unequal: set[int] = set()
+    for left, op, right in scope.compared:
+        value = int_value(right)
+        if value is None or not same(left, node):
+            continue
+        if op is ast.NotEq:
+            unequal.add(value)
+        elif op in LIMITS:
+            least, most = LIMITS[op](value)
+            low = least if low is None else low if least is None else max(low, least)
+            high = most if high is None else high if most is None else min(high, most)
+    while low is not None and low in unequal:
+        low += 1
+    return low, high
+
+
+def _by_form(node: ast.expr, scope: Scope) -> Interval:
+    value = int_value(node)
+    if value is not None:
+        return value, value
+    match node:
+        case ast.Name(id=name) if scope.info is not None:
+            given = scope.info.given.get(name)
+            if given is not None and name not in scope.info.assigned:
+                return given.min, given.max
+            return (0 if name in _nonnegative(scope.info, scope.program) else None), None
+        case ast.Call(func=ast.Name(id="len"), args=[container]):
+            return int(scope.nonempty(container)), None
+        case ast.Call(func=ast.Name(id="abs")):
+            return 0, None
+        case ast.Call(func=ast.Name(id="max"), args=[_, _, *_] as args, keywords=[]):
+            lows = [low for a in args if (low := interval(a, scope)[0]) is not None]
+            return max(lows, default=None), None
+        case ast.BinOp():
+            return _arithmetic(node, scope)
+    return EVERYTHING
+
+
+def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
+    (a, b), (c, d) = interval(node.left, scope), interval(node.right, scope)
+    match node.op:
+        case ast.Add():
+            return _plus(a, c), _plus(b, d)
+        case ast.Sub():
+            return _plus(a, _minus(d)), _plus(b, _minus(c))
+        case ast.Mult() if a is not None and c is not None and a >= 0 and c >= 0:
+            return a * c, b * d if b is not None and d is not None else None
+        case ast.Mult():
+            square = same(node.left, node.right) and not any(isinstance(n, ast.Call) for n in walk(node))
+            return (0, None) if square else EVERYTHING
+        case ast.FloorDiv() if c is not None and c > 0:
+            low = None if a is None else a // c if a < 0 else 0 if d is None else a // d
+            return low, b // c if b is not None and b >= 0 else None
+        case ast.Mod() if c is not None and c >= 0:  # the divisor is positive or the operation raises
+            return 0, d - 1 if d is not None and c > 0 else None
+        case ast.Pow() if a is not None and c is not None and a >= 0 and c >= 0:
+            return min(a, 1), None
+    return EVERYTHING
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _minus(a: int | None) -> int | None:
+    return None if a is None else -a
+
+
+def _nonnegative(info: FunctionInfo, program: Program) -> set[str]:
+    """Integer variables that are never negative: the greatest set in which every assignment keeps the
+    promise."""
+    if info.nonnegative is None:
+        info.nonnegative = {
+            name
+            for name, values in info.assigned.items()
+            if None not in values and is_int(info.env.get(name)) and name not in info.captured
+            if name not in info.arguments or (name in info.given and _promised(info.given[name].min))
+        }
+        scope = Scope(program, info)
+        while bad := {n for n in info.nonnegative if not all(_keeps(v, scope) for v in info.assigned[n])}:
+            info.nonnegative -= bad
+    return info.nonnegative
+
+
+def _keeps(value: ast.expr | None, scope: Scope) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id="range"), args=[_, _, step]) if (int_value(step) or 0) <= 0:
+            return False
+        case ast.Call(func=ast.Name(id="range"), args=[_]):
+            return True
+        case ast.Call(func=ast.Name(id="range"), args=[first, *_]):
+            value = first
+    return value is not None and _promised(interval(value, scope)[0])
+
+
+def _promised(low: int | None) -> bool:
+    return low is not None and low >= 0

@@ -5,31 +5,26 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.effects import conflict
+from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import assign, count_reads, mentions, stored_names
-from skyt.repair.rules.analysis.trees.trees import walk
-from skyt.repair.rules.analysis.values.types import is_int, is_str
+from skyt.repair.rules.analysis.syntax import assign, count_reads, mentions, read_names, stored_names
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.conditions import Condition, boolean, each, integer, last_for, text
-from skyt.repair.rules.patterns.flow import local, one_by_one, private
+from skyt.repair.rules.patterns.conditions import Condition, Where, boolean, each, integer, last_for, text
+from skyt.repair.rules.patterns.flow import local, one_by_one
 from skyt.repair.rules.patterns.making import fresh, ranked
-from skyt.repair.rules.patterns.pieces import pieces, value
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import pieces, value
 from skyt.repair.rules.registry import Place, block
 
-Generators = list[ast.comprehension]
-Filled = tuple[str, list[ast.expr], str, ast.expr]
-
-
-def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
-    """The index of `name = …` before a loop, with nothing about the name in between."""
-    for k in range(index - 1, -1, -1):
-        if simple_target(body[k]) == name:
-            return k
-        if mentions(body[k], {name}):
-            return None
-    return None
+# What a loop does with each element, how that starts, what it comes to, and what the element must be.
+FILLS: tuple[tuple[str, str, str, list[Condition]], ...] = (
+    ("r.append(f)", "[]", "[f for target in e if c]", []),
+    ("r.add(f)", "set()", "{f for target in e if c}", []),
+    ("r[k] = f", "{}", "{k: f for target in e if c}", []),
+    ("r = r + f", "0", "sum(f for target in e if c)", [integer("f")]),
+    ("r = f + r", "0", "sum(f for target in e if c)", [integer("f")]),
+    ("r = r + f", "''", "''.join(f for target in e if c)", [text("f")]),
+)
 
 
 @block(
@@ -52,109 +47,74 @@ def start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
 def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; loops may be nested."""
     for j, s in enumerate(body):
-        found = _nested(s) if isinstance(s, ast.For) else None
-        filled = _filled(found[1], found[0], place.scope) if found is not None else None
-        if found is None or filled is None:
-            continue
-        (generators, _), (name, items, empty, whole) = found, filled
-        bound, start = {n for g in generators for n in stored_names(g.target)}, start_of(body, j, name)
-        if start is None or not pieces(f"r = {empty}", body[start]) or bound & {name, *place.live_at(s)}:
-            continue
-        if not all(private(n, place) for n in (name, *bound)) or count_reads([*items, *generators], name):
-            continue
-        first_seen, *later = (place.scope.effects(x) for x in items)
-        if any(conflict(first_seen, e, place.scope) for e in later):
-            continue
-        if not any(needs_loop(x, place.scope) for x in items):
-            return [*body[:start], *body[start + 1 : j], assign(name, whole), *body[j + 1 :]]
+        generators, inner = _nested(s)
+        bound = stored_names([g.target for g in generators])
+        for step, empty, whole, needs in FILLS if generators else ():
+            p = pieces(step, inner)
+            if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
+                continue
+            name, items = p["r"].id, [p[n] for n in "kf" if n in p]
+            start = _start_of(body, j, name)
+            if start is None or not pieces(f"r = {empty}", body[start]) or bound & {name, *place.live_at(s)}:
+                continue
+            if not all(place.private(n) for n in (name, *bound)) or count_reads([*items, *generators], name):
+                continue
+            scope = place.scope
+            first_seen, *later = map(scope.effects, items)
+            if any(conflict(first_seen, e, scope) for e in later) or any(needs_loop(x, scope) for x in items):
+                continue
+            if all(n.holds(p, Where(scope)) for n in needs):
+                new = value(whole, **p, **dict.fromkeys(("target", "e", "c"), p["r"]))
+                made: Any = new.args[0] if isinstance(new, ast.Call) else new
+                made.generators = generators
+                return [*body[:start], *body[start + 1 : j], assign(name, new), *body[j + 1 :]]
     return None
 
 
-def _nested(s: ast.For) -> tuple[Generators, ast.stmt] | None:
-    """(generators, the one statement inside) of loops and conditions in each other, if each only reads the
-    variables of those around it."""
-    generators: Generators = []
-    body: list[ast.stmt] = [s]
-    while len(body) == 1 and isinstance(body[0], ast.For | ast.If) and not body[0].orelse:
-        head = body[0]
-        if isinstance(head, ast.For):
-            generators.append(ast.comprehension(target=head.target, iter=head.iter, ifs=[], is_async=0))
-        else:
-            generators[-1].ifs.append(head.test)
-        body = head.body
-    later = {n for g in generators for n in stored_names(g.target)}
-    for k, g in enumerate(generators):
-        if k and mentions(g.iter, later):  # the first is evaluated outside
-            return None
-        later -= stored_names(g.target)
-        if mentions(g.ifs, later):
-            return None
-    return (generators, body[0]) if len(body) == 1 else None
+def _nested(s: ast.stmt) -> tuple[list[ast.comprehension], ast.stmt]:
+    """(the parts of a comprehension, the one statement inside) of loops and conditions in each other; no
+    parts if one reads the variables of those inside it."""
+    generators: list[ast.comprehension] = []
+    while isinstance(s, ast.For | ast.If) and len(s.body) == 1 and not s.orelse:
+        if isinstance(s, ast.For):
+            generators.append(ast.comprehension(target=s.target, iter=s.iter, ifs=[], is_async=0))
+        elif generators:
+            generators[-1].ifs.append(s.test)
+        s = s.body[0]
+    later: set[str] = set()
+    for g in reversed(generators):
+        if mentions(g.ifs, later) or mentions(g.iter, later := later | stored_names(g.target)):
+            return [], s
+    return generators, s
 
 
-FILLS = (  # what a loop does with each element, how that starts, and what it comes to
-    ("r.append(x)", "[]", "[x for y in r]"),
-    ("r.add(x)", "set()", "{x for y in r}"),
-    ("r[k] = x", "{}", "{k: x for y in r}"),
-    ("r = r + x", "0", "sum(x for y in r)"),
-    ("r = x + r", "0", "sum(x for y in r)"),
-    ("r = r + x", "''", "''.join(x for y in r)"),
-)
-SUMS = {"0": is_int, "''": is_str}
-
-
-def _filled(s: ast.stmt, generators: Generators, scope: Scope) -> Filled | None:
-    """(what a loop fills, what it puts in, how that starts, what it comes to)."""
-    for step, empty, whole in FILLS:
-        p = pieces(step, s)
-        if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
-            continue
-        if empty in SUMS and not all(SUMS[empty](scope.type_of(p[n])) for n in ("r", "x")):
-            continue
-        made = value(whole, **p, y=p["r"])
-        comprehension: Any = made.args[0] if isinstance(made, ast.Call) else made
-        comprehension.generators = generators
-        return p["r"].id, [p[n] for n in ("k", "x") if n in p], empty, made
-    return None
+def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
+    """The index of `name = …` before a loop, with nothing about the name in between."""
+    last = next((k for k in range(index - 1, -1, -1) if mentions(body[k], {name})), None)
+    return last if last is not None and simple_target(body[last]) == name else None
 
 
 def needs_loop(node: ast.expr, scope: Scope) -> bool:
     """Whether an element is better made by statements: it is a choice, or a private function of several
     statements is called."""
-    if isinstance(node, ast.IfExp):
-        return True
-    functions = scope.program.by_name
-    called = (n.func.id for n in walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
-    return any(c in functions and not functions[c].public and len(functions[c].node.body) > 1 for c in called)
+    named = [f for n in read_names(node) if (f := scope.program.by_name.get(n)) is not None]
+    return isinstance(node, ast.IfExp) or any(not f.public and len(f.node.body) > 1 for f in named)
 
-
-def better_in_loop(name: str) -> Condition:
-    return each(
-        "a choice, or a call of a private function of several statements",
-        (name,),
-        lambda e, where: needs_loop(e, where.scope),
-    )
-
-
-MADE = {  # what a comprehension comes to: how it starts, and what each element does
-    "[f for target in e if c]": ("[]", "r.append(f)"),
-    "sum(f for target in e if c)": ("0", "r = r + f"),
-    "''.join(f for target in e if c)": ("''", "r = r + f"),
-}
-TYPED = {"[]": [], "0": [integer("f")], "''": [text("f")]}
 
 rewrite(
     "comprehension-to-loop",
     *(
-        (
-            last.format(whole),
-            f"r = {start}\nfor target in e:\n if c: {step}\n{last.format('r')}",
-            TYPED[start],
-        )
+        (last.format(whole), f"r = {start}\nfor target in e:\n if c: {step}\n{last.format('r')}", needs)
         for last in ("return {}", "targets = {}")
-        for whole, (start, step) in MADE.items()
+        for step, start, whole, needs in FILLS
     ),
-    needs=[better_in_loop("f")],
+    needs=[
+        each(
+            "a choice, or a call of a private function of several statements",
+            ("f",),
+            lambda e, where: needs_loop(e, where.scope),
+        )
+    ],
     made={"r": fresh("r")},
     because="a comprehension evaluates the same conditions and elements in the same order as a loop",
     fires=(

@@ -1,20 +1,175 @@
-"""Sequences and sets: one form for copies, slices, concatenations, sorting, and operations on sets."""
+"""Sequences and sets: what `sum`, `sorted` and the like go through, elements that are looked up one by one,
+copies, slices, sorting, stacks, and operations on sets, each in one form."""
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
+from skyt.repair.rules.analysis.infer import dotted
+from skyt.repair.rules.analysis.syntax import call, count_reads, load, substitute
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
+from skyt.repair.rules.analysis.types import ANY, is_str, kind
+from skyt.repair.rules.analysis.vocabulary import LAZY
 from skyt.repair.rules.patterns.conditions import (
+    Condition,
+    Where,
+    asking,
     at_least,
     constant,
     integer,
+    last_for,
     of_kind,
     plain,
     small,
     text,
     values_shared,
 )
-from skyt.repair.rules.patterns.flow import closed, not_gone_through, owned
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.flow import apart, closed, not_gone_through, owned, returning_always
+from skyt.repair.rules.patterns.making import Made, fresh, replacing
+from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.template import Found, value
 
+CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
+IN_TURN = frozenset({"list", "tuple", "deque", "str", "char", "iter"})  # a set of these gets one by one
+MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
+
+
+def _consumes(function: ast.expr, where: Where) -> bool:
+    if isinstance(function, ast.Attribute) and function.attr == "join":
+        return is_str(where.scope.type_of(function.value))
+    return where.scope.builtin(function) in CONSUMERS
+
+
+consumer = asking("uses up its argument at once", _consumes)
+
+
+def in_step(function: str, argument: str) -> Condition:
+    """It cannot be told if a consumer takes the elements one by one or all at once: it makes a list first
+    anyway, or it cannot fail on them, or making them cannot."""
+
+    def holds(found: Found, where: Where) -> bool:
+        scope, made = where.scope, value(argument, **found)
+        name, total = scope.builtin(found[function]), scope.effects(made).total  # type: ignore[arg-type]
+        comprehended = isinstance(made, ast.ListComp | ast.GeneratorExp)
+        if name in {"any", "all"}:
+            return isinstance(made, ast.ListComp) and total
+        if name in {"set", "frozenset"} and kind(scope.type_of(made)) not in IN_TURN:
+            return False
+        lazy = isinstance(made, ast.Call) and (scope.builtin(made.func) or dotted(made.func)) in LAZY
+        if total or name in {"", "sorted", "list", "tuple"} or not (lazy or comprehended):
+            return True
+        t = scope.type_of(made.elt) if comprehended else ANY
+        return t in {"int", "bool"} or (name in {"set", "frozenset", "max", "min"} and is_str(t))
+
+    return Condition(f"`{function}` makes a list first, or elements of `{argument}` cannot fail", holds)
+
+
+def _generated(template: str, like: str) -> Made:
+    """A generator with what a function gives for each element: a lambda with one parameter, a builtin, or a
+    function of the program."""
+
+    def compute(found: Found, where: Where) -> Any:
+        function: Any = found["h"]
+        x = load(where.scope.fresh(function))
+        match function:
+            case ast.Lambda(args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
+                if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(body)):
+                    return None
+                applied = substitute(clone(body), {name: x})
+            case ast.Name(id=name) if name in where.scope.program.by_name or name in MAPPED:
+                applied = call(function, x)
+            case _:
+                return None
+        return value(template, x=x, e=found["e"], y=applied)
+
+    return Made(f"`{template}` with `h(x)` for `y`", compute, like=like)
+
+
+rewrite(
+    "plain-argument",
+    ("list(f for target in e if c)", "[f for target in e if c]", [last_for]),
+    ("u(list(e))", "u(e)", [consumer("u"), in_step("u", "e")]),
+    ("u(reversed(s))", "u(s[::-1])", [consumer("u"), of_kind("str list", "s")]),
+    ("u(map(h, e))", "u(mapped)", [consumer("u")]),
+    ("u(filter(h, e))", "u(kept)", [consumer("u")]),
+    (
+        "u([f for target in e if c])",
+        "u(f for target in e if c)",
+        [consumer("u"), in_step("u", "[f for target in e if c]"), last_for],
+    ),
+    made={
+        "mapped": _generated("(y for x in e)", like="map(h, e)"),
+        "kept": _generated("(x for x in e if y)", like="filter(h, e)"),
+    },
+    because="the same elements come in the same order, whether in a list first or one by one",
+    fires=(
+        "s: str; xs: list[int]",
+        "return [''.join([c for c in s if c != 'a']), list(map(ord, s)), list(filter(lambda c: c != 'a', s)),"
+        " list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
+    ),
+    keeps=("s: str; xs: list[int]", "return [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]"),
+)
+
+KINDS = (
+    *("[f for {} in {} if c]", "{{f for {} in {} if c}}", "{{f: g for {} in {} if c}}"),
+    "u(f for {} in {} if c)",
+)
+
+
+def _over(old: tuple[str, str], new: tuple[str, str], *needs: Condition) -> list[Form]:
+    """A comprehension of each kind over something, and over something else."""
+    forms = [(kind.format(*old), kind.format(*new)) for kind in KINDS]
+    return [(*form, [*needs, *([consumer("u")] if form[0].startswith("u") else [])]) for form in forms]
+
+
+def looking_up(lookup: str, index: str, only: bool) -> Condition:
+    """Pieces without effects that look something up, and have the index (only) there."""
+
+    def holds(found: Found, where: Where) -> bool:
+        made, name = value(lookup, **found), found[index].id  # type: ignore[union-attr]
+        parts = [found[p] for p in "fgc" if p in found]
+        uses = sum(isinstance(n, ast.Subscript) and same(n, made) for n in walk(parts))  # type: ignore[arg-type]
+        if not uses or (only and uses != count_reads(parts, name)):  # type: ignore[arg-type]
+            return False
+        late = any(isinstance(n, ast.Lambda) for n in walk(parts))  # type: ignore[arg-type]
+        return not late and all(where.scope.effects(p).pure for p in parts)
+
+    words = f"elements without effects that have `{lookup}`" + f", and `{index}` nowhere else" * only
+    return Condition(words, holds, own=frozenset({index}) if only else frozenset(), inner=True)
+
+
+def _named(lookup: str) -> dict[str, Made]:
+    """The pieces of a comprehension with a new variable for what they look up."""
+    return {"x": fresh("x"), **{piece: replacing(piece, (lookup, "x")) for piece in "fgc"}}
+
+
+rewrite(
+    "element-for-index",
+    *_over(("i", "range(len(s))"), ("x", "s")),
+    *_over(("i", "range(a, len(s))"), ("x", "s[a:]"), at_least(0, "a")),
+    *_over(("i", "range(len(s) - 1, -1, -1)"), ("x", "s[::-1]")),
+    needs=[of_kind("str list", "s"), plain("s"), looking_up("s[i]", "i", only=True)],
+    made=_named("s[i]"),
+    because="the elements come in the order of their indices",
+    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
+    keeps=(
+        "xs: list[int]; k: int",
+        "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
+    ),
+)
+rewrite(
+    "entry-for-key",
+    *_over(("k", "d"), ("k, x", "d.items()")),
+    needs=[of_kind("dict", "d"), plain("d"), looking_up("d[k]", "k", only=False)],
+    made=_named("d[k]"),
+    because="an item is a key with the entry under it",
+    fires=(
+        "s: str",
+        "d = {x: ord(x) for x in s}\nreturn [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
+    ),
+    keeps=("s: str", "d = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]"),
+)
 rewrite(
     "change-in-place",
     ("x.reverse()", "x = x[::-1]"),
@@ -46,8 +201,6 @@ rewrite(
     fires=("s: str; t: str", "return sorted(set(s).intersection(set(t)))"),
     keeps=("s: str; t: str", "return sorted(set(s).intersection(t))"),
 )
-
-
 rewrite(
     "return-without-copy",
     ("return list(x)", "return x"),
@@ -57,23 +210,16 @@ rewrite(
     keeps=("xs: list[int]", "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y"),
 )
 rewrite(
-    "copy-of-list",
-    ("x[:]", "list(x)"),
-    ("x.copy()", "list(x)"),
-    needs=[of_kind("list", "x")],
-    because="`x[:]`, `x.copy()` and `list(x)` all make a new list of the same elements",
-    fires=("xs: list[int]", "ys = xs[:]\nys.append(1)\nreturn ys"),
-    keeps=("xs: list[int]", "ys = xs[1:]\nys.append(1)\nreturn ys"),
+    "plain-copy",
+    ("x[:]", "list(x)", [of_kind("list", "x")]),
+    ("x[:]", "x", [text("x")]),
+    ("x.copy()", "list(x)", [of_kind("list", "x")]),
+    ("''.join(x)", "x", [text("x")]),
+    because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
+    fires=("xs: list[int]; s: str", "ys = xs[:]\nys.append(1)\nreturn [ys, s[:]]"),
+    keeps=("xs: list[int]; ts: list[str]", "ys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]"),
 )
-rewrite(
-    "whole-text",
-    ("x[:]", "x"),
-    ("''.join(x)", "x"),
-    needs=[text("x")],
-    because="a str from its start to its end, or its characters put together, is the str",
-    fires=("s: str", "return s[:]"),
-    keeps=("xs: list[str]", "return ''.join(xs)"),
-)
+FROM_END = [constant("k"), at_least(0, "len(x) - k")]
 rewrite(
     "plain-slice",
     ("x[0:b]", "x[:b]"),
@@ -83,20 +229,13 @@ rewrite(
     ("x[a:b:1]", "x[a:b]"),
     ("x[a::1]", "x[a:]"),
     ("x[:b:1]", "x[:b]"),
+    ("x[len(x) - k:]", "x[-k:]", FROM_END),
+    ("x[:len(x) - k]", "x[:-k]", FROM_END),
+    ("len(x[:-k])", "len(x) - k", FROM_END),
     needs=[of_kind("str list", "x")],
-    because="a slice starts at 0 and ends at the length unless it says otherwise",
-    fires=("s: str; n: int", "return s[n:len(s)]"),
-    keeps=("xs: list[int]", "g = [xs, xs]\nreturn g.pop()[:len(g.pop())]"),
-)
-rewrite(
-    "slice-from-end",
-    ("x[len(x) - k:]", "x[-k:]"),
-    ("x[:len(x) - k]", "x[:-k]"),
-    ("len(x[:-k])", "len(x) - k"),
-    needs=[of_kind("str list", "x"), constant("k"), at_least(0, "len(x) - k")],
-    because="an index below 0 counts from the end",
-    fires=("s: str", "if len(s) < 5:\n return s\nreturn s[len(s) - 4:]"),
-    keeps=("s: str", "return s[len(s) - 4:]"),
+    because="a slice goes from 0 to the length unless it says otherwise; below 0 it counts from the end",
+    fires=("s: str; n: int", "if len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]"),
+    keeps=("s: str; xs: list[int]", "g = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]"),
 )
 rewrite(
     "concatenate-left",
@@ -105,4 +244,24 @@ rewrite(
     because="concatenation is associative",
     fires=("s: str", "return s + ('a' + s)"),
     keeps=("x: float; y: float", "return x + (y + 0.1)"),
+)
+
+TESTS = [test for op in ("==", "!=", "<", "<=") for test in (f"{{}} {op} x", f"x {op} {{}}")]
+rewrite(
+    "pop-at-test",
+    *(
+        (f"if {first}{test.format('k[-1]')}: leave\nk.pop()", f"if {first}{test.format('k.pop()')}: leave")
+        for first in ("", "c or ")
+        for test in TESTS
+    ),
+    needs=[of_kind("list", "k"), owned("k"), returning_always("leave"), apart("leave", "x", of="k")],
+    because="where the branch is taken nobody sees the list any more, and else the element is popped anyway",
+    fires=(
+        "s: str",
+        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
+    ),
+    keeps=(
+        "s: str",
+        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return len(k)\n k.pop()\nreturn True",
+    ),
 )

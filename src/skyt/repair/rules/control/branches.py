@@ -1,27 +1,120 @@
-"""Branches: one shape for guards, `else` after return, nested conditions, and branches that share code."""
+"""Branches: one shape for guards, `else` after return, nested conditions, branches that share code, and
+conditional expressions; of two questions, the preferred one; no special case that says what the rest says."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from typing import Any
 
-from skyt.repair.rules.patterns.conditions import Condition, always, leaving
-from skyt.repair.rules.patterns.flow import ends_function, ends_round, running_out
+from skyt.repair.rules.analysis.effects import conflict
+from skyt.repair.rules.analysis.evaluate import GiveUpError, Opaque, returned
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
+from skyt.repair.rules.analysis.trees import exchanged, walk
+from skyt.repair.rules.analysis.types import is_int, is_str, kind
+from skyt.repair.rules.expressions.logic import opposite
+from skyt.repair.rules.names.assignments import before
+from skyt.repair.rules.patterns.conditions import (
+    Condition,
+    Where,
+    always,
+    boolean,
+    leaving,
+    no_quantifier,
+    of_kind,
+    plain,
+    running_on,
+    text,
+    values_shared,
+)
+from skyt.repair.rules.patterns.flow import ends_function, ends_round, known_empty, running_out
+from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.template import Found, made, pieces
+from skyt.repair.rules.registry import Place, block, statement
+
+FEW = 4  # values of a parameter that are tried
+LARGEST = 60  # nodes of a statement that is repeated
 
 
-def branch(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt] | None = None) -> ast.If:
-    return ast.If(test=test, body=body, orelse=orelse or [])
+def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
+    """(variable, the few values it can have when the test holds). Of `len(x) < 2`: no element, or one of
+    which nothing is known."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name) as x):
+            t = scope.type_of(x)
+            return (name, ["" if is_str(t) else []]) if is_str(t) or kind(t) == "list" else None
+        case ast.Compare(left=ast.Call() as length, ops=[ast.Lt()], comparators=[limit]):
+            p, count = pieces("len(x)", length), int_value(limit)
+            if p is None or kind(scope.type_of(p["x"])) != "list" or count not in (1, 2):
+                return None
+            given = [[Opaque() for _ in range(k)] for k in range(count)]
+            return (p["x"].id, given) if isinstance(p["x"], ast.Name) else None
+        case ast.Compare(left=ast.Name(id=name) as x, ops=[op], comparators=[right]):
+            low, high = scope.interval(x)[0], int_value(right)
+            values: Sequence[int | None] = []
+            if isinstance(op, ast.Eq):
+                values = [high]
+            elif isinstance(op, ast.In) and isinstance(right, ast.Tuple):
+                values = [int_value(e) for e in right.elts]
+            elif isinstance(op, ast.Lt) and low is not None and high is not None:
+                values = range(low, high)
+            few = is_int(scope.type_of(x)) and 0 < len(values) <= FEW and None not in values
+            return (name, values) if few else None
+    return None
+
+
+@block(
+    ast.If,
+    needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
+    sound="the rest of the function, evaluated for each of these values, returns the same; a case for each "
+    "value has that value for the parameter",
+    fires=(
+        "n: int >= 0",
+        "if n == 1:\n return 1\nif n < 4:\n return n\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r",
+    ),
+    keeps=("n: int", "if n == 1:\n return 5\nif n < 3:\n return n\nreturn 1 + n - n"),
+)
+def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1; with `n >= 0`,
+    `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
+    info = place.info
+    for i, s in enumerate(body):
+        p, scope = pieces("if c: return e", s), place.before(i)
+        found = _values(p["c"], scope) if p is not None else None
+        if p is None or found is None:
+            continue
+        (name, values), rest = found, body[i + 1 :]
+        given = name in info.arguments and body is info.node.body and name not in stored_names(body[:i])
+        if rest and given and all(_agree(p["e"], rest, {name: v}, place.scope) for v in values):
+            return [*body[:i], *rest]
+        if isinstance(p["e"], ast.Name) and p["e"].id == name and is_int(scope.type_of(p["e"])):
+            cases = [made("if n == k: return k", n=name, k=number(v))[0] for v in values]
+            return [*body[:i], *cases, *rest]
+    return None
+
+
+def _agree(value: ast.expr, rest: list[ast.stmt], variables: dict[str, Any], scope: Scope) -> bool:
+    """Whether a value, and what the rest of a function returns, are surely the same."""
+    try:
+        first, second = returned([ast.Return(value=value)], variables), returned(rest, variables)
+    except GiveUpError:
+        return False
+    one, other = first.value, second.value
+    if type(one) is type(other) and type(one) in (list, dict):
+        return ((first.new and second.new) or scope.values_shared) and repr(one) == repr(other)
+    return type(one) is type(other) and type(one) in (int, bool, str, type(None)) and bool(one == other)
 
 
 rewrite(
-    "drop-final-jump",
-    ("continue", "pass", [ends_round]),
-    ("return", "pass", [ends_function]),
-    ("return None", "pass", [ends_function]),
-    because="at the end of a loop body `continue`, and at the end of a function `return None`, are what "
-    "happens anyway",
-    fires=("xs: list[int]", "for x in xs:\n if x:\n  xs = xs\n continue\nreturn 1"),
-    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x:\n  continue\n t = x + 1\nreturn t"),
+    "return-empty",
+    ("return x", "return ''", [text("x")]),
+    ("return x", "return []", [of_kind("list", "x"), values_shared]),
+    needs=[plain("x"), known_empty("x")],
+    because="an empty str or list has the value of the literal",
+    fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
+    keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
 )
 
 
@@ -34,32 +127,27 @@ def _skipping(jump: str, *needs: Condition) -> list[Form]:
 
 rewrite(
     "jump-to-else",
+    ("continue", "pass", [ends_round]),
+    ("return", "pass", [ends_function]),
+    ("return None", "pass", [ends_function]),
     *_skipping("continue", ends_round),
     *_skipping("return", ends_function, running_out("rest")),
     *_skipping("return None", ends_function, running_out("rest")),
-    because="skipping the rest of a loop body (or of a function that returns None) is having the rest in "
-    "the other branch",
-    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\nreturn t"),
+    because="skipping the rest of a loop body, or of a function that returns None, is having the rest in the "
+    "other branch; where there is no rest, it is what happens anyway",
+    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t"),
     keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  break\n t = t + x\nreturn t"),
 )
 rewrite(
-    "decide-true",
-    ("if c: body", "body"),
-    ("if c: body\nelse: other", "body"),
-    needs=[always(True, "c")],
+    "decided-branch",
+    ("if c: body", "body", [always(True, "c")]),
+    ("if c: body\nelse: other", "body", [always(True, "c")]),
+    ("if c: body\nelse: other", "other", [always(False, "c")]),
+    ("if c: body", "pass", [always(False, "c")]),
+    ("while c: body", "pass", [always(False, "c")]),
     because="a condition that is a constant chooses its branch for good",
-    fires=("n: int", "if True:\n return n\nreturn 0"),
+    fires=("n: int", "if False:\n return 0\nif True:\n return n\nreturn 1"),
     keeps=("n: int", "if n:\n return n\nreturn 0"),
-)
-rewrite(
-    "decide-false",
-    ("if c: body\nelse: other", "other"),
-    ("if c: body", "pass"),
-    ("while c: body", "pass"),
-    needs=[always(False, "c")],
-    because="a condition that is a constant chooses its branch for good",
-    fires=("n: int", "if False:\n return 0\nreturn n"),
-    keeps=("n: int", "if n:\n return 0\nreturn n"),
 )
 rewrite(
     "drop-empty-branch",
@@ -73,40 +161,86 @@ rewrite(
 )
 rewrite(
     "flatten-else",
-    ("if c: body\nelse: other", "if c: body\nother"),
-    needs=[leaving("body")],
+    ("if c: body\nelse: other", "if c: body\nother", [leaving("body")]),
+    ("if c: body\nelse: other", "if not c: other\nbody", [leaving("other")]),
     because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "if n > 3:\n return 1\nelse:\n return 2"),
+    fires=("n: int", "if n > 3:\n return 1\nelif n > 2:\n n = 1\nelse:\n return 2\nreturn n"),
     keeps=("n: int", "if n > 3:\n n = 1\nelse:\n n = 2\nreturn n"),
 )
 rewrite(
-    "flatten-then",
-    ("if c: body\nelse: other", "if not c: other\nbody"),
-    needs=[leaving("other")],
-    because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "if n > 3:\n n = n + 1\nelse:\n return 2\nreturn n"),
-    keeps=("n: int", "if n > 3:\n n = 1\nelse:\n n = 2\nreturn n"),
-)
-rewrite(
-    "merge-nested",
+    "merge-branches",
     ("if c:\n if d: body", "if c and d: body"),
-    because="two nested conditions without `else` hold together exactly when their conjunction does",
-    fires=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\nreturn 0"),
-    keeps=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\n return 2\nreturn 0"),
-)
-rewrite(
-    "merge-guards",
-    ("if c: body\nif d: body", "if c or d: body"),
-    needs=[leaving("body")],
-    because="two guards in a row that leave in the same way are one guard with `or`",
-    fires=("n: int; m: int", "if n > 3:\n return 1\nif m > 4:\n return 1\nreturn n"),
-    keeps=("n: int; m: int", "if n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m"),
-)
-rewrite(
-    "merge-alternatives",
+    ("if c: body\nif d: body", "if c or d: body", [leaving("body")]),
     ("if c:\n if d: body\nelse: body", "if not c or d: body"),
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
-    because="a branch that is taken under either of two conditions is taken under their `or`",
-    fires=("n: int; m: int", "if n > 3:\n m = 1\nelif m > 4:\n m = 1\nreturn m"),
-    keeps=("n: int; m: int", "if n > 3:\n m = 1\nelif m > 4:\n m = 2\nreturn m"),
+    because="what is done under two conditions is done under their `and`, what is done under either under "
+    "their `or`",
+    fires=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\nif m > 5:\n return 1\nreturn 0"),
+    keeps=("n: int; m: int", "if n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m"),
+)
+
+
+@statement(
+    ast.Return,
+    ast.Assign,
+    ast.Expr,
+    needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
+    "commutes with its test",
+    sound="the test decides which of the two values the statement is executed with",
+    fires=("n: int", "r = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2"),
+    keeps=("n: int", "return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
+)
+def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
+    """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
+    scope, nodes = place.before(i), walk(s)
+    for choice in [n for n in nodes if isinstance(n, ast.IfExp)] if len(nodes) <= LARGEST else []:
+        earlier = before(s, choice)
+        seen = scope.effects(earlier or [])
+        if earlier is None or not seen.pure or conflict(seen, scope.effects(choice.test), scope):
+            continue
+        then, other = exchanged(s, choice, choice.body), exchanged(s, choice, choice.orelse)
+        if isinstance(s, ast.Return):
+            return [ast.If(test=choice.test, body=[then], orelse=[]), other]
+        return [ast.If(test=choice.test, body=[then], orelse=[other])]
+    return None
+
+
+def negative(test: object) -> bool:
+    """Whether a condition is the one of each pair of opposites that normal forms avoid."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp(op=ast.Or()):
+            return True
+        case ast.Compare(left=left, ops=[ast.Lt()]):
+            return int_value(left) is not None
+        case ast.Compare(ops=[op]):
+            return isinstance(op, ast.NotEq | ast.NotIn | ast.IsNot | ast.LtE | ast.GtE | ast.Gt)
+    return False
+
+
+def _preferred(found: Found, where: Where) -> ast.expr | None:
+    test = opposite(found["c"], where.scope) if negative(found["c"]) else None  # type: ignore[arg-type]
+    return None if negative(test) else test
+
+
+rewrite(
+    "orient-branches",
+    ("if c: body\nelse: other", "if d: other\nelse: body", [running_on("body", "other")]),
+    ("if c: body\nrest", "if d: rest\nbody", [leaving("body", "rest")]),
+    made={"d": Made("the opposite of `c`, if that is the preferred one", _preferred, like="not c")},
+    because="swapping two branches under the negated condition changes nothing; behind a branch that always "
+    "leaves, `else` and the code after it are the same place",
+    fires=("n: int", "if n != 1:\n m = 2\nelse:\n m = 3\nif n != m:\n return 2\nreturn n"),
+    keeps=("n: int", "if n == 1:\n m = 2\nelse:\n m = 3\nif n == m:\n return 2\nreturn n"),
+)
+rewrite(
+    "return-truth",
+    ("if c: return True\nreturn False", "return bool(c)"),
+    ("if c: return False\nreturn True", "return not c"),
+    ("if c: return False\nreturn r", "return not c and r", [no_quantifier("r")]),
+    ("if c: return True\nreturn r", "return c or r", [boolean("c"), no_quantifier("r")]),
+    ("if c: return v\nreturn False", "return c and v", [boolean("c", "v"), no_quantifier("v")]),
+    ("if c: return v\nreturn True", "return not c or v", [boolean("c", "v"), no_quantifier("v")]),
+    because="True or False by a condition is its truth, and with another value what `and` and `or` give",
+    fires=("n: int; m: int", "if n > 3:\n return m > 4\nreturn False"),
+    keeps=("s: str; m: int", "if s:\n return m > 4\nreturn False"),
 )

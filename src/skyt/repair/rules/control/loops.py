@@ -1,11 +1,30 @@
-"""Loops: one shape for exits, for going through a str or list by index, and for `any` and `all`."""
+"""Loops: one shape for exits, for going through a str or list by index, for `any` and `all`, for loops over
+numbers, and for counters kept by hand."""
 
 from __future__ import annotations
 
-from skyt.repair.rules.patterns.conditions import always, at_least, boolean, constant, leaving, of_kind
-from skyt.repair.rules.patterns.flow import breaking, ends_function, own, unchanged
-from skyt.repair.rules.patterns.making import fresh, replacing, returning
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.conditions import (
+    Condition,
+    always,
+    at_least,
+    boolean,
+    constant,
+    integer,
+    leaving,
+    of_kind,
+)
+from skyt.repair.rules.patterns.flow import (
+    apart,
+    breaking,
+    ends_function,
+    never_read,
+    no_continue,
+    not_kept,
+    own,
+    unchanged,
+)
+from skyt.repair.rules.patterns.making import fresh, looks_back, replacing, returning
+from skyt.repair.rules.patterns.rewriting import Form, rewrite
 
 HEADS = [f"{head}: {{}}{other}" for head in ("for target in e", "while c") for other in ("", "\nelse: other")]
 
@@ -32,7 +51,6 @@ rewrite(
 rewrite(
     "index-to-element",
     ("for i in range(len(s)): body", "for c in s: inner"),
-    ("for i in range(0, len(s)): body", "for c in s: inner"),
     ("for i in range(a, len(s)): body", "for c in s[a:]: inner", [at_least(0, "a")]),
     ("for i in range(len(s) - 1, -1, -1): body", "for c in s[::-1]: inner"),
     needs=[of_kind("str list", "s"), unchanged("s", by="body"), own("i")],
@@ -43,31 +61,26 @@ rewrite(
 )
 rewrite(
     "enumerate-to-index",
-    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner"),
-    needs=[of_kind("str list", "s"), unchanged("s", by="body"), own("x")],
-    made={"inner": replacing("body", ("x", "s[i]"))},
-    because="the element that comes with an index is the one at that index",
-    fires=("xs: list[int]", "t = 0\nfor i, x in enumerate(xs):\n if x > i:\n  t = t * 2 + x\nreturn t"),
+    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner", [own("x")]),
+    ("for a, b in zip(s, s[k:]): body", "for j in range(len(s) - k): both", [constant("k"), own("a", "b")]),
+    ("for b, a in zip(s[k:], s): body", "for j in range(len(s) - k): both", [constant("k"), own("a", "b")]),
+    needs=[of_kind("str list", "s"), unchanged("s", by="body")],
+    made={
+        "j": fresh("i"),
+        "inner": replacing("body", ("x", "s[i]")),
+        "both": replacing("body", ("a", "s[j]"), ("b", "s[j + k]")),
+    },
+    because="the element that comes with an index is the one at that index; the shorter of two tails of one "
+    "sequence ends with it",
+    fires=(
+        "xs: list[int]",
+        "t = 0\nfor i, x in enumerate(xs):\n t += i * x\nfor a, b in zip(xs, xs[1:]):\n t += a * b\nreturn t",
+    ),
     keeps=(
         "xs: list[int]",
         "t = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
     ),
 )
-rewrite(
-    "neighbours-by-index",
-    ("for a, b in zip(x, x[k:]): body", "for i in range(len(x) - k): inner"),
-    ("for b, a in zip(x[k:], x): body", "for i in range(len(x) - k): inner"),
-    needs=[of_kind("str list", "x"), constant("k"), unchanged("x", by="body"), own("a", "b")],
-    made={"i": fresh("i"), "inner": replacing("body", ("a", "x[i]"), ("b", "x[i + k]"))},
-    because="the shorter of two tails of one sequence ends with it",
-    fires=("xs: list[int]", "t = 0\nfor a, b in zip(xs, xs[1:]):\n t = t * 2 + a - b\nreturn t"),
-    keeps=(
-        "xs: list[int]",
-        "t = 0\nfor a, b in zip(xs, xs[1:]):\n if t < 9:\n  xs.append(a)\n t = t + b + 3\nreturn t",
-    ),
-)
-
-
 ALL, ANY = "all(c for target in e if d)", "any(c for target in e if d)"
 QUANTIFIERS = (ALL, ANY, f"not {ALL}", f"not {ANY}")
 LOOP = "for target in e:\n if d:\n  if {}: return {}\nreturn {}"
@@ -78,16 +91,74 @@ rewrite(
     (f"return {ANY}", LOOP.format("c", True, False)),
     (f"return not {ALL}", LOOP.format("not c", True, False)),
     (f"return not {ANY}", LOOP.format("c", False, True)),
-    because="`any` and `all` evaluate one element after the other and stop at the first that decides",
-    fires=("xs: list[int]", "return all(x > 1 for x in xs)"),
-    keeps=("xs: list[int]", "return all([x > 1 for x in xs])"),
+    *((f"return a and {q}", f"if not a: return False\nreturn {q}", [boolean("a")]) for q in QUANTIFIERS),
+    *((f"return a or {q}", f"if a: return True\nreturn {q}", [boolean("a")]) for q in QUANTIFIERS),
+    because="`any` and `all` evaluate one element after the other and stop at the first that decides, and "
+    "are not asked if what comes before them in an `and` or `or` decides",
+    fires=("n: int; xs: list[int]", "return n > 2 and n < 9 and all(x > 1 for x in xs)"),
+    keeps=(
+        "n: int; xs: list[int]",
+        "if n:\n return n and any(x > 1 for x in xs)\nreturn all([x > 1 for x in xs])",
+    ),
+)
+LIMITS = {  # a condition of a loop, and the first value of `i` for which it does not hold
+    "i < n": "n",
+    "i <= n": "n + 1",
+    "i + j < n": "n - j",
+    "i + j <= n": "n - j + 1",
+    "i - j < n": "n + j",
+    "i - j <= n": "n + j + 1",
+}
+
+
+def _counting(test: str, limit: str, *needs: Condition) -> list[Form]:
+    """The loop that counts by one, and the one that counts by `k`."""
+    loop, ranged = (
+        f"while {test}:\n body\n i = i + {{}}\n *rest",
+        f"for i in range(i, {limit}{{}}):\n body\n *rest",
+    )
+    return [
+        (loop.format(1), ranged.format(""), [*needs]),
+        (loop.format("k"), ranged.format(", k"), [*needs, constant("k")]),
+    ]
+
+
+rewrite(
+    "counting-loop",
+    *(form for test, limit in LIMITS.items() for form in _counting(test, limit, integer(limit))),
+    *_counting("i * i <= n", "math.isqrt(n) + 1", at_least(0, "i", "n")),
+    needs=[integer("i", "n"), own("i"), apart("rest", of="i"), no_continue("body")],
+    because="the counter then takes exactly the values of a range, one a round",
+    fires=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t"),
+    keeps=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i"),
 )
 rewrite(
-    "quantifier-last",
-    *((f"return a and {q}", f"if not a: return False\nreturn {q}") for q in QUANTIFIERS),
-    *((f"return a or {q}", f"if a: return True\nreturn {q}") for q in QUANTIFIERS),
-    needs=[boolean("a")],
-    because="`and` and `or` evaluate what comes last only if what comes before does not decide",
-    fires=("n: int; xs: list[int]", "return n > 2 and n < 9 and any(x > 1 for x in xs)"),
-    keeps=("n: int; xs: list[int]", "return n and any(x > 1 for x in xs)"),
+    "counter-by-hand",
+    (
+        "i = 0\n*between\nfor target in e:\n body\n i = i + 1\n *rest",
+        "*between\nfor j, target in enumerate(e):\n inner\n *rest",
+    ),
+    needs=[integer("i"), own("i"), no_continue("body"), not_kept("i", by="body")],
+    made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
+    because="such a variable is the number of the round",
+    fires=("xs: list[int]", "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r"),
+    keeps=(
+        "xs: list[int]",
+        "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\nreturn r",
+    ),
+)
+rewrite(
+    "shift-index",
+    (
+        "for i in range(a, b): body",
+        "for i in range(b - a): body",
+        [integer("a", "b"), never_read("i", by="body")],
+    ),
+    ("for i in range(a, b): body", "for j in range(a - k, b - k): inner", [constant("a"), integer("b")]),
+    needs=[own("i")],
+    made={"j": fresh("i"), "k": looks_back("i", "body", "a"), "inner": replacing("body", ("i", "j + k"))},
+    because="counting from 1 and looking at i - 1 is counting from 0 and looking at i; where nobody looks, "
+    "only the number of rounds matters",
+    fires=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t"),
+    keeps=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t"),
 )

@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Sequence
+from itertools import takewhile
 
-from skyt.repair.rules.analysis.effects.effects import mutates_receiver
-from skyt.repair.rules.analysis.flow.reach import Reach
+from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.syntax import load, read_names, stored_names, substitute
-from skyt.repair.rules.analysis.trees.trees import text, walk
+from skyt.repair.rules.analysis.syntax import binds, blocks, load, read_names, stored_names, substitute
+from skyt.repair.rules.analysis.trees import text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.flow import private
 from skyt.repair.rules.registry import Place, block, module
 
 FREE_MODULES = frozenset(
     [*MODULES, *("typing", "__future__", "sys", "os", "dataclasses", "abc", "unittest", "doctest", "time")]
 )
+IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 @module(
@@ -43,33 +43,17 @@ FREE_MODULES = frozenset(
 def drop_unused(context: Context) -> bool:
     """Annotations go, and what a call of the entry point does not reach: demo code, imports, definitions."""
     tree, facts = context.tree, context.facts
-    headers = "" if context.rounds else _headers(tree)  # no rule annotates anything
-    annotated = not context.rounds and _drop_annotations(tree)
-    if annotated:
-        context.record("drop-unused", headers, _headers(tree))
-    dropped: list[ast.stmt] = []
-    entries = [s for s in tree.body if isinstance(s, ast.FunctionDef | ast.ClassDef) and s.name == facts.name]
-    if entries and not _nothing_beside(entries[0], tree):
+    dropped = [] if context.rounds else _drop_annotations(tree)  # no rule annotates anything
+    if len(tree.body) > 1 and any(getattr(s, "name", "") == facts.name for s in tree.body):
         reach = Reach(tree, facts.name)
-        dropped = [s for s in tree.body if s not in reach.kept or _unused_import(s, reach.needed, context)]
-        tree.body = [s for s in tree.body if s not in dropped]
+        kept = [s for s in reach.kept if not _unused_import(s, reach.needed, context)]
+        dropped += [s for s in tree.body if s not in kept]
+        tree.body = kept
     if context.rounds:  # the program is in the language of the rules
         dropped += _drop_methods(tree, facts.public)
     if dropped:
         context.record("drop-unused", text(dropped), "")
-    return annotated or bool(dropped)
-
-
-def _headers(tree: ast.Module) -> str:
-    return "\n".join(s.split("\n")[0] for s in map(text, tree.body) if s.startswith("def "))
-
-
-def _nothing_beside(entry: ast.stmt, tree: ast.Module) -> bool:
-    """Whether a module is its entry point and imports that it uses: most are, and Reach need not ask."""
-    read = read_names(entry)
-    return all(
-        s is entry or (isinstance(s, ast.Import) and {a.name for a in s.names} <= read) for s in tree.body
-    )
+    return bool(dropped)
 
 
 def _unused_import(s: ast.stmt, needed: set[str], context: Context) -> bool:
@@ -77,40 +61,40 @@ def _unused_import(s: ast.stmt, needed: set[str], context: Context) -> bool:
     return known and isinstance(s, ast.Import) and not {a.name for a in s.names} & needed
 
 
-def _drop_annotations(tree: ast.Module) -> bool:
-    changed = False
+def _drop_annotations(tree: ast.Module) -> list[ast.AST]:
+    """Take out all annotations, and give them."""
+    found: list[ast.AST | None] = []
     for node in walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            changed, node.returns = changed or node.returns is not None, None
-            for argument in walk(node.args):
-                if isinstance(argument, ast.arg):
-                    changed, argument.annotation = changed or argument.annotation is not None, None
-        if isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
+        if isinstance(node, ast.arg):
+            found.append(node.annotation)
+            node.annotation = None
+        elif isinstance(node, ast.FunctionDef):
+            found.append(node.returns)
+            node.returns = None
+        elif isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
             continue  # a dataclass or a named tuple makes its fields of them
-        for name in ("body", "orelse", "finalbody"):
-            body = getattr(node, name, None)
-            if isinstance(body, list) and any(isinstance(s, ast.AnnAssign) for s in body):
-                changed = True
-                setattr(node, name, [new for s in body for new in _plain(s)] or [ast.Pass()])
-    return changed
+        for body in blocks(node):
+            if annotated := [s for s in body if isinstance(s, ast.AnnAssign)]:
+                found += annotated
+                kept = [s for s in body if s not in annotated or s.value is not None]
+                body[:] = [_plain(s) for s in kept] or [ast.Pass()]
+    return [annotation for annotation in found if annotation is not None]
 
 
-def _plain(s: ast.stmt) -> list[ast.stmt]:
-    if not isinstance(s, ast.AnnAssign):
-        return [s]
-    return [] if s.value is None else [ast.Assign(targets=[s.target], value=s.value, lineno=0)]
+def _plain(s: ast.stmt) -> ast.stmt:
+    annotated = isinstance(s, ast.AnnAssign)
+    return ast.Assign(targets=[s.target], value=s.value, lineno=0) if annotated else s  # type: ignore
 
 
-def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.stmt]:
-    """Take out the methods that are never called; of the special ones only `__init__` ever is."""
-    dropped: list[ast.stmt] = []
+def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.AST]:
+    """Take out the methods that nothing names; of the special ones only `__init__` is ever called."""
+    dropped: list[ast.AST] = []
     for owner in (s for s in tree.body if isinstance(s, ast.ClassDef)):
         for m in [m for m in owner.body if isinstance(m, ast.FunctionDef) and m.name not in public]:
-            others = [x for x in [*tree.body, *owner.body] if x is not owner and x is not m]
-            named = any(isinstance(n, ast.Attribute) and n.attr == m.name for n in walk(others))
-            used = m.name == "__init__" if m.name.startswith("__") else named
-            if not used and len(owner.body) > 1:
-                owner.body = [x for x in owner.body if x is not m]
+            others = walk([x for x in [*tree.body, *owner.body] if x is not owner and x is not m])
+            named = any(isinstance(n, ast.Attribute) and n.attr == m.name for n in others)
+            if not named and m.name != "__init__" and len(owner.body) > 1:
+                owner.body.remove(m)
                 dropped.append(m)
     return dropped
 
@@ -126,26 +110,24 @@ def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
     on top."""
     tree = context.tree
-    found = [s for s in walk(tree) if isinstance(s, ast.Import | ast.ImportFrom)]
+    found = [s for s in walk(tree) if isinstance(s, IMPORTS)]
     nested = [s for s in found if s not in tree.body]
+    functions = [s for s in tree.body if isinstance(s, ast.FunctionDef)]
     meaning = _imported(found)
-    if meaning is None or not all(_imported_first(s, tree) for s in nested):
+    if meaning is None or not set(nested) <= {s for f in functions for s in _imported_first(f, tree)}:
         return False
     if not nested and all(isinstance(m, ast.Name) and m.id == name for name, m in meaning.items()):
         return False
-    bound = {n.id for n in walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    bound |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
-    bound |= {n.name for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     modules = read_names([*meaning.values()])
-    if bound & (modules | set(meaning)):
+    if {binds(n) for n in walk(tree) if not isinstance(n, ast.alias)} & {*modules, *meaning}:
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
     substitute(tree, meaning)
-    owners: list[ast.Module | ast.FunctionDef] = [s for s in tree.body if isinstance(s, ast.FunctionDef)]
-    for owner in [tree, *owners]:
+    owners: list[ast.Module | ast.FunctionDef] = [tree, *functions]
+    for owner in owners:
         owner.body = [s for s in owner.body if s not in found] or [ast.Pass()]
     used = read_names(tree)
-    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(modules) if m in used]
+    top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(modules & used)]
     tree.body = [*top, *tree.body]
     context.record("imports-on-top", before, text(top))
     return True
@@ -154,29 +136,21 @@ def imports_on_top(context: Context) -> bool:
 def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.expr] | None:
     """What every imported name means; None where a module is not known to be without effects."""
     meaning: dict[str, ast.expr] = {}
-    for s in found:
-        for alias in s.names:
-            owner = alias.name if isinstance(s, ast.Import) else s.module or ""
-            if owner not in FREE_MODULES or alias.name == "*" or (isinstance(s, ast.ImportFrom) and s.level):
-                return None
-            if isinstance(s, ast.Import):
-                meaning[alias.asname or owner] = load(owner)
-            elif owner != "__future__":
-                member = ast.Attribute(value=load(owner), attr=alias.name, ctx=ast.Load())
-                meaning[alias.asname or alias.name] = member
+    for s, alias in ((x, alias) for x in found for alias in x.names):
+        owner, name = (alias.name, "") if isinstance(s, ast.Import) else (s.module or "", alias.name)
+        if owner not in FREE_MODULES or name == "*" or getattr(s, "level", None):
+            return None
+        if owner != "__future__":
+            member = ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
+            meaning[alias.asname or alias.name] = member if name else load(owner)
     return meaning
 
 
-def _imported_first(s: ast.stmt, tree: ast.Module) -> bool:
-    """Whether a function imports before it does anything else, and no other function uses the name."""
-    bound = stored_names(s)
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef) and s in function.body:
-            before = function.body[: function.body.index(s)]
-            others = [x for x in tree.body if x is not function]
-            first = all(isinstance(x, ast.Import | ast.ImportFrom) for x in before)
-            return first and not bound & read_names(others)
-    return False
+def _imported_first(function: ast.FunctionDef, tree: ast.Module) -> list[ast.stmt]:
+    """What a function imports before it does anything else, if no other function uses the names."""
+    first = [*takewhile(lambda s: isinstance(s, IMPORTS), function.body)]
+    others = [x for x in tree.body if x is not function]
+    return [] if stored_names(first) & read_names(others) else first
 
 
 @block(
@@ -194,14 +168,10 @@ def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """Statements that do nothing go, and stores that nobody reads."""
     kept: list[ast.stmt] = []
     for i, s in enumerate(body):
-        name, rest = simple_target(s), s
-        if name is not None and private(name, place) and name not in place.live_at(s):
-            rest = ast.Expr(value=s.value)  # type: ignore[attr-defined]
-        if isinstance(rest, ast.Expr):
-            changes = isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and mutates_receiver(s.value)
-            idle = not changes and place.before(i).effects(rest.value).total
-        else:
-            idle = isinstance(s, ast.Pass) and len(body) > 1
-        if not idle:
-            kept.append(rest)
+        name = simple_target(s)
+        if name is not None and place.private(name) and name not in place.live_at(s):
+            s = ast.Expr(value=s.value)  # type: ignore[attr-defined]
+        idle = isinstance(s, ast.Pass) and len(body) > 1
+        if not idle and not (isinstance(s, ast.Expr) and place.before(i).effects(s.value).total):
+            kept.append(s)
     return None if len(kept) == len(body) and all(map(operator.is_, kept, body)) else kept

@@ -1,38 +1,44 @@
-"""Helper functions: nested ones move out, small or once-called ones are put where they are called."""
+"""Functions of the program's own: nested ones move out, small or once-called ones are put where they are
+called, and methods stand in one order."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
 
-from skyt.repair.rules.analysis.program import FunctionInfo
+from skyt.repair.rules.analysis.functions import FunctionInfo
+from skyt.repair.rules.analysis.reach import free_names
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.bindings import bound_in
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.syntax import (
     assign,
+    blocks,
+    bound_anywhere,
+    bound_in,
     count_reads,
     keeps_sets,
     load,
-    read_names,
     rename,
     returns,
     substitute,
 )
-from skyt.repair.rules.analysis.trees.trees import (
+from skyt.repair.rules.analysis.trees import (
     COMPREHENSIONS,
     NESTED,
+    children,
     clone,
     exchanged,
+    in_order,
+    size,
     text,
     walk,
     walk_shallow,
 )
-from skyt.repair.rules.analysis.values.types import SIZED, is_str, kind
+from skyt.repair.rules.analysis.types import SIZED, is_str, kind
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.names.inline import find_use, head_of
+from skyt.repair.rules.names.assignments import before
 from skyt.repair.rules.registry import module
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
+NONE = ast.Constant(value=None)
 
 
 @module(
@@ -49,193 +55,114 @@ MAX_INLINED = 400  # nodes that inlining may add to a program
 def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
     its end."""
-    program = context.program
-    for info in list(program.functions.values()):
-        if not _inlinable(info, context):
+    functions = list(context.program.functions.values())
+    for info in (i for i in functions if _inlinable(i, context)):
+        calls = [(owner, c) for owner in functions for c in _calls(owner.node, info)]
+        handed_on = not info.public and len(_named(context.tree, info)) != len(calls)
+        if handed_on or size(info.node) * (len(calls) - 1) > MAX_INLINED:
             continue
-        calls = [(owner, c) for owner in program.functions.values() for c in _calls(owner.node, info)]
-        if not calls or (not info.public and _mentions(context.tree, info) != len(calls)):
-            continue
-        grown = sum(1 for _ in walk(info.node)) * (len(calls) - 1)
-        if grown > MAX_INLINED:
-            continue
-        for owner, call in calls:
-            if owner.node is info.node:
-                continue
-            if _inline_call(owner, call, info, context):
-                return True
+        if any(_inline_call(owner, call, info, context) for owner, call in calls):
+            return True
     return False
 
 
 def _inlinable(info: FunctionInfo, context: Context) -> bool:
-    node = info.node
-    if node.args.defaults:
-        return False
+    node, nodes = info.node, walk(info.node)
+    special = info.owner is not None and node.name.startswith("__")
     if info.public or node.name in context.facts.public:  # stays, but a call may show what it returns
         only = info.owner is not None and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
-        calls = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) for n in walk(node))
-        if not only or calls or node.name.startswith("__"):
+        if not only or any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) for n in nodes):
             return False
-    elif info.owner is not None and node.name.startswith("__"):
+    nested = any(isinstance(n, NESTED) and n is not node for n in nodes)
+    if special or nested or node.args.defaults or (info.owner is None and node not in context.tree.body):
         return False
-    if info.owner is None and node not in context.tree.body:
-        return False
-    if any(isinstance(n, NESTED) and n is not node for n in walk(node)):
-        return False
-    same_name = [i for i in context.program.functions.values() if i.node.name == node.name]
-    return len(same_name) == 1 and not any(True for _ in _calls(node, info))
+    alone = sum(i.node.name == node.name for i in context.program.functions.values()) == 1
+    return alone and not _calls(node, info)
 
 
-def _calls(where: ast.FunctionDef, info: FunctionInfo) -> Iterator[ast.Call]:
-    for n in walk(where):
-        if isinstance(n, ast.Call) and not n.keywords:
-            if info.owner is None:
-                if isinstance(n.func, ast.Name) and n.func.id == info.node.name:
-                    yield n
-            elif isinstance(n.func, ast.Attribute) and n.func.attr == info.node.name:
-                yield n
+def _named(where: ast.AST, info: FunctionInfo) -> list[ast.AST]:
+    """What names a function, or any method that is named like it."""
+    field = "id" if info.owner is None else "attr"
+    return [n for n in walk(where) if getattr(n, field, None) == info.node.name]
 
 
-def _mentions(tree: ast.Module, info: FunctionInfo) -> int:
-    """How often the helper is named at all (a mention that is not a call forbids inlining)."""
-    if info.owner is None:
-        return count_reads(tree, info.node.name)
-    return sum(isinstance(n, ast.Attribute) and n.attr == info.node.name for n in walk(tree))
+def _calls(where: ast.FunctionDef, info: FunctionInfo) -> list[ast.Call]:
+    named = _named(where, info)
+    return [n for n in walk(where) if isinstance(n, ast.Call) and not n.keywords and n.func in named]
 
 
 def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, context: Context) -> bool:
     arguments = list(call.args)
-    if info.owner is not None and isinstance(call.func, ast.Attribute):
-        receiver = call.func.value
-        if not isinstance(receiver, ast.Name):
+    if isinstance(call.func, ast.Attribute):  # of `self`
+        receiver = getattr(call.func.value, "id", "")
+        if owner.owner is not info.owner or [receiver] != owner.arguments[:1] or receiver in owner.assigned:
             return False
-        if owner.owner is not info.owner:
-            return False
-        if not owner.arguments or receiver.id != owner.arguments[0] or receiver.id in owner.assigned:
-            return False
-        arguments = [receiver, *arguments]
-    if len(arguments) != len(info.arguments):
+        arguments = [call.func.value, *arguments]
+    if len(arguments) != len(info.arguments) or free_names(info.node) & bound_in(owner.node):
         return False
-    free = read_names(info.node) - bound_in(info.node)
-    if free & bound_in(owner.node):
-        return False
-    found = _locate(owner.node, "body", call)
+    found, scope = _locate(owner.node.body, call), Scope(context.program, owner)
     if found is None:
         return False
-    holder, name, index = found
-    body: list[ast.stmt] = getattr(holder, name)
-    statement = body[index]
-    scope = Scope(context.program, owner)
-    new = _expression_body(statement, call, info, arguments, scope)
-    if new is None:
-        prologue, inner = _instantiate(info, arguments, context)
-        new = _fit(statement, call, inner, prologue, scope, context, owner)
+    body, i = found
+    given = dict(zip(info.arguments, arguments, strict=True))
+    new = _expression(body[i], call, info, given, scope) or _fit(body[i], call, info, given, scope, context)
     if new is None:
         return False
     before = text(owner.node.body)
-    setattr(holder, name, [*body[:index], *new, *body[index + 1 :]])
+    body[i : i + 1] = new
     context.record("inline-function", before, text(owner.node.body))
     return True
 
 
-def _expression_body(
-    statement: ast.stmt, call: ast.Call, info: FunctionInfo, arguments: list[ast.expr], scope: Scope
-) -> list[ast.stmt] | None:
-    """A helper that is one `return expression` is replaced as an expression, if its arguments may be moved
-    there."""
-    body = info.node.body
-    if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
-        return None
-    value = body[0].value
-    if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(value)):
-        return None
-    quiet = Scope(scope.program, info).effects(value).pure
-    for name, argument in zip(info.arguments, arguments, strict=True):
-        if isinstance(argument, ast.Constant | ast.Name):
-            continue
-        seen = scope.effects(argument)
-        if not seen.total or count_reads(value, name) > 1 or (seen.heap_reads and not quiet):
-            return None
-    replacement = substitute(clone(value), dict(zip(info.arguments, arguments, strict=True)))
-    new = exchanged(statement, call, replacement)
-    return [new] if keeps_sets([statement, body[0]], new) else None
-
-
-def _locate(holder: ast.AST, name: str, call: ast.Call) -> tuple[ast.AST, str, int] | None:
-    """The statement list and index of the innermost statement that holds a call."""
-    body: list[ast.stmt] = getattr(holder, name)
+def _locate(body: list[ast.stmt], call: ast.Call) -> tuple[list[ast.stmt], int] | None:
+    """The innermost block that has a call, and where."""
     for i, s in enumerate(body):
-        if not any(n is call for n in walk(s)):
-            continue
-        for field in ("body", "orelse"):
-            inner = getattr(s, field, None)
-            if isinstance(inner, list) and any(n is call for x in inner for n in walk(x)):
-                return None if isinstance(s, NESTED) else _locate(s, field, call)
-        return holder, name, i
+        if call in walk(s):
+            inner = next((b for b in blocks(s) if call in walk(b)), None)
+            if inner is None:
+                return body, i
+            return None if isinstance(s, NESTED) else _locate(inner, call)
     return None
 
 
-def _instantiate(
-    info: FunctionInfo, arguments: list[ast.expr], context: Context
-) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """(assignments of the parameters, the body), all with names that occur nowhere else."""
-    names = bound_in(info.node)
-    fresh = {n: context.name(n.rstrip("0123456789_") or "t") for n in sorted(names)}
-    body = [rename(clone(s), fresh) for s in info.node.body]
-    prologue: list[ast.stmt] = [
-        assign(fresh[p], clone(a)) for p, a in zip(info.arguments, arguments, strict=True)
-    ]
-    return prologue, body
+def _expression(
+    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: dict[str, ast.expr], scope: Scope
+) -> list[ast.stmt] | None:
+    """A statement with the value of a helper that is one `return value` for its call, if the arguments may
+    be moved there."""
+    only = info.node.body[0]
+    if not isinstance(only, ast.Return) or only.value is None:
+        return None
+    if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(only.value)):
+        return None
+    for name, argument in given.items():
+        if not isinstance(argument, ast.Constant | ast.Name):
+            seen = scope.effects(argument)
+            if not seen.total or seen.heap_reads or count_reads(only, name) > 1:
+                return None
+    new = exchanged(s, call, substitute(clone(only.value), given))
+    return [new] if keeps_sets([s, only], new) else None
 
 
 def _fit(
-    statement: ast.stmt,
+    s: ast.stmt,
     call: ast.Call,
-    body: list[ast.stmt],
-    prologue: list[ast.stmt],
+    info: FunctionInfo,
+    given: dict[str, ast.expr],
     scope: Scope,
     context: Context,
-    owner: FunctionInfo,
 ) -> list[ast.stmt] | None:
-    if isinstance(statement, ast.Return) and statement.value is call:
-        ending: list[ast.stmt] = [] if returns(body) else [ast.Return(value=ast.Constant(value=None))]
-        return [*prologue, *body, *ending]
-    alone = isinstance(statement, ast.Expr) and statement.value is call
-    if alone and statement is owner.node.body[-1] and not any(r.value for r in _returns(body)):
-        return [*prologue, *body]
-    if alone:
-        return _for_effect(body, prologue)
-    placed = _with_name(statement, call, scope, context)
-    inner = None if placed is None else _assigning(body, placed[0])
-    return None if placed is None or inner is None else [*prologue, *inner, placed[1]]
-
-
-def _for_effect(body: list[ast.stmt], prologue: list[ast.stmt]) -> list[ast.stmt] | None:
-    """The body of a helper whose result nobody uses, if it returns only at its end."""
-    exits, last = _returns(body), body[-1]
-    if exits and exits != [last]:
+    """A statement after the body of a helper, with what that returns in the place of its call."""
+    fresh = {n: context.name(n) for n in sorted(bound_in(info.node))}
+    body = [rename(clone(x), fresh) for x in info.node.body]
+    start = [assign(fresh[name], clone(argument)) for name, argument in given.items()]
+    if isinstance(s, ast.Return) and s.value is call:
+        return [*start, *body, *([] if returns(body) else [ast.Return(value=NONE)])]
+    earlier, result = before(s, call), context.name("r")
+    inner = _assigning(body, result)
+    if earlier is None or not inner or not all(_unaffected(b, scope) for b in earlier):
         return None
-    if not isinstance(last, ast.Return):
-        return [*prologue, *body]
-    kept = last.value is not None and not isinstance(last.value, ast.Constant | ast.Name)
-    return [*prologue, *body[:-1], *([ast.Expr(value=last.value)] if kept and last.value else [])]
-
-
-def _with_name(
-    statement: ast.stmt, call: ast.Call, scope: Scope, context: Context
-) -> tuple[str, ast.stmt] | None:
-    """(name, the statement with the name for the call) if the call can be made before the statement."""
-    if head_of(statement) is None:
-        return None
-    name = context.name("r")
-    new = exchanged(statement, call, load(name))
-    placed = head_of(new)
-    before: list[ast.expr] = []
-    if placed is None or find_use(placed, name, before) != "once":
-        return None
-    if not all(_unaffected(b, scope) for b in before):
-        return None
-    return name, new
+    return [*start, *inner, exchanged(s, call, load(result))]
 
 
 def _unaffected(node: ast.expr, scope: Scope) -> bool:
@@ -252,23 +179,82 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     """The block with `name = value` for `return value`; None if a return stands inside a loop or the like."""
     for i, s in enumerate(body):
         if isinstance(s, ast.Return):
-            return [*body[:i], assign(name, s.value or ast.Constant(value=None))]
-        if not _returns([s]):
-            continue
-        if not isinstance(s, ast.If):
-            return None
-        rest = body[i + 1 :]
-        if returns(s.body):
-            then, other = _assigning(s.body, name), _assigning([*s.orelse, *rest], name)
-        elif s.orelse and returns(s.orelse):
-            then, other = _assigning([*s.body, *rest], name), _assigning(s.orelse, name)
-        else:
-            return None
-        if then is None or other is None:
-            return None
-        return [*body[:i], ast.If(test=s.test, body=then, orelse=other)]
-    return [*body, assign(name, ast.Constant(value=None))]
+            return [*body[:i], assign(name, s.value or NONE)]
+        if any(isinstance(n, ast.Return) for n in walk_shallow(s)):
+            if not isinstance(s, ast.If) or not returns(s.body):
+                return None
+            then, other = _assigning(s.body, name), _assigning([*s.orelse, *body[i + 1 :]], name)
+            return [*body[:i], ast.If(test=s.test, body=then, orelse=other)] if then and other else None
+    return [*body, assign(name, NONE)]
 
 
-def _returns(body: Sequence[ast.stmt]) -> list[ast.Return]:
-    return [n for n in walk_shallow(body) if isinstance(n, ast.Return)]
+@module(
+    needs="a nested function that uses no variable of the function around it but parameters that nothing "
+    "assigns; if it reads some, it is only called",
+    sound="such a function does not depend on where it is defined; what it reads when it is called is what "
+    "is passed when it is called",
+    fires=("n: int", "def g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)"),
+    keeps=("n: int", "t = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)"),
+)
+def lift_function(context: Context) -> bool:
+    """A nested function takes the parameters of the outer function that it reads as parameters of its own,
+    and moves to the top of the module."""
+    for outer in [s for s in context.tree.body if isinstance(s, ast.FunctionDef)]:
+        for inner in [s for s in outer.body if isinstance(s, ast.FunctionDef)]:
+            others, free = [x for x in outer.body if x is not inner], free_names(inner)
+            if inner.args.defaults or {inner.name, *free} & bound_anywhere([*others, *children(inner)]):
+                continue
+            wanted = [a.arg for a in outer.args.args if a.arg in free]
+            named = [n for n in walk(outer) if isinstance(n, ast.Name) and n.id == inner.name]
+            calls = [n for n in walk(outer) if isinstance(n, ast.Call) and n.func in named]
+            plain = all(len(c.args) == len(inner.args.args) and not c.keywords for c in calls)
+            if wanted and (not plain or len(calls) != len(named)):
+                continue
+            inner.args.args += [ast.arg(arg=p) for p in wanted]
+            for c in calls:
+                c.args += map(load, wanted)
+            context.record("lift-function", f"def {outer.name}: … def {inner.name}", f"def {inner.name}")
+            rename(outer, {inner.name: context.name(inner.name)})
+            outer.body = others or [ast.Pass()]
+            context.tree.body.append(inner)
+            return True
+    return False
+
+
+@module(
+    needs="a class that defines each of its methods once",
+    sound="methods are looked up by name, and none is called while the class is made",
+    fires=(
+        "n: int",
+        "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]",
+    ),
+    keeps=(
+        "n: int",
+        "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
+    ),
+)
+def order_methods(context: Context) -> bool:
+    """`__init__`, then the contract's methods in its order, then the others as they are first named."""
+    tree, facts = context.tree, context.facts
+    for owner in (s for s in tree.body if isinstance(s, ast.ClassDef)):
+        methods = {m.name: m for m in owner.body if isinstance(m, ast.FunctionDef)}
+        public = facts.methods if facts.name == owner.name else ()
+        pending = ["__init__", *public, *(a for s in tree.body if s is not owner for a in _attributes(s))]
+        order: list[str] = []
+        while pending:
+            name = pending.pop(0)
+            if name in methods and name not in order:
+                order.append(name)
+                pending += _attributes(methods[name])
+        order += [name for name in methods if name not in order]
+        if order != list(methods) and len(methods) == len(owner.body):
+            owner.body = [methods[name] for name in order]
+            context.record("order-methods", " ".join(methods), " ".join(order))
+            return True
+    return False
+
+
+def _attributes(node: ast.AST) -> list[str]:
+    return [n.attr for n in in_order(node) if isinstance(n, ast.Attribute)]

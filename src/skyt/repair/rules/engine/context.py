@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.flow.liveness import Liveness
+from skyt.repair.rules.analysis.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
-from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
-from skyt.repair.rules.analysis.trees.syntax import read_names
-from skyt.repair.rules.analysis.trees.trees import in_order, walk
+from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
+from skyt.repair.rules.analysis.trees import in_order, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Applied, Rule, finder
 
@@ -115,6 +114,6 @@ class Context:
             self._used = bound_anywhere(self.tree) | read_names(self.tree)
         while True:
             self.fresh += 1
-            candidate = f"{base}_{self.fresh}"
+            candidate = f"{base.rstrip('0123456789_') or 't'}_{self.fresh}"
             if candidate not in self._used:
                 return candidate

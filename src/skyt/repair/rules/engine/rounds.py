@@ -11,16 +11,14 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skyt.repair.rules.analysis.flow.liveness import unbound_name
-from skyt.repair.rules.analysis.flow.reach import Reach
-from skyt.repair.rules.analysis.language.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
+from skyt.repair.rules.analysis.liveness import unbound_name
+from skyt.repair.rules.analysis.reach import Reach
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.trees.bindings import bound_anywhere
-from skyt.repair.rules.analysis.trees.syntax import read_names
-from skyt.repair.rules.analysis.trees.trees import bare, text, walk
+from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
+from skyt.repair.rules.analysis.trees import bare, text, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.engine.verify import verified
-from skyt.repair.rules.engine.walker import Walker
+from skyt.repair.rules.engine.walker import Walker, verified
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Rule
 from skyt.text.normalise import normalise
@@ -61,11 +59,11 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
 
     if not plain.parsed:
         return failed(plain.problem)
-    if problem := why_not_compiled(plain.text):
-        return failed(f"not Python: {problem}")
     try:
-        tree = bare(parse(plain.text))
-        nodes = len(walk(tree))
+        tree = parse(plain.text)
+        if problem := why_not_compiled(tree):
+            return failed(f"not Python: {problem}")
+        nodes = len(walk(bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
         form = _run(tree, facts, RULES if rules is None else rules)

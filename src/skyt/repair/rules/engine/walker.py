@@ -1,26 +1,28 @@
 """The walk over a function: expressions first, with the conditions known there, then the blocks around
-them.
-"""
+them. And what such walks show of the calls that a program makes to itself."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
-from skyt.repair.rules.analysis.effects.effects import Effects
-from skyt.repair.rules.analysis.flow.conditions import (
-    after_statement,
-    domain_conditions,
-    quiet,
-    range_facts,
-    when,
-)
+from skyt.repair.rules.analysis.conditions import after_statement, domain_conditions, quiet, range_facts, when
+from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import shape
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
-from skyt.repair.rules.analysis.trees.trees import COMPREHENSIONS, NESTED, text
+from skyt.repair.rules.analysis.syntax import (
+    LOOPS,
+    conjuncts,
+    count_reads,
+    keeps_sets,
+    operands,
+    read_names,
+    stored_names,
+)
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, text, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.registry import Place
+from skyt.repair.rules.facts import Facts
+from skyt.repair.rules.registry import Place, Rule
 
 
 class Walker:
@@ -32,22 +34,17 @@ class Walker:
 
     def function(self) -> None:
         scope = Scope(self.context.program, self.info).with_known(domain_conditions(self.info))
-        self.block(self.info.node, "body", scope, in_loop=False, tail=True, loop_tail=False)
+        self.block(self.info.node, "body", scope, "return")
 
-    def block(
-        self, owner: ast.AST, field_name: str, scope: Scope, *, in_loop: bool, tail: bool, loop_tail: bool
-    ) -> None:
+    def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
+        """A list of statements; `end` is what running off its end amounts to (see Place)."""
         body: list[ast.stmt] = getattr(owner, field_name)
         here = scope
-        for i, s in enumerate(body):
-            last = i == len(body) - 1
-            self.statement(s, here, in_loop=in_loop, tail=tail and last, loop_tail=loop_tail and last)
-            here = here if last else after_statement(s, here)
+        for s in body:
+            self.statement(s, here, end if s is body[-1] else "")
+            here = here if s is body[-1] else after_statement(s, here)
         for _ in range(60):
-            if not body:
-                return
-            live = self.context.liveness(self.info.node).live_after
-            new = self._apply_block(Place(body, scope, self.context, live, in_loop, tail, loop_tail))
+            new = self._apply_block(Place(body, scope, self.context, end)) if body else None
             if new is None:
                 return
             body = new or ([ast.Pass()] if field_name == "body" else [])
@@ -63,12 +60,12 @@ class Walker:
                 return new
         return None
 
-    def statement(self, s: ast.stmt, scope: Scope, *, in_loop: bool, tail: bool, loop_tail: bool) -> None:
+    def statement(self, s: ast.stmt, scope: Scope, end: str) -> None:
         if isinstance(s, ast.If):
             s.test = self.expr(s.test, quiet(s.test, scope), True)
-            yes, no = when(s.test, scope), when(s.test, scope, False)
-            self.block(s, "body", yes, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
-            self.block(s, "orelse", no, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
+            self.block(s, "body", when(s.test, scope), end)
+            if s.orelse:
+                self.block(s, "orelse", when(s.test, scope, False), end)
         elif isinstance(s, LOOPS):
             inner = body = quiet(s, scope)
             if isinstance(s, ast.While):
@@ -78,8 +75,8 @@ class Walker:
                 s.iter = self.expr(s.iter, quiet(s.iter, scope), False)
                 if facts := range_facts(s):
                     body = inner.with_known(facts).without(inner.changes(s.body))
-            self.block(s, "body", body, in_loop=True, tail=False, loop_tail=True)
-            self.block(s, "orelse", inner, in_loop=in_loop, tail=tail, loop_tail=loop_tail)
+            self.block(s, "body", body, "continue")
+            self.block(s, "orelse", inner, end)
         elif not isinstance(s, NESTED):
             self._parts(s, scope)
 
@@ -125,12 +122,12 @@ class Walker:
 
     def _parts(self, node: ast.AST, scope: Scope) -> None:
         """The expressions directly inside."""
-        settle = isinstance(node, ast.stmt)
+        whole = isinstance(node, ast.stmt)
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
-                setattr(node, name, self.expr(value, quiet(value, scope) if settle else scope, False))
+                setattr(node, name, self.expr(value, quiet(value, scope) if whole else scope, False))
             elif isinstance(value, list):
-                here = quiet(node, scope) if settle else scope
+                here = quiet(node, scope) if whole else scope
                 for i, item in enumerate(value):
                     if isinstance(item, ast.expr):
                         value[i] = self.expr(item, here, False)
@@ -152,23 +149,65 @@ class Walker:
                 setattr(node, name, self.expr(getattr(node, name), here, False))
 
 
-class CallFinder(Walker):
-    """Finds the calls of a function with the conditions on the way to each."""
-
-    def __init__(self, context: Context, info: FunctionInfo, name: str) -> None:
-        super().__init__(context, info)
-        self.name = name
-        self.found: list[tuple[ast.Call, Scope]] = []
-
-    def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == self.name:
-            self.found.append((node, scope))
-        return super().expr(node, scope, boolean)
-
-
 def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[str, str]:
     """The text of the statements that are not in both, of all where they only changed places."""
     old, new = {id(s) for s in before}, {id(s) for s in after}
     if old == new:
         return text(before), text(after)
     return text([s for s in before if id(s) not in new]), text([s for s in after if id(s) not in old])
+
+
+def verified(context: Context) -> Facts:
+    """The facts that also hold when the program calls its own entry point.
+
+    Bounds on a parameter are an induction hypothesis: they are kept only if every such call keeps them,
+    given the conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that
+    is left holds.
+    """
+    facts, nodes = context.facts, walk(context.tree)
+    if facts.kind == "class":  # public methods that the program may call itself
+        called = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        made = {"__init__"} if facts.name in read_names(context.tree) else set()
+        return facts.without_bounds(called | made)
+    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == facts.name]
+    if len(calls) != count_reads(context.tree, facts.name):
+        return facts.unbounded()  # it is a value somewhere (`map(f, …)`), so that not all calls can be seen
+    for _ in range(3 * len(facts.parameters) + 1) if calls else ():
+        context.assume(facts)
+        weaker = facts
+        for call, scope in _entry_calls(context):
+            weaker = _kept(weaker, call, scope)
+        if weaker == facts:
+            return facts
+        facts = weaker
+    return facts.unbounded() if calls else facts
+
+
+def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
+    """The calls of the entry point, with the conditions on the way to each: a rule that only looks."""
+    found: list[tuple[ast.Call, Scope]] = []
+
+    def look(node: ast.Call, scope: Scope, boolean: bool) -> None:
+        if getattr(node.func, "id", "") == context.facts.name:
+            found.append((node, scope))
+
+    rule = Rule("look", "expression", "", "", look, frozenset({ast.Call}))
+    looking = Context(context.tree, context.facts, (rule,), _program=context.program)
+    for info in context.program.functions.values():
+        Walker(looking, info).function()
+    return found
+
+
+def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:
+    regular = len(call.args) == len(facts.parameters) and not call.keywords
+    new = []
+    for i, parameter in enumerate(facts.parameters):
+        low, high = scope.interval(call.args[i]) if regular else (None, None)
+        least, most = parameter.min, parameter.max
+        if least is not None and (low is None or low < least):
+            least = 0 if least > 0 else None
+        if most is not None and (high is None or high > most):
+            most = None
+        full = regular and parameter.nonempty and scope.nonempty(call.args[i])
+        new.append(replace(parameter, min=least, max=most, nonempty=full))
+    return replace(facts, parameters=tuple(new))

@@ -1,4 +1,5 @@
-"""Integer arithmetic: a linear normal form, constants folded, midpoints and squares in one way."""
+"""Integer arithmetic: a linear normal form, constants folded, quotients and roots in one way, and sums
+without terms that are known to be 0."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ import ast
 
 from skyt.repair.rules.analysis.ranking import factor, linear, written
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value
-from skyt.repair.rules.analysis.trees.trees import same
-from skyt.repair.rules.patterns.conditions import at_least, at_most, integer
+from skyt.repair.rules.analysis.syntax import int_value, number, substitute
+from skyt.repair.rules.analysis.trees import clone, same
+from skyt.repair.rules.patterns import conditions
+from skyt.repair.rules.patterns.conditions import Where, at_least, at_most, integer
+from skyt.repair.rules.patterns.making import Made, constant_value
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found
 from skyt.repair.rules.registry import expression
 
+LONGEST = 64  # terms tried before a sum is left alone
 LINEAR = (ast.Add, ast.Sub, ast.USub)
 
 
@@ -37,12 +42,14 @@ def linear_form(node: ast.BinOp | ast.UnaryOp, scope: Scope, boolean: bool) -> a
 
 rewrite(
     "one-quotient",
-    ("(b - a) // 2 + a", "(a + b) // 2"),
-    ("a + (b - a) // 2", "(a + b) // 2"),
-    needs=[integer("a", "b")],
-    because="x + y // 2 is (2 * x + y) // 2 for integers, exactly",
-    fires=("a: int; b: int", "return a + (b - a) // 2"),
-    keeps=("a: float; b: float", "return a + (b - a) // 2"),
+    ("(b - a) // 2 + a", "(a + b) // 2", [integer("a", "b")]),
+    ("a + (b - a) // 2", "(a + b) // 2", [integer("a", "b")]),
+    ("a - a % k", "a // k * k", [integer("a", "k")]),
+    *((f"(a + b % k {op} c) % k", f"(a + b {op} c) % k", [integer("a", "b", "c", "k")]) for op in "+-"),
+    because="quotient times divisor and remainder make up an integer, exactly, and a multiple of the divisor "
+    "added or taken away changes no remainder",
+    fires=("n: int; m: int", "return [n + (m - n) // 2, n - n % 7, (n + m % 26 - 65) % 26]"),
+    keeps=("n: int; m: int; x: float", "return [x + (n - x) // 2, x - x % 7, (n + m % 27 - 65) % 26]"),
 )
 rewrite(
     "integer-root",
@@ -61,20 +68,27 @@ rewrite(
     fires=("n: int >= 0; m: int <= 0", "return abs(n) + abs(m)"),
     keeps=("n: int; m: int", "return abs(n) + abs(m)"),
 )
+
+
+def _first_term(found: Found, where: Where) -> ast.expr | None:
+    name, begin = found["x"].id, int_value(found.get("a", number(0))) or 0  # type: ignore[union-attr,arg-type]
+    total = where.scope.effects(found["c"]).total
+
+    def idle(k: int) -> bool:
+        parts = (substitute(clone(found[part]), {name: number(k)}) for part in "ce")  # type: ignore[type-var]
+        chosen, term = map(constant_value, parts)  # type: ignore[arg-type]
+        return (chosen is not None and not chosen) or (term == 0 and (chosen is not None or total))
+
+    first = next((k for k in range(begin, begin + LONGEST) if not idle(k)), begin)
+    return number(first) if first > begin else None
+
+
 rewrite(
-    "floor-multiple",
-    ("x - x % k", "x // k * k"),
-    needs=[integer("x", "k")],
-    because="quotient times divisor and remainder make up an integer",
-    fires=("n: int", "return n - n % 7"),
-    keeps=("x: float", "return x - x % 7"),
-)
-rewrite(
-    "remainder-in-sum",
-    ("(a + b % k - c) % k", "(a + b - c) % k"),
-    ("(a + b % k + c) % k", "(a + b + c) % k"),
-    needs=[integer("a", "b", "c", "k")],
-    because="a term may be reduced before the sum is, or not",
-    fires=("n: int; m: int", "return (n + m % 26 - 65) % 26"),
-    keeps=("n: int; m: int", "return (n + m % 27 - 65) % 26"),
+    "skip-idle-terms",
+    ("sum(e for x in range(n) if c)", "sum(e for x in range(k, n) if c)"),
+    ("sum(e for x in range(a, n) if c)", "sum(e for x in range(k, n) if c)", [conditions.number("a")]),
+    made={"k": Made("the first `x` for which `e` is not known to be 0, or to be left out", _first_term)},
+    because="leaving out a term that is 0 does not change a sum",
+    fires=("n: int", "return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
+    keeps=("n: int", "return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
 )

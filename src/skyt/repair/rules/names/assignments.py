@@ -1,20 +1,29 @@
-"""Assignments: split, expanded and dropped, so that only what carries information is left; values that change
-places do so at once."""
+"""Assignments: split, expanded, put where they are used and in one order, so that only what carries
+information is left; values that change places do so at once."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from itertools import permutations
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise, permutations
 
-from skyt.repair.rules.analysis.ranking import binding_order
-from skyt.repair.rules.analysis.trees.syntax import count_reads, substitute
-from skyt.repair.rules.analysis.trees.trees import clone
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, mutates_receiver
+from skyt.repair.rules.analysis.ranking import binding_order, spelled
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
+from skyt.repair.rules.analysis.types import IMMUTABLE
+from skyt.repair.rules.analysis.vocabulary import MUTATORS
 from skyt.repair.rules.patterns.conditions import Condition, Where, immutable, of_kind
 from skyt.repair.rules.patterns.flow import local, own, settled, unseen
-from skyt.repair.rules.patterns.making import Made
+from skyt.repair.rules.patterns.making import replacing
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.registry import Place, block
+
+SMALL, LARGEST = 12, 120  # nodes of a value that is repeated, and that putting a statement into branches adds
+CHEAP = frozenset({"len", "str", "abs", "int"})
 
 
 def simple_target(s: ast.stmt) -> str | None:
@@ -83,33 +92,255 @@ def bound_first(x: str, y: str) -> Condition:
     return Condition(f"`{x}` is bound before `{y}`", holds)
 
 
-def putting(into: str, once: tuple[str, str], plain: tuple[str, str]) -> Made:
-    """An expression that reads a variable, once if its value is long, with the value in its place; and with
-    the value of another variable, if it reads that too and the value is short."""
-
-    def compute(found: Found, where: Where) -> ast.expr | None:
-        new: dict[str, ast.expr] = {}
-        for (variable, value), needed in ((once, 1), (plain, 0)):
-            name, piece = found[variable].id, found[value]  # type: ignore[union-attr]
-            count, short = count_reads(found[into], name), isinstance(piece, ast.Name | ast.Constant)
-            if count < needed or (count > needed and not short):
-                return None
-            new[name] = piece  # type: ignore[assignment]
-        return substitute(clone(found[into]), new)  # type: ignore[type-var,return-value]
-
-    words = " and ".join(f"`{value}` for `{variable}`" for variable, value in (once, plain))
-    return Made(f"`{into}` with {words}", compute)
+def _once(found: Found, where: Where) -> bool:
+    """Otherwise the order of rules would decide whether a long value is repeated."""
+    for name, value, needed in (("t", "e", 1), ("x", "f", 0)):
+        count = count_reads(found["g"], found[name].id)  # type: ignore[union-attr]
+        if count < needed or (count > needed and not isinstance(found[value], ast.Name | ast.Constant)):
+            return False
+    return True
 
 
+once = Condition("`g` reads `t`, and `x` or `t` again only if that stands for a name or constant", _once)
 rewrite(
     "simultaneous",
     ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
     ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
-    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y")]),
-    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x")]),
+    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y"), once]),
+    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x"), once]),
     needs=[own("t"), unseen("x"), unseen("y")],
-    made={"h": putting("g", once=("t", "e"), plain=("x", "f"))},
+    made={"h": replace(replacing("g", ("x", "f"), ("t", "e")), like="")},  # evaluates anew what it reads
     because="one simultaneous assignment gives every variable the same value",
     fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
     keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
 )
+
+
+@block(
+    ast.Assign,
+    ast.If,
+    needs="one use, in the next statement, before which nothing is evaluated there that does not commute "
+    "with the value (a local that every branch assigns last is used for each); or one assignment of a pure "
+    "value that cannot raise (or whose first use comes next) of which nothing that it reads changes before "
+    "the last use; for several uses: a small value of immutable type without calls other than `len`, `str`, "
+    "`abs`, `int` that cannot raise, or a plain name",
+    sound="the value is computed at the same point of the computation as before, or evaluating it again "
+    "gives the same value, and nothing else",
+    fires=(
+        "xs: list[int]; n: int",
+        "if n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\nreturn k * k + m + t",
+    ),
+    keeps=(
+        "xs: list[int]; n: int",
+        "t = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n m = 7 // n\n"
+        "return [[8][n], m, k * k, n < 3 or t < 2]",
+    ),
+)
+def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is
+    `if c: f(a)` `else: f(b)`."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        last = s
+        while isinstance(last, ast.If):
+            last = last.body[-1]
+        name = simple_target(last)
+        if name is None or not place.private(name) or count_reads(t, name) != 1:
+            continue
+        if isinstance(t, ast.Assign) if name in stored_names(t) else name not in place.live_at(t):
+            new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
+            if new is not None and size(new) <= size(s) + LARGEST:
+                return [*body[:i], new, *body[i + 2 :]]
+    return _everywhere(body, place)
+
+
+def _put(s: ast.stmt, t: ast.stmt, name: str, scope: Scope) -> ast.stmt | None:
+    """A statement with the value in it that the one before it gives a variable, or each of its branches."""
+    if isinstance(s, ast.If):
+        then, other = (_put(b[-1], t, name, scope) if b else None for b in (s.body, s.orelse))
+        if then is None or other is None or isinstance(t, ast.If | ast.For):
+            return None
+        return ast.If(test=s.test, body=[*s.body[:-1], then], orelse=[*s.orelse[:-1], other])
+    if not isinstance(s, ast.Assign) or simple_target(s) != name:
+        return None
+    earlier = before(t, *_uses(t, name))
+    if earlier is None or conflict(scope.effects(s.value), scope.effects(earlier), scope):
+        return None
+    return substitute(clone(t), {name: s.value})
+
+
+def _uses(t: ast.AST, name: str) -> list[ast.AST]:
+    return [n for n in walk(t) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+
+
+def before(t: ast.stmt, part: ast.AST) -> list[ast.expr] | None:
+    """What a statement evaluates before a part of it; None if that may happen not at all, or more than
+    once."""
+    found: list[ast.expr] = []
+    way = _evaluated(t)
+    while True:
+        node = next((n for n in way if any(x is part for x in walk(n))), None)
+        if node is None:
+            return None
+        found += way[: way.index(node)]
+        if node is part:
+            return found
+        way = _evaluated(node)
+
+
+def _evaluated(node: ast.AST) -> list[ast.expr]:
+    """The parts of a node that it surely evaluates, once, in order, as far as nothing comes in between."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return [value, *targets]
+        case ast.AugAssign(target=ast.Name(), value=first) | ast.If(test=first) | ast.For(iter=first):
+            return [first]
+        case ast.BoolOp(values=[first, *_]):
+            return [first]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return [node.generators[0].iter]
+        case ast.Dict() | ast.Lambda() | ast.IfExp() | ast.Compare(ops=[_, _, *_]):
+            return []
+        case ast.stmt() if not isinstance(node, ast.Return | ast.Expr | ast.Raise | ast.Delete):
+            return []
+    inside = [[n] if isinstance(n, ast.expr) else _evaluated(n) for n in children(node)]
+    return [n for part in inside for n in part]
+
+
+def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """The value of the only assignment of a variable put wherever that is read."""
+    census = place.context.census(place.info.node)
+    for i, s in enumerate(body):
+        name, rest = simple_target(s), body[i + 1 :]
+        if name is None or not place.private(name) or name in place.info.arguments:
+            continue
+        value, uses = s.value, census.reads[name]  # type: ignore[attr-defined]
+        if census.stores[name] != 1 or not uses or uses != count_reads(rest, name):
+            continue
+        scope = place.before(i)
+        seen = scope.effects(value)
+        if not seen.pure or not _repeatable(value, uses, rest, name, scope):
+            continue
+        if seen.raises and not any(_at_once(rest[0], use, scope) for use in _uses(rest[0], name)):
+            continue
+        if _changed(rest, name, seen, scope) is not None:
+            return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
+    return None
+
+
+def _at_once(t: ast.stmt, use: ast.AST, scope: Scope) -> bool:
+    earlier = before(t, use)
+    return earlier is not None and scope.effects(earlier).total
+
+
+def _changed(
+    body: list[ast.stmt], name: str, seen: Effects, scope: Scope, already: bool = False
+) -> bool | None:
+    """Whether what a value reads may be another after these statements; None if a use comes after that."""
+    for s in body:
+        for step in _steps(s):
+            changes = disturbs(scope.effects(step), seen, scope)
+            if count_reads(step, name) and (already or (changes and not _last_moment(step, seen, scope))):
+                return None
+            already = already or changes
+        if isinstance(s, ast.If):
+            ends = [_changed(inner, name, seen, scope, already) for inner in (s.body, s.orelse)]
+            if None in ends:
+                return None
+            already = any(ends)
+    return already
+
+
+def _steps(s: ast.stmt) -> Sequence[ast.AST | Sequence[ast.AST]]:
+    """What a statement does, in order: the rounds of a loop are one step, branches none."""
+    match s:
+        case ast.If():
+            return [s.test]
+        case ast.For():
+            return [s.iter, [s.target, *s.body, *s.orelse]]
+        case ast.Assign():
+            return [s.value, s.targets]
+    return [s]
+
+
+def _last_moment(step: ast.AST | Sequence[ast.AST], seen: Effects, scope: Scope) -> bool:
+    """`stack.append(value)`, `table[value] = …`: all is evaluated before the change."""
+    match step.value if isinstance(step, ast.Expr) else step:
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
+            parts = [owner, *args, *(k.value for k in keywords)]
+        case [ast.Subscript(value=owner, slice=key)]:
+            parts = [owner, key]
+        case _:
+            return False
+    return not disturbs(scope.effects(parts), seen, scope)
+
+
+def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
+    """Whether a value is so small, or used so rarely, that its name can go."""
+    if isinstance(value, ast.Name | ast.Constant):
+        return True
+    nodes, again = (
+        walk(value),
+        [n for n in walk(rest) if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda))],
+    )
+    called = {scope.builtin(n.func) for n in nodes if isinstance(n, ast.Call)}
+    small = len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes)
+    if small and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
+        if called <= {"len"}:
+            return True
+        parts = [
+            n.value for n in walk([n for n in again if isinstance(n, LOOPS)]) if isinstance(n, ast.Subscript)
+        ]
+        if called <= CHEAP and scope.effects(value).total and not count_reads(parts, name):
+            return True  # unless a loop looks up parts of it
+    return uses == 1 and not any(count_reads(n.body if isinstance(n, ast.For) else n, name) for n in again)
+
+
+@block(
+    needs="neighbouring assignments of pure values, changes to containers, or an assignment and a condition "
+    "behind it, neither of which reads or writes what the other writes, and of which not both may raise or "
+    "leave",
+    sound="two computations that do not touch each other's data can be done in either order",
+    fires=("xs: list[int]; n: int", "a = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
+    keeps=("xs: list[int]; n: int", "a = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
+)
+def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """Conditions first; assignments by the shape of the value, then by where the variable is first read."""
+    for i, (s, t) in enumerate(pairwise(body)):
+        if _target(s) is None or not (
+            (isinstance(s, ast.Assign) and isinstance(t, ast.If))
+            or (_target(t) is not None and type(s) is type(t) and _key(t, place) < _key(s, place))
+        ):
+            continue
+        scope = place.before(i)
+        first, second = scope.effects(s), scope.effects(t)
+        if not (first.other or second.other) and not conflict(first, second, scope):
+            return [*body[:i], t, s, *body[i + 2 :]]
+    return None
+
+
+def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
+    """What a statement assigns, or the container that it changes: a variable, or an attribute of one."""
+    match s:
+        case ast.Expr(value=ast.Call() as call):
+            target = mutates_receiver(call)
+        case ast.Assign(targets=[ast.expr() as only]):
+            target = only
+        case _:
+            return None
+    owner = target.value if isinstance(target, ast.Attribute) else target
+    return target if isinstance(owner, ast.Name) else None  # type: ignore[return-value]
+
+
+def _key(s: ast.stmt, place: Place) -> tuple[bool, str, int]:
+    """Variables before attributes, by the shape of the value, then by how far into the program they are read
+    first."""
+    target, context, info = _target(s), place.context, place.info
+    known = context.facts.public | MUTATORS
+    shape = spelled(
+        in_order(s.value),  # type: ignore[attr-defined]
+        lambda name: f"#{info.arguments.index(name)}" if name in info.arguments else "_",
+        lambda attr: attr if attr in known else "",
+    )
+    if isinstance(target, ast.Attribute):
+        return True, shape, context.census(context.tree).first_read.get("." + target.attr, 0)
+    return False, shape, context.census(info.node).first_read.get(target.id, 0)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The vocabulary of conditions: what a rule may ask of the pieces that it matched.
+"""The vocabulary of conditions: what a rule may ask of the pieces that it matched, and of their place.
 
 A condition is a function of what was matched and of the place, with words for people. There is no other way
 for a rule in templates to look at the program.
@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import int_value, is_false, is_quantifier, is_true, leaves
-from skyt.repair.rules.analysis.values.types import SIZED, is_int, is_str, kind
-from skyt.repair.rules.analysis.values.types import ordered as in_order
-from skyt.repair.rules.patterns.pieces import value
-from skyt.repair.rules.patterns.template import Found, Value
+from skyt.repair.rules.analysis.syntax import int_value, is_false, is_quantifier, is_true, leaves
+from skyt.repair.rules.analysis.types import SIZED, is_int, is_str, kind
+from skyt.repair.rules.analysis.types import ordered as in_order
+from skyt.repair.rules.patterns.template import Found, Value, value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.registry import Place
@@ -32,9 +31,9 @@ class Where:
     matched: Sequence[ast.stmt] = ()
     last: bool = False  # whether they are the last of their block
 
-    def live_after(self) -> frozenset[str]:
-        """The variables that may be read after what was matched."""
-        return self.place.live_at(self.matched[-1]) if self.place is not None else frozenset()
+    def private(self, e: object) -> bool:
+        """Whether something is a local variable that no nested function sees."""
+        return isinstance(e, ast.Name) and self.place is not None and self.place.private(e.id)
 
     def name(self, base: str, found: Found) -> str:
         """A name that occurs nowhere in the program, nor in what was matched."""
@@ -45,21 +44,40 @@ class Where:
 
 @dataclass(frozen=True)
 class Condition:
+    """What must hold, and what that says about how the templates of a rule run."""
+
     words: str
     holds: Callable[[Found, Where], bool]
-    leaving: frozenset[str] = frozenset()  # blocks that it says control never runs out of
-    decides: Mapping[str, bool] = field(default_factory=dict)  # names of which it says whether they are true
+    leaving: frozenset[str] = frozenset()  # blocks that control never runs out of
+    known: Mapping[str, bool] = field(default_factory=dict)  # names that are always true, or false
     own: frozenset[str] = frozenset()  # variables, or entries (`d[k]`), that are the rule's business alone
     end: str = ""  # what happens at the end of the block anyway
     lazily: bool = False  # elements of a list can be made when a loop asks for them
+    jumps: frozenset[tuple[str, str]] = frozenset()  # (block, `break` or `continue` that it has)
     inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
+
+
+def together(needs: Sequence[Condition]) -> Condition:
+    """All of some conditions."""
+    return Condition(
+        "; ".join(n.words for n in needs),
+        lambda found, where: all(n.holds(found, where) for n in needs),
+        frozenset[str]().union(*(n.leaving for n in needs)),
+        {name: value for n in needs for name, value in n.known.items()},
+        frozenset[str]().union(*(n.own for n in needs)),
+        "".join({n.end for n in needs}),
+        any(n.lazily for n in needs),
+        inner=any(n.inner for n in needs),
+    )
 
 
 def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
     """A condition on each of some names, or on what is made of them (`len(x) - k`)."""
-    return Condition(
-        f"{shown(names)}: {words}", lambda found, where: all(test(_piece(n, found), where) for n in names)
-    )
+
+    def holds(found: Found, where: Where) -> bool:
+        return all(test(found[n] if n in found else value(n, **found), where) for n in names)  # type: ignore[arg-type]
+
+    return Condition(f"{shown(names)}: {words}", holds)
 
 
 def asking(words: str, test: Callable[[ast.expr, Where], bool]) -> Callable[..., Condition]:
@@ -77,10 +95,6 @@ def asking_blocks(words: str, test: Callable[[list[ast.stmt]], object]) -> Calla
 
 def shown(names: Sequence[str]) -> str:
     return " and ".join(f"`{n}`" for n in names)
-
-
-def _piece(name: str, found: Found) -> ast.expr:
-    return found[name] if name in found else value(name, **found)  # type: ignore[return-value]
 
 
 def _kind(e: ast.expr, w: Where) -> str:
@@ -108,6 +122,17 @@ not_constant = asking("not an integer constant", lambda e, w: int_value(e) is No
 plain = asking("a name or attribute", _plain)
 small = asking("short", lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
 no_quantifier = asking("no `any` or `all` over a generator at its end", _no_quantifier)
+
+_leaving = asking_blocks("always leaves (return, raise, break, continue)", leaves)
+running_on = asking_blocks("may run on to what follows", lambda body: not leaves(body))
+truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
+last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
+values_shared = Condition(
+    "no function of the program changes an object that is not its own", lambda found, w: w.scope.values_shared
+)
+domain_only = Condition(
+    "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
+)
 
 
 def of_kind(kinds: str, *names: str) -> Condition:
@@ -138,20 +163,11 @@ def leaving(*names: str) -> Condition:
 def always(value: bool, name: str) -> Condition:
     """A condition that is the constant True, or False."""
     words = f"a constant that is {str(value).lower()}"
-    made = each(words, (name,), lambda e, w: is_true(e) if value else is_false(e))
-    return replace(made, decides={name: value})
+    return replace(
+        each(words, (name,), lambda e, w: (is_true if value else is_false)(e)), known={name: value}
+    )
 
 
-_leaving = asking_blocks("always leaves (return, raise, break, continue)", leaves)
-running_on = asking_blocks("may run on to what follows", lambda body: not leaves(body))
-truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
-last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
-values_shared = Condition(
-    "no function of the program changes an object that is not its own", lambda found, w: w.scope.values_shared
-)
-domain_only = Condition(
-    "nothing is promised outside the domain", lambda found, w: w.scope.program.facts.out_of_domain_free
-)
 CLASSES = frozenset({"int", "str", "list", "float", "bool", "dict", "set", "tuple"})
 
 

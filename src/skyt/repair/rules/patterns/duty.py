@@ -1,11 +1,15 @@
 """Order of evaluation: what a rule moves, drops or repeats, found from its two templates alone.
 
-A template is executed symbolically (see running), once for every way its conditions may turn out. That gives
-the sequence of things that happen on that way. Where the sequences of before and after differ, the rule may
-only be applied to what bears it: what is dropped or added must not be noticed, what is repeated must give the
-same again, what changes places must commute, and what goes into or out of a loop must not be noticed, nor be
+A template is executed symbolically, once for every way its conditions may turn out. That gives the sequence
+of things that happen on that way. Where the sequences of before and after differ, the rule may only be
+applied to what bears it: what is dropped or added must not be noticed, what is repeated must give the same
+again, what changes places must commute, and what goes into or out of a loop must not be noticed, nor be
 changed by the loop. The engine asks the analysis about exactly these at every match, so that no rule can
 forget it.
+
+Of a loop one round is executed: a way ends where the next round begins. Two loops whose rounds do the same
+things in the same order, and which are left in the same way, do the same. Blocks that a name stands for may
+leave by `break` or `continue` where the program's block does.
 """
 
 from __future__ import annotations
@@ -15,27 +19,231 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
+from typing import NoReturn
 
-from skyt.repair.rules.analysis.effects.nodes import operation
-from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, operation
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.syntax import LOOPS, own_breaks, rename, stored_names
-from skyt.repair.rules.analysis.trees.trees import clone, walk
-from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.analysis.syntax import LOOPS, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, walk
+from skyt.repair.rules.patterns.conditions import Condition, Where, together
 from skyt.repair.rules.patterns.making import Made, Spelled
-from skyt.repair.rules.patterns.pieces import made, value
-from skyt.repair.rules.patterns.running import (
-    COMPREHENSIONS,
-    DOES,
-    ENDS,
-    JUMPS,
-    LOOP,
-    Event,
-    Given,
-    Run,
-    elements,
-)
-from skyt.repair.rules.patterns.template import OUTER, Found, Template
+from skyt.repair.rules.patterns.template import FIXED, OUTER, Found, Template, block_name, made, value
+
+# A name of the template; `x =` or `d[k] =` for a store; what an operation on names does, by its text; the
+# start of a loop; a jump.
+Event = str
+LOOP = "loop "
+DOES = "do "
+OPERATIONS = (ast.BinOp, ast.Subscript, ast.Call, ast.Compare, ast.UnaryOp)
+JUMPS: dict[type[ast.stmt], str] = {ast.Break: "break", ast.Continue: "continue"}
+ENDS = frozenset({*JUMPS.values(), "return", "next round"})
+Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
+
+
+def elements(made: Comprehension) -> list[ast.expr]:
+    """What a comprehension evaluates in each round."""
+    return [made.key, made.value] if isinstance(made, ast.DictComp) else [made.elt]
+
+
+class _EndError(Exception):
+    """Nothing of the template runs after this."""
+
+
+class Run:
+    """One execution of a template, with given answers to its conditions."""
+
+    def __init__(self, given: Condition, answers: Mapping[Event, bool]) -> None:
+        self.given, self.answers = given, answers
+        self.events: list[Event] = []
+        self.in_loops: set[Event] = set()
+        self.asked: dict[Event, bool] = {}
+        self.loops = 0
+
+    def through(self, template: Template) -> Run:
+        try:
+            self._end(self.block(template.body) or self.given.end)
+        except _EndError:
+            return self
+
+    def _end(self, event: Event) -> NoReturn:
+        if event:
+            self.events.append(event)
+        raise _EndError
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        if self.loops:
+            self.in_loops.add(event)
+
+    def ask(self, key: Event) -> bool:
+        self.asked[key] = self.answers.get(key, False)
+        return self.asked[key]
+
+    def block(self, body: list[ast.stmt]) -> str:
+        """How control leaves: `break`, `continue`, or nothing where it runs on."""
+        return next((jump for s in body if (jump := self.statement(s))), "")
+
+    def statement(self, s: ast.stmt) -> str:
+        name = block_name(s)
+        if name is not None:
+            return self._pieces(name)
+        if s.__class__ in JUMPS:
+            return JUMPS[s.__class__]
+        if isinstance(s, ast.If):
+            return self.block(s.body if self.truth(s.test) else s.orelse)
+        if isinstance(s, ast.Return):
+            if s.value is not None:
+                self.value(s.value)
+            self._end("return")
+        if isinstance(s, ast.For | ast.While):
+            return self._loop(s)
+        if isinstance(s, ast.Assign):
+            self.value(s.value)
+            for t in s.targets:
+                self.store(t)
+        elif isinstance(s, ast.AugAssign):
+            self.value(ast.BinOp(s.target, s.op, s.value))
+            self.store(s.target)
+        elif isinstance(s, ast.Expr):
+            self.value(s.value)
+        elif not isinstance(s, ast.Pass):
+            raise ValueError(f"{ast.unparse(s)}: no template has this")
+        return ""
+
+    def _pieces(self, name: str) -> str:
+        """A name that stands for statements."""
+        self.add(name)
+        for block, jump in sorted(self.given.jumps):
+            if block == name and self.ask(f"{name} leaves by {jump}"):
+                return jump
+        if name in self.given.leaving:
+            self._end("")
+        return ""
+
+    def _loop(self, s: ast.For | ast.While) -> str:
+        made = s.iter if isinstance(s, ast.For) else None
+        fused = isinstance(made, ast.GeneratorExp) or (isinstance(made, ast.ListComp) and self.given.lazily)
+        if fused:
+            going = self._rounds(made)  # type: ignore[arg-type]
+        else:
+            going = self._head(made, s.test if isinstance(s, ast.While) else None)
+        if not going:
+            return self.block(s.orelse)
+        if isinstance(s, ast.For):
+            if fused:
+                self.value(made.elt)  # type: ignore[union-attr]
+            self.store(s.target)
+        if self.block(s.body) != "break":
+            self._end("next round")
+        return ""
+
+    def _head(self, iterated: ast.expr | None, test: ast.expr | None = None) -> bool:
+        """The start of a loop; whether a round begins."""
+        if iterated is not None:
+            self.value(iterated)
+        self.events.append(LOOP + str(self.loops))
+        self.loops += 1
+        return self.ask(self._round()) if test is None else self.truth(test)
+
+    def _round(self) -> Event:
+        """The condition that the latest loop goes on."""
+        return f"round of {LOOP}{self.loops}"
+
+    def _rounds(self, made: Comprehension) -> bool:
+        """A comprehension up to its element: whether a round begins."""
+        generator = made.generators[0]
+        if not self._head(generator.iter):
+            return False
+        self.store(generator.target)
+        if not all(map(self.truth, generator.ifs)):
+            self._end("next round")
+        return True
+
+    def truth(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Constant):
+            return bool(node.value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return not self.truth(node.operand)
+        if isinstance(node, ast.BoolOp):
+            conjunction = isinstance(node.op, ast.And)
+            for value in node.values:
+                if self.truth(value) is not conjunction:
+                    return not conjunction
+            return conjunction
+        self.value(node)
+        counts = any(isinstance(n, ast.Name) and n.id in self.given.own for n in ast.walk(node))
+        return self.ask(self._round() if counts else ast.unparse(node))
+
+    def store(self, target: ast.expr) -> None:
+        if isinstance(target, ast.Tuple):
+            for part in target.elts:
+                self.store(part)
+            return
+        event = f"{ast.unparse(target)} ="
+        if ast.unparse(target) in self.given.own:
+            self.in_loops.add(event)
+        elif not isinstance(target, ast.Constant):
+            self.add(event)
+
+    def value(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Name):
+            if node.id not in FIXED and node.id not in self.given.own:
+                self.add(node.id)
+        elif isinstance(node, ast.BoolOp):
+            conjunction = isinstance(node.op, ast.And)
+            for value in node.values[:-1]:
+                if self.truth(value) is not conjunction:
+                    return
+            self.value(node.values[-1])
+        elif isinstance(node, ast.IfExp):
+            self.value(node.body if self.truth(node.test) else node.orelse)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.truth(node)
+        elif isinstance(node, ast.Compare) and len(node.ops) > 1:
+            self._chain(node)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], COMPREHENSIONS):
+            self._consumed(node.func, node.args[0])
+        elif isinstance(node, COMPREHENSIONS):
+            self._consumed(None, node)
+        else:
+            self._parts(node)
+            if isinstance(node, OPERATIONS) and not self._is_own(node):
+                self.add(DOES + ast.unparse(node))
+
+    def _parts(self, node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.value(child)
+            elif isinstance(child, ast.keyword):
+                self.value(child.value)
+
+    def _is_own(self, node: ast.expr) -> bool:
+        """Whether something is about what is the rule's business alone; None stands for a new variable."""
+        own = {*self.given.own, "None"}
+        return any(isinstance(n, ast.expr) and ast.unparse(n) in own for n in ast.walk(node))
+
+    def _chain(self, node: ast.Compare) -> None:
+        self.value(node.left)
+        left = node.left
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            self.value(right)
+            if not self.ask(ast.unparse(ast.Compare(left, [op], [right]))):
+                return
+            left = right
+
+    def _consumed(self, consumer: ast.expr | None, made: Comprehension) -> None:
+        """A comprehension and what uses it up; `any` and `all` leave it at the first element that decides."""
+        if consumer is not None:
+            self.value(consumer)
+        if not self._rounds(made):
+            return
+        if isinstance(consumer, ast.Name) and consumer.id in {"any", "all"}:
+            if self.truth(*elements(made)) is (consumer.id == "any") and isinstance(made, ast.GeneratorExp):
+                return
+        else:
+            for element in elements(made):
+                self.value(element)
+        self._end("next round")
 
 
 @dataclass(frozen=True)
@@ -56,7 +264,7 @@ class Duties:
         return {*self.total, *self.pure, *self.steady, *pairs, *(self.rounds if self.steady else ())}
 
 
-def _ways(template: Template, given: Given) -> Iterator[dict[Event, bool]]:
+def _ways(template: Template, given: Condition) -> Iterator[dict[Event, bool]]:
     """Every way the conditions of a template may turn out."""
     pending: list[dict[Event, bool]] = [dict(given.known)]
     while pending:
@@ -69,7 +277,7 @@ def _ways(template: Template, given: Given) -> Iterator[dict[Event, bool]]:
             pending += [{**answers, new[0]: value} for value in (True, False)]
 
 
-def duties(before: Template, after: Template, given: Given) -> Duties:
+def duties(before: Template, after: Template, given: Condition) -> Duties:
     """What a rule with these templates has to show, on every way through either."""
     total, pure, apart, steady = set[Event](), set[Event](), set[tuple[Event, Event]](), set[Event]()
     rounds, sooner = set[Event](), set[tuple[Event, Event]]()
@@ -120,13 +328,7 @@ class Rewriting:
         self.made = {name: m for name, m in (made or {}).items() if name in self.after.names}
         if unknown := self.after.names - self.before.names - set(self.made):
             raise ValueError(f"{sorted(unknown)[0]} stands for nothing: it is not in\n{self.before.text}")
-        self.given = Given(
-            leaving=frozenset[str]().union(*(n.leaving for n in needs)),
-            known={name: value for n in needs for name, value in n.decides.items()},
-            own=frozenset[str]().union(*(n.own for n in needs)),
-            end="".join({n.end for n in needs}),
-            lazily=any(n.lazily for n in needs),
-        )
+        self.given = together(needs)
         spelled = Spelled(self.made)
         self._evaluated = Template(self.after.text, [spelled.visit(clone(s)) for s in self.after.body])
         self._duties: dict[frozenset[tuple[str, str]], Duties] = {}
@@ -134,7 +336,6 @@ class Rewriting:
         self.gone = self.given.own & stored_names(self.before.body) - self.after.names
         loops = [n for n in walk(self.before.body) if isinstance(n, ast.For)]
         self.heads = [[n.id for n in walk([s.target, s.iter]) if isinstance(n, ast.Name)] for s in loops]
-        self.inner = any(n.inner for n in needs)
         self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
         self.duties = self._shown(frozenset())
 
@@ -146,9 +347,9 @@ class Rewriting:
 
     def pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
-        if (OUTER in found and not self.inner) or self._confused(found):
+        if (OUTER in found and not self.given.inner) or self._confused(found):
             return None
-        if not all(n.holds(found, where) for n in self.needs):
+        if not self.given.holds(found, where):
             return None
         pieces = dict(found)
         for name, computed in self.made.items():

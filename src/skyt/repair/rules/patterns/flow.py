@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.effects.table import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs
+from skyt.repair.rules.analysis.syntax import (
     count_reads,
     mentions,
     own_breaks,
@@ -15,33 +14,38 @@ from skyt.repair.rules.analysis.trees.syntax import (
     returns,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees.trees import walk
-from skyt.repair.rules.analysis.values.types import is_str
+from skyt.repair.rules.analysis.trees import walk
+from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
-from skyt.repair.rules.patterns.pieces import value
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.template import Found, value
 
-if TYPE_CHECKING:
-    from skyt.repair.rules.registry import Place
+closed = asking("without variables", lambda e, w: not read_names(e))
+known_empty = asking("known to be empty here", lambda e, w: w.scope.implied(e) is False)
+no_continue = asking_blocks("has no `continue`", lambda body: not own_breaks(body, (ast.Continue,)))
+running_out = asking_blocks("does not always return", lambda body: not returns(body))
+breaking = asking_blocks("has a `break`", own_breaks)
+_returning = asking_blocks(
+    "always leaves the function", lambda b: returns(b) and not own_breaks(b, (ast.Break, ast.Continue))
+)
 
 
-def private(name: str, place: Place) -> bool:
-    """Whether a name is a local that no nested function sees."""
-    return name not in place.context.liveness(place.info.node).always
+def returning_always(name: str) -> Condition:
+    """A block that leaves the function, never the loop around it."""
+    return replace(_returning(name), leaving=frozenset({name}))
 
 
 def own(*names: str) -> Condition:
     """Variables that nothing else sees: what they hold is the rule's business alone."""
 
     def holds(found: Found, where: Where) -> bool:
-        place, after = where.place, where.live_after()
+        after = where.place.live_at(where.matched[-1]) if where.place is not None else ()
         blocks = [piece for piece in found.values() if isinstance(piece, list)]
-        others = {n: p.id for n, p in found.items() if isinstance(p, ast.Name)}
+        variables = [p.id for p in found.values() if isinstance(p, ast.Name)]
         for name in names:
-            variable = others.get(name)
-            if place is None or variable is None or variable in after or not private(variable, place):
+            e = found.get(name)
+            if not isinstance(e, ast.Name) or not where.private(e) or e.id in after:
                 return False
-            if list(others.values()).count(variable) > 1 or any(variable in stored_names(b) for b in blocks):
+            if variables.count(e.id) > 1 or any(e.id in stored_names(b) for b in blocks):
                 return False
         return True
 
@@ -49,24 +53,18 @@ def own(*names: str) -> Condition:
     return Condition(words, holds, own=frozenset(names))
 
 
+def mine(e: ast.expr, where: Where) -> bool:
+    """Whether this is a container that the function made and nobody else has."""
+    return where.private(e) and e.id in where.scope.owned  # type: ignore[attr-defined]
+
+
 def owned(name: str) -> Condition:
-    """A list that the function made and nobody else has."""
-
-    def test(e: ast.expr, where: Where) -> bool:
-        mine = isinstance(e, ast.Name) and e.id in where.scope.owned
-        return mine and where.place is not None and private(e.id, where.place)  # type: ignore[attr-defined]
-
-    made = each("a container that nobody else has", (name,), test)
-    return replace(made, own=frozenset({name}))
+    return replace(each("a container that nobody else has", (name,), mine), own=frozenset({name}))
 
 
 def local(*names: str) -> Condition:
     """Variables that no nested function sees, so that nobody can tell whether they are stored once more."""
-
-    def test(e: ast.expr, where: Where) -> bool:
-        return isinstance(e, ast.Name) and where.place is not None and private(e.id, where.place)
-
-    return replace(each("a local variable", names, test), own=frozenset(names))
+    return replace(each("a local variable", names, lambda e, w: w.private(e)), own=frozenset(names))
 
 
 def not_gone_through(name: str) -> Condition:
@@ -78,10 +76,6 @@ def not_gone_through(name: str) -> Condition:
         return not any(x is where.matched[0] for n in over for x in walk(n.body))
 
     return each("not what a loop around goes through", (name,), test)
-
-
-closed = asking("without variables", lambda e, w: not read_names(e))
-known_empty = asking("known to be empty here", lambda e, w: w.scope.implied(e) is False)
 
 
 def unchanged(*names: str, by: str) -> Condition:
@@ -126,25 +120,12 @@ def not_kept(name: str, by: str) -> Condition:
     return Condition(f"no generator of `{by}` has `{name}`", holds)
 
 
-ends_round = Condition(
-    "at the end of a loop's body",
-    lambda f, w: w.last and w.place is not None and w.place.loop_tail,
-    end="continue",
-)
-ends_function = Condition(
-    "at the end of a function", lambda f, w: w.last and w.place is not None and w.place.tail, end="return"
-)
-no_continue = asking_blocks("has no `continue`", lambda body: not own_breaks(body, (ast.Continue,)))
-running_out = asking_blocks("does not always return", lambda body: not returns(body))
-breaking = asking_blocks("has a `break`", own_breaks)
-_returning = asking_blocks(
-    "always leaves the function", lambda b: returns(b) and not own_breaks(b, (ast.Break, ast.Continue))
-)
+def _ending(words: str, end: str) -> Condition:
+    return Condition(words, lambda f, w: w.last and w.place is not None and w.place.end == end, end=end)
 
 
-def returning_always(name: str) -> Condition:
-    """A block that leaves the function, never the loop around it."""
-    return replace(_returning(name), leaving=frozenset({name}))
+ends_round = _ending("at the end of a loop's body", "continue")
+ends_function = _ending("at the end of a function", "return")
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:
@@ -160,23 +141,18 @@ def one_by_one(made: str, target: str, body: str) -> Condition:
             return False
         return not seen.raises or not conflict(seen, done, scope)
 
-    words = f"`{made}` has no effects and reads nothing that `{body}` changes"
-    return Condition(words, holds, lazily=True)
+    return Condition(f"`{made}` has no effects and reads nothing that `{body}` changes", holds, lazily=True)
 
 
 def unseen(prefix: str) -> Condition:
     """Places to store into, by how their names begin, that nobody looks at in between: locals that no nested
     function sees, or parts of objects, about which effects know."""
 
-    def plain(e: object, where: Where) -> bool:
-        if isinstance(e, ast.Name):
-            return where.place is not None and private(e.id, where.place)
-        return isinstance(e, ast.Attribute | ast.Subscript)
+    def holds(found: Found, where: Where) -> bool:
+        places = [e for name, e in found.items() if name.startswith(prefix)]
+        return all(isinstance(e, ast.Attribute | ast.Subscript) or where.private(e) for e in places)
 
-    return Condition(
-        f"each `{prefix}` is a local, an attribute or an entry",
-        lambda found, w: all(plain(e, w) for name, e in found.items() if name.startswith(prefix)),
-    )
+    return Condition(f"each `{prefix}` is a local, an attribute or an entry", holds)
 
 
 def settled(target: str, value: str) -> Condition:

@@ -14,22 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.table import conflict
+from skyt.repair.rules.analysis.effects import conflict
+from skyt.repair.rules.analysis.evaluate import GiveUpError, returned
 from skyt.repair.rules.analysis.ranking import rank
-from skyt.repair.rules.analysis.trees.syntax import (
-    LOOPS,
-    blocks,
-    count_reads,
-    int_value,
-    load,
-    number,
-    read_names,
-)
-from skyt.repair.rules.analysis.trees.trees import NESTED, clone, same, walk
-from skyt.repair.rules.analysis.values.evaluate import GiveUpError, returned
+from skyt.repair.rules.analysis.syntax import LOOPS, blocks, count_reads, int_value, load, number, read_names
+from skyt.repair.rules.analysis.trees import NESTED, clone, same, walk
 from skyt.repair.rules.patterns.conditions import Where
-from skyt.repair.rules.patterns.pieces import first, pieces, value
-from skyt.repair.rules.patterns.template import Found, Template, Value
+from skyt.repair.rules.patterns.template import Found, Template, Value, first, pieces, value
 
 
 @dataclass(frozen=True)

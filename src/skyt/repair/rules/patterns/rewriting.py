@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from skyt.repair.rules.analysis.effects.vocabulary import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees.shapes import shape as node_shape
-from skyt.repair.rules.analysis.trees.syntax import operands
-from skyt.repair.rules.analysis.trees.trees import same
+from skyt.repair.rules.analysis.syntax import mentions, operands
+from skyt.repair.rules.analysis.trees import Shape, head, same, shape
+from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
 from skyt.repair.rules.patterns.duty import Rewriting
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.matching import match
-from skyt.repair.rules.patterns.statements import block_rule
-from skyt.repair.rules.patterns.template import Found, Template, fill
-from skyt.repair.rules.registry import RULES, Example, ExpressionRule, Rule, example
+from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, fill, match
+from skyt.repair.rules.registry import RULES, BlockRule, Example, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 
@@ -41,16 +38,16 @@ def rewrite(
     asked = [n.words for n in (*needs, *(n for form in forms for n in _further(form)))]
     words = "; ".join(dict.fromkeys([*asked, *(f"`{n}`: {m.words}" for n, m in (made or {}).items())]))
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
-    shape = "expression" if on or single else "block"
-    apply = _expression(rules) if shape == "expression" else block_rule(_groups(rules))
-    looks: set[object] = {*on} or {node_shape(r.before.body[0]) for r in rules}
+    kind = "expression" if on or single else "block"
+    apply = _expression(rules) if kind == "expression" else block_rule(_groups(rules))
+    looks: set[object] = {*on} or {shape(r.before.body[0]) for r in rules}
     if single and not on:
         looks = {r.before.shape or type(r.before.expression) for r in rules}
     frame = inspect.currentframe()
     home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
     texts = tuple((form[0], form[1]) for form in forms)
     shown = {"fires": example(fires), "keeps": example(keeps), "forms": texts, "home": home}
-    RULES.append(Rule(name, shape, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
+    RULES.append(Rule(name, kind, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
     return apply
 
 
@@ -71,41 +68,98 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         if truth and not boolean:
             return None
-        looks, where = node_shape(whole), Where(scope, boolean)
+        looks = shape(whole)
         for pattern, wanted, group in groups:
             if wanted is not None and wanted != looks:
                 continue
-            for node, put_back in _runs(pattern, whole):
+            for before, node, after in _runs(pattern, whole):
                 found: Found = {}
                 if not match(pattern, node, found):
                     continue
                 for form in group:
-                    pieces = form.pieces(found, where)
+                    pieces = form.pieces(found, Where(scope, boolean))
                     new = None if pieces is None else fill(form.after.body[0].value, pieces)  # type: ignore[attr-defined]
                     if new is None or (form.made and same(new, node)):
                         continue
                     old = scope.effects(node).errors
                     if form.renames or UNKNOWN in old or scope.effects(new).errors <= old:
-                        return put_back(new)
+                        return new if node is whole else _joined(whole, [*before, new, *after])
         return None
 
     return apply
 
 
-def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[ast.expr, Callable[[ast.expr], ast.expr]]]:
-    """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands: what
-    may be done to the run alone may be done to it among others. With each, how the whole is put together."""
+def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
+    """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands, with
+    those before and after it: what may be done to the run alone may be done to it among others."""
     if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-        yield node, lambda new: new
-    if not (isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp)):
-        return
-    values, count = node.values, len(pattern.values)
-    for i in range(len(values) - count + 1 if len(values) > count else 0):
-        before, run, after = values[:i], values[i : i + count], values[i + count :]
+        yield [], node, []
+    if isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp):
+        values, count = node.values, len(pattern.values)
+        for i in range(len(values) - count + 1 if len(values) > count else 0):
+            yield values[:i], ast.BoolOp(op=node.op, values=values[i : i + count]), values[i + count :]
 
-        def put_back(
-            new: ast.expr, before: list[ast.expr] = before, after: list[ast.expr] = after
-        ) -> ast.expr:
-            return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, [*before, new, *after])))
 
-        yield ast.BoolOp(op=node.op, values=run), put_back
+def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
+    return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, values)))
+
+
+def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
+    """What applies the forms of a rule, grouped by their before side, to a block."""
+    known: dict[Shape, list[tuple[list[ast.stmt], Shape | None, _Ends, list[Rewriting]]]] = {}
+    for t, group in groups:
+        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _Ends(t.body), group))
+
+    def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+        for i, (seen, start) in enumerate(place.looks):
+            for wanted, first, ends, group in known.get(seen, ()):
+                if first is not None and first != start:
+                    continue
+                for end in ends.after(i, body):
+                    found: Found = {}
+                    if match(wanted, body[i:end], found):
+                        new = _rewritten(group, found, body[i:end], place, i)
+                        if new is not None:
+                            return [*body[:i], *new, *body[end:]]
+        return None
+
+    return apply
+
+
+def _first(s: ast.stmt) -> Shape | None:
+    """How the expression looks that a template starts with; None where it may be anything."""
+    first = head(s)
+    return () if first is None else Template("", [ast.Expr(value=first)]).shape
+
+
+class _Ends:
+    """Where what a template matches may end: at the end of the block if its last name stands for several
+    statements."""
+
+    def __init__(self, wanted: list[ast.stmt]) -> None:
+        self.least, self.last = fewest(wanted), wanted[-1].__class__
+        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
+
+    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
+        end, size = start + self.least, len(body)
+        if self.whole or end > size:
+            return (size,) if end <= size else ()
+        if self.fixed:
+            return (end,) if body[end - 1].__class__ is self.last else ()
+        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
+
+
+def _rewritten(
+    group: list[Rewriting], found: Found, matched: list[ast.stmt], place: Place, at: int
+) -> list[ast.stmt] | None:
+    for form in group:
+        scope = place.before(at)
+        last = place.body[-1] is matched[-1]
+        where = Where(scope.within(matched) if form.loops else scope, False, place, matched, last)
+        pieces = form.pieces(found, where)
+        if pieces is None:
+            continue
+        new = build(form.after.body, pieces)
+        if not any(mentions(new, {found[name].id}) for name in form.gone):  # type: ignore[union-attr]
+            return new
+    return None

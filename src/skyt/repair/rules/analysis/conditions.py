@@ -6,7 +6,7 @@ import ast
 
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope, plain
-from skyt.repair.rules.analysis.trees.syntax import (
+from skyt.repair.rules.analysis.syntax import (
     compare,
     conjuncts,
     leaves,
@@ -14,7 +14,6 @@ from skyt.repair.rules.analysis.trees.syntax import (
     number,
     own_breaks,
     read_names,
-    refuted,
     stored_names,
 )
 
@@ -22,7 +21,7 @@ from skyt.repair.rules.analysis.trees.syntax import (
 def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
     """What the contract promises of the parameters, as conditions that hold when the function starts."""
     found: list[ast.expr] = []
-    for parameter, argument in zip(info.parameters, info.value_arguments, strict=False):
+    for argument, parameter in info.given.items():
         for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
             if bound is not None:
                 found.append(compare(load(argument), op, number(bound)))
@@ -34,21 +33,15 @@ def domain_conditions(info: FunctionInfo) -> list[ast.expr]:
 def quiet(node: ast.AST, scope: Scope) -> Scope:
     """What holds at every point while something runs: its parts may change what held before it. At the start
     of every round of a loop that is nothing that any round may change."""
-    if not scope.known or _only_reads(node, scope):
+    read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Load | None)
+    if not scope.known or (read and not scope.program.grows and plain(node)):  # type: ignore[arg-type]
         return scope
     return scope.without(scope.changes(node))
 
 
-def _only_reads(node: ast.AST, scope: Scope) -> bool:
-    """Whether an expression by its form changes nothing: a quick answer before its effects are asked for."""
-    read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Load | None)
-    return read and not scope.program.grows and plain(node)  # type: ignore[arg-type]
-
-
 def when(test: ast.expr, scope: Scope, holds: bool = True) -> Scope:
     """What is known where a test has turned out true, or false."""
-    known = conjuncts(test) if holds else refuted(test)
-    return scope.with_known(known).without(scope.changes(test))
+    return scope.with_known(conjuncts(test, holds)).without(scope.changes(test))
 
 
 def range_facts(s: ast.For) -> list[ast.expr]:

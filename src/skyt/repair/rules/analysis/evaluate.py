@@ -9,23 +9,20 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from skyt.repair.rules.analysis.trees.trees import words
+from skyt.repair.rules.analysis.trees import words
 
 FUEL = 3000
 LARGEST = 10**30
 LONGEST = 2000
 
-BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-}
-COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -35,9 +32,16 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
-OF_INTEGERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (range, abs, min, max, int, bool)}
-MAKERS: dict[str, Callable[[], Any]] = {"set": set, "dict": dict, "list": list}
+# Builtins, with the types of arguments that they are followed for.
+FUNCTIONS: dict[str, tuple[Callable[..., Any], set[type]]] = {
+    **{f.__name__: (f, {int}) for f in (range, abs, min, max, int, bool)},
+    **{f.__name__: (f, set()) for f in (list, dict, set)},
+    "len": (len, {str, list, tuple, range}),
+    "str": (str, {int, str}),
+    "ord": (ord, {str}),
+}
 TEXT_METHODS = words("lower upper strip isalnum isalpha isdigit replace")
+MAKING = (ast.List, ast.Dict, ast.ListComp, ast.BinOp, ast.Call)
 
 
 class GiveUpError(Exception):
@@ -45,8 +49,7 @@ class GiveUpError(Exception):
 
 
 class _ReturnError(Exception):
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    """The way out of a function, with its result."""
 
 
 def _need(condition: bool) -> None:
@@ -64,8 +67,7 @@ class Opaque:
     __hash__ = __len__ = __iter__ = __getitem__ = __add__ = __radd__ = __index__ = __str__ = _refuse
 
 
-@dataclass(frozen=True)
-class Returned:
+class Returned(NamedTuple):
     """A result, and whether it is a container that was made on the way: nobody else can hold it."""
 
     value: Any
@@ -74,11 +76,11 @@ class Returned:
 
 def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Returned:
     """What these statements return from a function whose variables start like this. Raises GiveUpError."""
-    machine = _Machine(dict(variables))
+    machine = _Machine(variables)
     try:
         machine.run(body)
     except _ReturnError as result:
-        return Returned(result.value, any(result.value is made for made in machine.made))
+        return Returned(result.args[0], any(result.args[0] is made for made in machine.made))
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise GiveUpError from error
     return Returned(None)
@@ -86,7 +88,7 @@ def returned(body: Sequence[ast.stmt], variables: dict[str, Any]) -> Returned:
 
 class _Machine:
     def __init__(self, variables: dict[str, Any]) -> None:
-        self.variables = variables
+        self.variables = dict(variables)
         self.fuel = FUEL
         self.made: list[Any] = []  # containers that nobody outside can see
 
@@ -97,27 +99,21 @@ class _Machine:
     def run(self, body: Sequence[ast.stmt]) -> None:
         for s in body:
             self._burn()
-            self._statement(s)
-
-    def _statement(self, s: ast.stmt) -> None:
-        match s:
-            case ast.Return(value=value):
-                raise _ReturnError(None if value is None else self.value(value))
-            case ast.Assign(targets=[target], value=value):
-                self._store(target, self.value(value))
-            case ast.If(test=test, body=body, orelse=orelse):
-                self.run(body if self.value(test) else orelse)
-            case ast.While(test=test, body=body, orelse=[]):
-                while self.value(test):
-                    self._burn()
-                    self.run(body)
-            case ast.For(target=target, iter=source, body=body, orelse=[]):
-                for _ in self._rounds(target, source):
-                    self.run(body)
-            case ast.Pass():
-                pass
-            case _:
-                raise GiveUpError
+            match s:
+                case ast.Return(value=value):
+                    raise _ReturnError(None if value is None else self.value(value))
+                case ast.Assign(targets=[target], value=value):
+                    self._store(target, self.value(value))
+                case ast.If(test=test, body=inner, orelse=orelse):
+                    self.run(inner if self.value(test) else orelse)
+                case ast.While(test=test, body=inner, orelse=[]):
+                    while self.value(test):
+                        self.run(inner)
+                case ast.For(target=target, iter=source, body=inner, orelse=[]):
+                    for _ in self._rounds(target, source):
+                        self.run(inner)
+                case _:
+                    raise GiveUpError
 
     def _rounds(self, target: ast.expr, source: ast.expr) -> Iterable[None]:
         """The rounds of a loop, its variable set at each."""
@@ -127,10 +123,6 @@ class _Machine:
             self._burn()
             self._store(target, item)
             yield
-
-    def _make(self, container: Any) -> Any:
-        self.made.append(container)
-        return container
 
     def _store(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
@@ -145,6 +137,8 @@ class _Machine:
         result = self._value(node)
         _need(type(result) is not int or abs(result) <= LARGEST)
         _need(not isinstance(result, str | list | tuple) or len(result) <= LONGEST)
+        if isinstance(node, MAKING) and isinstance(result, list | dict | set):
+            self.made.append(result)
         return result
 
     def _value(self, node: ast.expr) -> Any:
@@ -153,47 +147,46 @@ class _Machine:
                 _need(value is None or type(value) in (int, bool, str))
                 return value
             case ast.Name(id=name):
-                _need(name in self.variables)
                 return self.variables[name]
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, self.value(left), self.value(right))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return not self.value(operand)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                inner = self.value(operand)
-                _need(type(inner) is int)
-                return -inner
+                return self._binary(ast.Sub(), 0, self.value(operand))
             case ast.BoolOp(op=op, values=values):
                 for operand in values:
                     result = self.value(operand)
                     if bool(result) is isinstance(op, ast.Or):
                         break
                 return result
-            case ast.Compare():
-                return self._compare(node)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return OPERATIONS[type(op)](self.value(left), self.value(right))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.value(body if self.value(test) else orelse)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(e) for e in elements)
             case ast.List(elts=elements):
-                return self._make([self.value(e) for e in elements])
+                return [self.value(e) for e in elements]
             case ast.Dict(keys=[]):
-                return self._make({})
-            case ast.ListComp(elt=result, generators=[g]) | ast.GeneratorExp(elt=result, generators=[g]):
-                return self._make(self._comprehension(result, g))
+                return {}
+            case ast.ListComp(elt=result, generators=[g]):
+                return self._comprehension(result, g)
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return slice(*(None if p is None else self.value(p) for p in (lower, upper, step)))
             case ast.Subscript(value=owner, slice=index):
                 whole = self.value(owner)
                 _need(isinstance(whole, str | list | tuple))
-                return whole[self._index(index)]
-            case ast.Call(func=function, args=args, keywords=[]):
-                return self._call(function, [self.value(a) for a in args])
+                return whole[self.value(index)]
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name not in self.variables:
+                (function, kinds), given = FUNCTIONS[name], [self.value(a) for a in args]
+                _need(all(type(a) in kinds for a in given))
+                return function(*given)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]):
+                text = self.value(owner)
+                _need(type(text) is str and name in TEXT_METHODS)
+                return getattr(text, name)(*(self.value(a) for a in args))
         raise GiveUpError
-
-    def _index(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Slice):
-            ends = (node.lower, node.upper, node.step)
-            return slice(*(None if p is None else self.value(p) for p in ends))
-        return self.value(node)
 
     def _comprehension(self, result: ast.expr, g: ast.comprehension) -> list[Any]:
         outer, found = self.variables, list[Any]()
@@ -205,41 +198,9 @@ class _Machine:
         return found
 
     def _binary(self, op: ast.operator, a: Any, b: Any) -> Any:
-        if type(a) in (list, str) and type(b) is int and isinstance(op, ast.Mult):
+        kinds = (type(a), type(b), type(op))
+        if kinds in ((list, int, ast.Mult), (str, int, ast.Mult)):
             _need(len(a) * b <= LONGEST and not any(isinstance(x, list | set | dict) for x in a))
-            return self._make(a * b) if type(a) is list else a * b
-        texts = type(a) is str and type(b) is str and isinstance(op, ast.Add)
-        _need(type(op) in BINARY and (texts or (type(a) is int and type(b) is int)))
-        return BINARY[type(op)](a, b)
-
-    def _compare(self, node: ast.Compare) -> bool:
-        left = self.value(node.left)
-        for op, comparator in zip(node.ops, node.comparators, strict=True):
-            _need(type(op) in COMPARE)
-            right = self.value(comparator)
-            if not COMPARE[type(op)](left, right):
-                return False
-            left = right
-        return True
-
-    def _call(self, function: ast.expr, args: list[Any]) -> Any:
-        kinds = [type(a) for a in args]
-        match function:
-            case ast.Name(id=name) if name not in self.variables:
-                if name == "len" and kinds in ([str], [list], [tuple], [range]):
-                    return len(args[0])
-                if name in MAKERS and not args:
-                    return self._make(MAKERS[name]())
-                if name == "sum" and kinds == [list] and all(type(a) is int for a in args[0]):
-                    return sum(args[0])
-                if (name == "str" and kinds in ([int], [str])) or (name == "ord" and kinds == [str]):
-                    return str(args[0]) if name == "str" else ord(args[0])
-                if name == "chr" and kinds == [int] and not 0xD800 <= args[0] <= 0xDFFF:
-                    return chr(args[0])
-                if name in OF_INTEGERS and all(k is int for k in kinds):
-                    return OF_INTEGERS[name](*args)
-            case ast.Attribute(value=owner, attr=name) if name in TEXT_METHODS:
-                text = self.value(owner)
-                _need(type(text) is str)
-                return getattr(text, name)(*args)
-        raise GiveUpError
+        else:
+            _need(kinds[:2] == (int, int) or kinds == (str, str, ast.Add))
+        return OPERATIONS[kinds[2]](a, b)

@@ -19,23 +19,17 @@ SIZED = frozenset({"list", "dict", "set", "tuple", "deque"})
 
 def parse_type(annotation: str | None) -> Type:
     """The type an annotation in a contract names; ANY for what the lattice does not know."""
-    if annotation is None:
-        return ANY
     try:
-        return _parsed(parse_expression(annotation))
+        return _parsed(parse_expression(annotation or ""))
     except SyntaxError:
         return ANY
 
 
 def _parsed(node: ast.expr) -> Type:
     match node:
-        case ast.Constant(value=None):
-            return "none"
         case ast.Name(id="int" | "bool" | "str" | "float" as name):
             return name
-        case ast.Name(id="dict"):
-            return ("dict", ANY, ANY)
-        case ast.Name(id=name) if name in SIZED:
+        case ast.Name(id=name) if name in SIZED - {"dict"}:
             return (name, ANY)
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
             return ("dict", _parsed(key), _parsed(value))
@@ -93,7 +87,6 @@ def ordered(a: Type, b: Type) -> bool:
 
 def comparable(a: Type, b: Type) -> bool:
     """Whether `==` between these is symmetric and cannot run user code."""
-    plain = IMMUTABLE
-    return (a in plain and b in plain) or (
-        kind(a) in SIZED and kind(a) == kind(b) and all(x in plain for x in (*a[1:], *b[1:]))  # type: ignore[index]
+    return (a in IMMUTABLE and b in IMMUTABLE) or (
+        kind(a) in SIZED and kind(a) == kind(b) and all(x in IMMUTABLE for x in (*a[1:], *b[1:]))  # type: ignore[index]
     )

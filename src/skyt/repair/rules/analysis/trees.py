@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound=ast.AST)
@@ -21,15 +21,17 @@ KINDS = [cls for cls in vars(ast).values() if isinstance(cls, type) and issubcla
 OPERATORS = frozenset(c for c in KINDS if issubclass(c, ast.operator | ast.cmpop | ast.unaryop | ast.boolop))
 
 
-def clone(node: T) -> T:
-    """A deep copy, much faster than copy.deepcopy."""
+def clone(node: T, instead: Mapping[int, ast.AST] = {}) -> T:
+    """A deep copy, much faster than copy.deepcopy, with other trees in the place of some of the nodes."""
+    if instead and id(node) in instead:
+        return clone(instead[id(node)])  # type: ignore[return-value]
     new = node.__class__()
     fields = new.__dict__
     for name, value in node.__dict__.items():
         if value.__class__ is list:
-            fields[name] = [clone(x) if isinstance(x, ast.AST) else x for x in value]
+            fields[name] = [clone(x, instead) if isinstance(x, ast.AST) else x for x in value]
         elif isinstance(value, ast.AST) and value.__class__ not in CONTEXTS:
-            fields[name] = clone(value)
+            fields[name] = clone(value, instead)
         else:
             fields[name] = value
     if isinstance(node, ast.stmt):
@@ -39,16 +41,7 @@ def clone(node: T) -> T:
 
 def exchanged(node: T, old: ast.AST, new: ast.AST) -> T:
     """A copy of a tree with another in the place of one of its nodes."""
-    if node is old:
-        return clone(new)  # type: ignore[return-value]
-    made = node.__class__()
-    for name, value in node.__dict__.items():
-        if value.__class__ is list:
-            value = [exchanged(x, old, new) if isinstance(x, ast.AST) else x for x in value]
-        elif isinstance(value, ast.AST):
-            value = exchanged(value, old, new)
-        made.__dict__[name] = value
-    return made
+    return clone(node, {id(old): new})
 
 
 def same(a: object, b: object) -> bool:
@@ -64,12 +57,8 @@ def same(a: object, b: object) -> bool:
 
 def text(node: ast.AST | Sequence[ast.AST]) -> str:
     """Source text, for traces and keys."""
-    if isinstance(node, ast.AST):
-        return _unparse(node)
-    return "\n".join(map(_unparse, node))
-
-
-def _unparse(node: ast.AST) -> str:
+    if not isinstance(node, ast.AST):
+        return "\n".join(map(text, node))
     try:
         return ast.unparse(node)
     except ValueError:  # up to Python 3.11 a backslash cannot stand inside the braces of an f-string
@@ -102,43 +91,61 @@ PLAIN_FIELDS = words(
     "rest kwd_attrs"
 )
 LEAF_KINDS = (ast.Constant, ast.Global, ast.Nonlocal, ast.MatchSingleton)
-CHILDREN: dict[type, tuple[str, ...]] = {
+SPARSE = frozenset({ast.Dict, ast.arguments})  # kinds with lists that may have None
+Parts = Mapping[type, Sequence[str]]  # by kind of node, the fields with nodes inside
+CHILDREN: Parts = {
     cls: () if cls in LEAF_KINDS else tuple(f for f in cls._fields if f not in PLAIN_FIELDS) for cls in KINDS
 }
+SHALLOW: Parts = {**CHILDREN, **dict.fromkeys(SCOPES, ())}
+OWN: Parts = {**CHILDREN, ast.FunctionDef: (), ast.ClassDef: ()}
 
 
-def walk(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
+def walk(node: ast.AST | Sequence[ast.AST], parts: Parts = CHILDREN) -> list[ast.AST]:
     """Every node inside, contexts aside: what ast.walk gives, several times faster."""
-    pending: list[Any] = [node] if isinstance(node, ast.AST) else list(node)
-    found: list[ast.AST] = []
-    while pending:
-        item = pending.pop()
-        if item is None:
-            continue
-        found.append(item)
-        names = CHILDREN[item.__class__]
-        if names:
+    found: list[Any] = [node] if isinstance(node, ast.AST) else [n for n in node if n is not None]
+    for item in found:  # to which the loop adds
+        if names := parts[item.__class__]:
             fields = item.__dict__
             for name in names:
                 value = fields.get(name)
                 if value.__class__ is list:
-                    pending.extend(value)
+                    found += value if item.__class__ not in SPARSE else [n for n in value if n is not None]
                 elif value is not None:
-                    pending.append(value)
+                    found.append(value)
     return found
 
 
-def children(node: ast.AST) -> list[ast.AST]:
+def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
+    """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
+    return walk(node, SHALLOW)
+
+
+def children(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:
     """The nodes directly inside, contexts aside, in order."""
     found: list[Any] = []
-    fields = node.__dict__
-    for name in CHILDREN[node.__class__]:
-        value = fields.get(name)
+    for name in parts[node.__class__]:
+        value = node.__dict__.get(name)
         if value.__class__ is list:
-            found.extend(value)
+            found += value
         elif value is not None:
             found.append(value)
-    return [x for x in found if x is not None] if None in found else found
+    return [n for n in found if n is not None] if None in found else found
+
+
+def in_order(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:
+    """Every node inside, in the order of the text."""
+    pending, found = [node], list[ast.AST]()
+    while pending:
+        item = pending.pop()
+        found.append(item)
+        if parts[item.__class__]:
+            pending.extend(reversed(children(item, parts)))
+    return found
+
+
+def own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
+    """Nodes of a function's body in the order of the text, without the insides of functions nested in it."""
+    return [n for s in function.body for n in in_order(s, OWN)]
 
 
 def bare(tree: ast.Module) -> ast.Module:
@@ -151,22 +158,31 @@ def bare(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def in_order(node: ast.AST) -> list[ast.AST]:
-    """Every node inside, in the order of the text."""
-    pending, found = [node], list[ast.AST]()
-    while pending:
-        item = pending.pop()
-        found.append(item)
-        if CHILDREN[item.__class__]:
-            pending.extend(reversed(children(item)))
-    return found
+Shape = tuple[object, ...]
+OPERATIONS = frozenset({ast.BinOp, ast.UnaryOp, ast.AugAssign})
+BRANCHING = frozenset({ast.If, ast.For, ast.While})
 
 
-def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
-    pending: list[ast.AST] = [node] if isinstance(node, ast.AST) else list(node)
-    while pending:
-        item = pending.pop()
-        yield item
-        if item.__class__ not in SCOPES:
-            pending.extend(children(item))
+def shape(node: ast.AST) -> Shape:
+    """What can be seen of a node at a glance; equal for a pattern and all that it matches."""
+    kind = node.__class__
+    if kind is ast.Compare:
+        return kind, *[op.__class__ for op in node.ops]  # type: ignore[attr-defined]
+    if kind in OPERATIONS:
+        return kind, node.op.__class__  # type: ignore[attr-defined]
+    if kind is ast.Call:
+        function = node.func  # type: ignore[attr-defined]
+        name = function.id if function.__class__ is ast.Name else getattr(function, "attr", "")
+        return kind, name, len(node.args)  # type: ignore[attr-defined]
+    return (kind, bool(node.orelse)) if kind in BRANCHING else (kind,)  # type: ignore[attr-defined]
+
+
+def head(s: ast.stmt) -> ast.expr | None:
+    """The expression that a statement starts with."""
+    return getattr(s, "value", None) or getattr(s, "test", None) or getattr(s, "iter", None)
+
+
+def look(s: ast.stmt) -> tuple[Shape, Shape]:
+    """The shape of a statement, and of the expression that it starts with."""
+    first = head(s)
+    return shape(s), () if first is None else shape(first)

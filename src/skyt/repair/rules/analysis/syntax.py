@@ -5,10 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from skyt.repair.rules.analysis.trees.trees import NESTED, T, clone, walk, walk_shallow
+from skyt.repair.rules.analysis.trees import (
+    CHILDREN,
+    KINDS,
+    NESTED,
+    T,
+    clone,
+    in_order,
+    walk,
+    walk_shallow,
+    words,
+)
 
 LOOPS = (ast.For, ast.While)
-BLOCKS = ("body", "orelse", "finalbody")
+BLOCKS = words("body orelse finalbody handlers cases")
+OF_ONE_LOOP = {kind: tuple(f for f in kind._fields if f in BLOCKS) for kind in KINDS}
+OF_ONE_LOOP |= {**dict.fromkeys(LOOPS, ("orelse",)), **dict.fromkeys(NESTED, ())}
 LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 Operator = type[ast.cmpop]
@@ -52,12 +64,10 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
         if n.__class__ is ast.Name:
             if n.ctx.__class__ is not ast.Load:
                 found.add(n.id)
-        elif not isinstance(n, ast.stmt):
-            continue
+        elif isinstance(n, ast.alias):
+            found.add((n.asname or n.name).split(".")[0])
         elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(n.name)
-        elif isinstance(n, ast.Import | ast.ImportFrom):
-            found.update((a.asname or a.name).split(".")[0] for a in n.names)
     return found
 
 
@@ -69,44 +79,29 @@ def mentions(node: ast.AST | Sequence[ast.AST], names: set[str] | frozenset[str]
     return any(isinstance(n, ast.Name) and n.id in names for n in walk(node))
 
 
-class Substitution(ast.NodeTransformer):
-    """Replace loads of names by expressions (copied at each place)."""
-
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if isinstance(node.ctx, ast.Load) and node.id in self.values:
-            return clone(self.values[node.id])
-        return node
-
-
 def substitute(node: T, values: Mapping[str, ast.expr]) -> T:
-    return Substitution(values).visit(node)  # type: ignore[no-any-return]
+    """Replace loads of names by expressions (copied at each place)."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in values:
+        return clone(values[node.id])  # type: ignore[return-value]
+    for name in CHILDREN[node.__class__]:
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            part[:] = [substitute(x, values) if isinstance(x, ast.AST) else x for x in part]
+        elif isinstance(part, ast.AST):
+            setattr(node, name, substitute(part, values))
+    return node
 
 
-class Renaming(ast.NodeTransformer):
-    """Rename variables everywhere, parameters included."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self.names.get(node.id, node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg = self.names.get(node.arg, node.arg)
-        return node
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.name = self.names.get(node.name, node.name)
-        return super().generic_visit(node)
+NAMING: dict[type, str] = {ast.Name: "id", ast.arg: "arg", ast.FunctionDef: "name", ast.ClassDef: "name"}
 
 
 def rename(node: T, names: Mapping[str, str]) -> T:
-    return Renaming(names).visit(node)  # type: ignore[no-any-return]
+    """Rename variables everywhere, parameters included."""
+    for n in walk(node):
+        if n.__class__ in NAMING:
+            name = getattr(n, NAMING[n.__class__])
+            setattr(n, NAMING[n.__class__], names.get(name, name))
+    return node
 
 
 def leaves(body: Sequence[ast.stmt], by: tuple[type, ...] = LEAVING) -> bool:
@@ -125,28 +120,16 @@ def returns(body: Sequence[ast.stmt]) -> bool:
     return leaves(body, by=(ast.Return, ast.Raise))
 
 
-def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,)) -> list[ast.stmt]:
+def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,)) -> list[ast.AST]:
     """The break (or continue) statements that belong to the loop with this body."""
-    found: list[ast.stmt] = []
-    for s in body:
-        if isinstance(s, kinds):
-            found.append(s)
-        elif isinstance(s, LOOPS):
-            found += own_breaks(s.orelse, kinds)
-        elif not isinstance(s, NESTED):
-            for inner in blocks(s):
-                found += own_breaks(inner, kinds)
-    return found
+    return [n for n in walk(body, OF_ONE_LOOP) if isinstance(n, kinds)]
 
 
-def blocks(s: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statement lists directly inside a statement."""
-    for name in BLOCKS:
-        inner = getattr(s, name, None)
-        if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
-            yield inner
-    for part in (*getattr(s, "handlers", ()), *getattr(s, "cases", ())):
-        yield part.body
+def blocks(s: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists directly inside a statement or module."""
+    for part in (s, *getattr(s, "handlers", ()), *getattr(s, "cases", ())):
+        inner = [getattr(part, name, None) for name in ("body", "orelse", "finalbody")]
+        yield from (block for block in inner if isinstance(block, list) and block)
 
 
 def is_true(node: ast.expr) -> bool:
@@ -169,11 +152,11 @@ def is_quantifier(node: ast.expr) -> bool:
 
 def int_value(node: ast.expr) -> int | None:
     """The value of an integer literal, a minus sign included; not of True and False."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = int_value(node.operand)
-        return None if inner is None else -inner
+    match node:
+        case ast.Constant(value=value) if type(value) is int:
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand) if (value := int_value(operand)) is not None:
+            return -value
     return None
 
 
@@ -207,24 +190,14 @@ def operands(node: ast.BoolOp) -> list[ast.expr]:
     return [operand for values in inner for operand in values]
 
 
-def conjuncts(node: ast.expr) -> list[ast.expr]:
-    """The conditions that all hold when `node` holds."""
+def conjuncts(node: ast.expr, holds: bool = True) -> list[ast.expr]:
+    """The conditions that all hold when `node` holds, or when it does not."""
     match node:
-        case ast.BoolOp(op=ast.And(), values=values):
-            return [c for value in values for c in conjuncts(value)]
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return refuted(inner)
-    return [node]
-
-
-def refuted(node: ast.expr) -> list[ast.expr]:
-    """The conditions that all hold when `node` does not."""
-    match node:
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return [c for value in values for c in refuted(value)]
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return conjuncts(inner)
-    return [negate(node)]
+            return conjuncts(inner, not holds)
+        case ast.BoolOp(op=op, values=values) if isinstance(op, ast.And if holds else ast.Or):
+            return [c for value in values for c in conjuncts(value, holds)]
+    return [node if holds else negate(node)]
 
 
 def local_functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef]]:
@@ -250,12 +223,79 @@ def _constant_sets(where: ast.AST | Sequence[ast.AST]) -> set[tuple[bool, str]]:
     """(whether a loop goes through it, its text) for sets of constants."""
     nodes = walk(where)
     found = [n for n in nodes if isinstance(n, ast.Set) and len(n.elts) > 2 and not read_names(n)]
-    if not found:
-        return set()
-    searched = {id(c) for n in nodes if isinstance(n, ast.Compare) for c in _searched(n)}
-    looped = {id(n.iter) for n in nodes if isinstance(n, ast.For | ast.comprehension)}
-    return {(id(n) in looped, ast.unparse(n)) for n in found if id(n) not in searched}
+    compared = [n for n in nodes if isinstance(n, ast.Compare)] if found else []
+    pairs = [pair for n in compared for pair in zip(n.ops, n.comparators, strict=True)]
+    searched = [c for op, c in pairs if isinstance(op, ast.In | ast.NotIn)]
+    looped = [n.iter for n in nodes if isinstance(n, ast.For | ast.comprehension)] if found else []
+    return {(n in looped, ast.unparse(n)) for n in found if n not in searched}
 
 
-def _searched(node: ast.Compare) -> Iterator[ast.expr]:
-    return (c for op, c in zip(node.ops, node.comparators, strict=True) if isinstance(op, ast.In | ast.NotIn))
+BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
+BINDING = BINDERS - {ast.arg} | {ast.Return, ast.Call, ast.Lambda}
+
+
+def bound_anywhere(where: ast.AST | Sequence[ast.AST]) -> set[str]:
+    """Every name that some scope inside binds, methods included."""
+    return {*map(binds, walk(where))} - {""}
+
+
+def binds(n: ast.AST) -> str:
+    """The name that a node binds."""
+    if n.__class__ is ast.Name and n.ctx.__class__ is ast.Load:
+        return ""
+    return n.name if isinstance(n, ast.alias) else getattr(n, NAMING.get(n.__class__, ""), "")
+
+
+def bound_in(function: ast.FunctionDef) -> set[str]:
+    """The parameters of a function, and every name that is bound in its body."""
+    return bound_anywhere([function.args, *function.body])
+
+
+def loaded(target: ast.expr) -> ast.expr:
+    """A target as the expression that reads it."""
+    node = clone(target)
+    node.ctx = ast.Load()  # type: ignore[attr-defined]
+    return node
+
+
+def assignments_of(function: ast.FunctionDef, nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) for every binding in a function with these nodes; the value is None where it is not a
+    plain assignment."""
+    for node in nodes:
+        if node.__class__ not in BINDERS:
+            continue
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                alone = len(targets) == 1 or isinstance(value, ast.Constant)  # else one object with two names
+                for target in targets:
+                    yield from _targets(target, value if alone else None)
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                yield name, ast.BinOp(left=loaded(target), op=op, right=value)
+            case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
+                of_range = isinstance(source, ast.Call) and getattr(source.func, "id", "") == "range"
+                yield from _targets(target, source if of_range and isinstance(target, ast.Name) else None)
+            case ast.FunctionDef(name=name) if node is not function:
+                yield name, None
+            case ast.arg(arg=name) if node not in function.args.args:
+                yield name, None
+
+
+def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
+        for item, part in zip(target.elts, parts, strict=False):
+            yield from _targets(item, part)
+
+
+def attribute_order(tree: ast.Module, public: frozenset[str]) -> dict[str, str]:
+    """For attributes that only the program names: a number in the order in which they are first assigned, and
+    nothing for methods."""
+    if not any(isinstance(s, ast.ClassDef) for s in tree.body):
+        return {}
+    nodes = in_order(tree)
+    stores = (n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
+    order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
+    methods = {s.name for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body if hasattr(s, "name")}
+    return {**dict.fromkeys(methods - public, ""), **order}

@@ -1,1 +1,0 @@
-"""Effects: what an expression or statement reads, writes and may raise."""

@@ -1,1 +1,0 @@
-"""Control flow: what is bound, live, reached, and exposed to callers."""

@@ -1,1 +1,0 @@
-"""The part of Python in which the rules are sound."""

@@ -1,0 +1,192 @@
+"""Which operations on values of known types cannot raise, in one table. What is not listed there may."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skyt.repair.rules.analysis.syntax import int_value
+from skyt.repair.rules.analysis.trees import text, words
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, SIZED, Type, element, is_int, is_str, kind
+from skyt.repair.rules.analysis.vocabulary import UNKNOWN
+
+if TYPE_CHECKING:
+    from skyt.repair.rules.analysis.scope import Scope
+
+NOTHING: frozenset[str] = frozenset()
+ANYTHING = frozenset({UNKNOWN})
+LONGEST = 10**4000  # Python refuses to write integers of more than 4300 digits
+LARGEST = 2**62  # no container has as many elements
+ITERABLE = SIZED | {"str", "char", "iter"}
+SEQUENCES = frozenset({"list", "tuple", "str", "char", "deque"})
+WHOLE = frozenset({"int", "bool"})
+
+
+def hashable(t: Type) -> bool:
+    return t in IMMUTABLE or (kind(t) in {"pair", "tuple"} and all(hashable(x) for x in t[1:]))  # type: ignore[index,arg-type]
+
+
+def _items(t: Type) -> Type:
+    """What is in a container, where that is one type."""
+    return element(t) if kind(t) in ITERABLE else ANY
+
+
+def _between(node: ast.expr, scope: Scope, most: int) -> bool:
+    low, high = scope.interval(node)
+    return low is not None and high is not None and low > -most and high < most
+
+
+def _shown(node: ast.expr, scope: Scope) -> bool:
+    """Whether a value can be written as text: an integer may have too many digits, but not a caller's."""
+    t = scope.type_of(node)
+    given = isinstance(node, ast.Name) and scope.given(node.id)
+    return given or _between(node, scope, LONGEST) if is_int(t) else t in IMMUTABLE
+
+
+# The words of the table: what is said of a type, and of a value in its place. Other words are kinds of types.
+OF_TYPE: dict[str, Callable[[Type], bool]] = {
+    "any": lambda t: True,
+    "plain": lambda t: t in IMMUTABLE,
+    "plains": lambda t: _items(t) in IMMUTABLE,
+    "flat": lambda t: kind(t) in SIZED and all(x in IMMUTABLE for x in t[1:]),  # type: ignore[index]
+    "whole": lambda t: t in WHOLE,
+    "wholes": lambda t: _items(t) in WHOLE,
+    "number": lambda t: t in WHOLE or t == "float",
+    "text": is_str,
+    "texts": lambda t: is_str(_items(t)),
+    "key": hashable,
+    "keys": lambda t: hashable(_items(t)),
+    "sortable": lambda t: _items(t) in {"int", "str", "char"},
+    "iterable": lambda t: kind(t) in ITERABLE,
+    "sized": lambda t: kind(t) in ITERABLE - {"iter"},
+    "searched": lambda t: kind(t) in SIZED | {"iter"},
+    "sequence": lambda t: kind(t) in SEQUENCES,
+}
+OF_VALUE: dict[str, Callable[[ast.expr, Scope], bool]] = {
+    "natural": lambda node, scope: scope.at_least(0, node),
+    "nonzero": lambda node, scope: is_int(scope.type_of(node)) and scope.nonzero(node),
+    "step": lambda node, scope: int_value(node) not in (None, 0),
+    "index": lambda node, scope: _between(node, scope, LARGEST),
+    "full": lambda node, scope: scope.nonempty(node),
+    "shown": _shown,
+    "separator": lambda node, scope: (
+        isinstance(node, ast.Constant) and type(node.value) is str and node.value != ""
+    ),
+    "counter": lambda node, scope: isinstance(node, ast.Call) and text(node.func) == "collections.Counter",
+}
+
+# By operation, the operands that it bears, a method's owner first, and what it may raise then.
+TABLE = """
+Add: whole whole | text text | list list | tuple tuple
+Sub BitAnd BitOr BitXor: whole whole | set set
+Mult: whole whole
+FloorDiv Mod: int nonzero | int int -> ZeroDivisionError
+Pow: int natural
+USub UAdd abs: number
+Eq NotEq: plain any | any plain | flat flat
+Lt LtE Gt GtE: number number | text text
+In NotIn: plain searched | text text
+[]: sequence int -> IndexError | dict key -> KeyError
+for: iterable
+FormattedValue repr: shown
+str: | shown
+len: sized
+list tuple: | iterable
+enumerate: iterable
+set: | keys
+frozenset: keys
+dict collections.OrderedDict collections.deque collections.defaultdict collections.Counter:
+bool: | plain | iterable
+reversed: sequence
+sorted: sortable
+sum: wholes
+int: whole
+ord: char
+range: int | int int | int int step
+min max math.gcd: int int | int int int
+zip: iterable iterable | iterable iterable iterable
+isinstance: any any
+math.isqrt: natural
+.lower .upper .casefold .title .capitalize .swapcase .splitlines: text
+.isalnum .isalpha .isdigit .isspace .islower .isupper .isnumeric .isdecimal .isascii: text
+.strip .lstrip .rstrip: text | text text
+.startswith .endswith .removeprefix .removesuffix .find .rfind: text text
+.count: text text | list&plains plain
+.replace: text text text
+.join: text texts
+.split .rsplit: text | text separator
+.get: dict key | dict key any
+.keys .values .items: dict | counter
+.copy: dict | list
+.clear: list | deque | dict | set
+.reverse: list | deque
+.append: list any | deque any
+.appendleft: deque any
+.extend: list iterable | deque iterable
+.add .discard: set key
+.insert: list index any | list int any -> OverflowError
+.sort: list&sortable
+.setdefault: dict key any
+.popleft: deque&full | deque -> IndexError
+.pop: list&full | deque&full | list -> IndexError | deque -> IndexError | list index -> IndexError \
+ | list int -> IndexError OverflowError | dict key -> KeyError | dict key any
+"""
+Signature = tuple[list[list[str]], frozenset[str]]  # the words of each operand, and what it may raise
+
+
+def _signature(text: str) -> Signature:
+    operands, _, errors = text.partition("->")
+    return [word.split("&") for word in operands.split()], words(errors)
+
+
+ROWS = [row.partition(":") for row in TABLE.strip().splitlines()]
+SIGNATURES = {name: [*map(_signature, row.split("|"))] for names, _, row in ROWS for name in names.split()}
+
+
+def may_raise(operation: str, operands: Sequence[ast.expr], scope: Scope) -> frozenset[str]:
+    """The kinds of exceptions that an operation of the table may raise; UNKNOWN for any kind."""
+    for signature, errors in SIGNATURES.get(operation, ()):
+        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, signature)):
+            return errors
+    return ANYTHING
+
+
+def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
+    t = scope.type_of(node)
+    for word in said:
+        if word in OF_VALUE:
+            fits = OF_VALUE[word](node, scope)
+        else:
+            fits = OF_TYPE[word](t) if word in OF_TYPE else kind(t) == word
+        if not fits:
+            return False
+    return True
+
+
+def lookup(node: ast.Subscript, scope: Scope) -> frozenset[str]:
+    """What asking for an entry or a slice may raise; a new entry of a dict raises nothing."""
+    if isinstance(part := node.slice, ast.Slice):
+        sliced = kind(scope.type_of(node.value)) in SEQUENCES - {"deque"} and isinstance(node.ctx, ast.Load)
+        whole = all(is_int(scope.type_of(p)) for p in (part.lower, part.upper) if p is not None)
+        step = part.step is None or int_value(part.step) not in (None, 0)
+        return NOTHING if sliced and whole and step else ANYTHING
+    errors = may_raise("[]", [node.value, part], scope)
+    stores = isinstance(node.ctx, ast.Store) and "KeyError" in errors
+    return NOTHING if stores or scope.holds_key(node) else errors
+
+
+def fits_target(target: ast.expr, t: Type) -> bool:
+    """Whether a value of this type surely can be assigned to a target."""
+    if isinstance(target, ast.Tuple | ast.List):
+        parts = t[1:] if kind(t) == "pair" and isinstance(t, tuple) else ()
+        return len(parts) == len(target.elts) and all(map(fits_target, target.elts, parts))  # type: ignore[arg-type]
+    return isinstance(target, ast.Name | ast.Subscript | ast.Attribute)
+
+
+def assigns(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return len(target.elts) == len(value.elts) and all(assigns(t, v, scope) for t, v in pairs)
+    return fits_target(target, scope.type_of(value))

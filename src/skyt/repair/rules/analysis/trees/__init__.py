@@ -1,1 +1,0 @@
-"""Syntax trees: copying, comparing, walking and building them."""

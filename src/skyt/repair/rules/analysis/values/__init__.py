@@ -1,1 +1,0 @@
-"""Values: their types, their bounds, and what closed expressions come to."""

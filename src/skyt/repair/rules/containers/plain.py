@@ -1,0 +1,395 @@
+"""What `collections` makes, as plain dicts and lists; entries of dicts that are made when first needed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from skyt.repair.rules.analysis.effects import Effects, disturbs, root
+from skyt.repair.rules.analysis.functions import READ
+from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.syntax import call, int_value, mentions
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
+from skyt.repair.rules.analysis.types import is_str, kind
+from skyt.repair.rules.analysis.vocabulary import VIEWS
+from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, number, of_kind, plain
+from skyt.repair.rules.patterns.flow import mine
+from skyt.repair.rules.patterns.making import Made, folded, fresh
+from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
+from skyt.repair.rules.registry import module
+
+COUNTER = "collections.Counter(e)"
+INSERT = "if k not in d: d[k] = {}"
+STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
+COUNTED = frozenset({"list", "tuple", "set", "deque", "iter"})
+
+
+def stable_key(key: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating a key again, with nothing changed in between, gives the same key."""
+    return all(
+        isinstance(e, ast.Name | ast.Constant)
+        or (scope.type_of(e) in {"int", "bool", "str", "char"} and scope.effects(e).pure)
+        for e in (key.elts if isinstance(key, ast.Tuple) else [key])
+    )
+
+
+def countable(node: ast.expr, scope: Scope) -> bool:
+    """A container that is not a dict: `Counter` counts its elements. A set that is written there would become
+    what a loop goes through, which has another order."""
+    t = scope.type_of(node)
+    return is_str(t) or (
+        kind(t) in {"list", "tuple", "set", "deque", "iter"} and not isinstance(node, ast.Set)
+    )
+
+
+def counting_loop(counts: Value, source: Value, item: str) -> list[ast.stmt]:
+    """The statements that count elements in a new dict."""
+    return made("d = {}\nfor c in e: d[c] = d.get(c, 0) + 1", c=item, e=source, d=counts)
+
+
+def _start(node: ast.expr) -> str:
+    """What a `defaultdict` puts under a missing key; `Counter` for a counter; empty for all else."""
+    if first(node, "collections.Counter()", COUNTER) is not None:
+        return "Counter"
+    for name, start in STARTS.items():
+        makers = (f"collections.defaultdict({name})", f"collections.defaultdict(lambda: {start})")
+        if first(node, *makers) is not None:
+            return start
+    return ""
+
+
+@module(
+    needs="a local or private attribute that is always a `defaultdict` or `Counter`, used only by its "
+    "entries, membership, length, truth and iteration; for reading an entry of a `defaultdict` that may be "
+    "missing: 0 as default, and nothing that could tell whether the entry is there",
+    sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
+    "missing entry is what `get` gives",
+    fires=(
+        "s: str",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n n = collections.Counter(s)\n"
+        " g = collections.defaultdict(lambda: [])\n e = collections.Counter()\n for c in s:\n  d[c] += 2\n"
+        "  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n"
+        " return [dict(d), [k for k in d if d[k] > 2], dict(e), max(n.values()), len(g)]",
+    ),
+    keeps=(
+        "s: str",
+        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+        " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
+    ),
+)
+def default_to_get(context: Context) -> bool:
+    """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
+    first."""
+    for holder in holders(context, lambda made, scope: _start(made) != ""):
+        change = _Plain(holder, context)
+        if change.allowed():
+            before = text(holder.made)
+            change.visit(holder.where)
+            context.record("default-to-get", before, text(change.made))
+            return True
+    return False
+
+
+class _Plain(ast.NodeTransformer):
+    """Puts a dict in the place of a `defaultdict` or `Counter`."""
+
+    def __init__(self, holder: Holder, context: Context) -> None:
+        self.holder, self.context = holder, context
+        self.start = _start(holder.made[0].value)
+        self.counter = self.start == "Counter"
+        self.missing = value("0" if self.counter else self.start)
+        self.made: list[ast.stmt] = []
+        self.seen = False  # whether some use could tell an entry of 0 from one that is not there
+        self.read = False  # whether an entry is read that may not be there
+        self.new: dict[int, Callable[[Any], Any]] = {id(s): self._filled for s in holder.made}
+
+    def visit(self, node: ast.AST) -> Any:
+        change, node = self.new.get(id(node)), self.generic_visit(node)
+        return change(node) if change is not None else node
+
+    def _filled(self, node: ast.Assign) -> list[ast.stmt]:
+        """The statements that make the dict."""
+        p, target = pieces(COUNTER, node.value), node.targets[0]
+        new = made("targets = {}", targets=target)
+        if p is not None:
+            new = counting_loop(target, p["e"], self.context.name("c"))
+        self.made += new
+        return new
+
+    def allowed(self) -> bool:
+        alike = all(_start(s.value) == self.start and self._countable(s) for s in self.holder.made)
+        if not alike or not all(map(self._allowed, self.holder.uses)):
+            return False
+        return self.counter or not self.read or (self.start == "0" and not self.seen)
+
+    def _countable(self, s: ast.Assign) -> bool:
+        p, local = pieces(COUNTER, s.value), self.holder.is_local
+        scope = self.holder.scope(s, self.context)
+        return p is None or (local and countable(p["e"], scope) and not self._used(p["e"]))
+
+    def _used(self, node: ast.AST) -> bool:
+        return any(n in self.holder.uses for n in walk(node))
+
+    def _allowed(self, use: ast.expr) -> bool:
+        done, parent = self.holder.use(use), self.holder.parent(use)
+        if done == "[]":
+            return self._entry(parent)  # type: ignore[arg-type]
+        self.seen, outer = True, self.holder.parent(parent) if parent is not None else None
+        if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
+            self.new[id(parent)] = lambda copied: copied.args[0]
+        viewed = done[1:] in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
+        return viewed or done in READ or done in {"dict", ".get"}
+
+    def _entry(self, entry: ast.Subscript) -> bool:
+        scope, outer, key = self.holder.scope(entry, self.context), self.holder.parent(entry), entry.slice
+        written = Effects(heap_writes={root(entry.value)})
+        grown = self._grown(entry)
+        if isinstance(outer, ast.AugAssign) and outer.target is entry:
+            written.include(scope.effects(outer.value))
+            grown = outer
+        if grown is not None:
+            self.new[id(grown)] = self._added if self.counter else lambda s: [*self._first(entry), s]
+            stable = stable_key(key, scope) and not self._used(key)
+            return stable and not disturbs(written, scope.effects(key), scope)
+        if not isinstance(entry.ctx, ast.Load):
+            return isinstance(outer, ast.Assign)
+        if not self._present(entry):
+            self.read = True
+            self.new[id(entry)] = self._got
+        return True
+
+    def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
+        """The entry as the container would have made it."""
+        return made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
+
+    def _got(self, entry: ast.Subscript) -> ast.expr:
+        return value("d.get(k, v)", d=entry.value, k=entry.slice, v=self.missing)  # type: ignore[no-any-return]
+
+    def _added(self, s: ast.AugAssign) -> ast.stmt:
+        total = ast.BinOp(left=self._got(s.target), op=s.op, right=s.value)  # type: ignore[arg-type]
+        return ast.Assign(targets=[s.target], value=total, lineno=0)
+
+    def _grown(self, entry: ast.Subscript) -> ast.stmt | None:
+        """`d[k].append(x)` as a statement."""
+        if self.counter or not self.holder.use(entry).startswith("."):
+            return None
+        called = self.holder.parent(self.holder.parent(entry))  # type: ignore[arg-type]
+        outer = self.holder.parent(called)  # type: ignore[arg-type]
+        return outer if isinstance(outer, ast.Expr) else None
+
+    def _present(self, entry: ast.Subscript) -> bool:
+        """Whether the key comes from going through the container itself, from which nothing is ever taken."""
+        here = self.holder.parent(entry)
+        while here is not None and not isinstance(here, (ast.stmt, ast.Lambda, *COMPREHENSIONS)):
+            here = self.holder.parent(here)
+        generators = here.generators if isinstance(here, COMPREHENSIONS) else []
+        if len(generators) != 1 or len(self.holder.made) != 1:
+            return False
+        return same(generators[0].target, entry.slice) and same(generators[0].iter, entry.value)
+
+
+# Methods of a deque, and with how many arguments a list does the same.
+SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse": 0, "count": 1, "popleft": 0}
+
+
+@module(
+    needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
+    "a list has too, at its ends, by index, for membership, length and truth",
+    sound="a list does the same at its end, and with index 0 at its start; time is not observed",
+    fires=(
+        "xs: list[int]",
+        "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
+        "  q.append(x)\n  if len(q) > 3:\n   r.append(q.popleft())\n return [r, list(q), q[-1]]",
+    ),
+    keeps=(
+        "xs: list[int]",
+        "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n p = collections.deque(xs)\n"
+        " for x in p:\n  q.append(x)\n  p.append(x)\n return list(q) + list(p)",
+    ),
+)
+def deque_to_list(context: Context) -> bool:
+    """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
+    makers = ("collections.deque()", "collections.deque(e)")
+    for holder in holders(context, lambda made, scope: first(made, *makers) is not None):
+        inside = walk([s.value for s in holder.made])
+        if any(u in inside or not _as_list(u, holder) for u in holder.uses):
+            continue
+        before = text(holder.made)
+        for s in holder.made:
+            p = pieces(makers[1], s.value)
+            given = value("[]") if p is None else p["e"]
+            s.value = given if isinstance(given, ast.List) else call("list", given)
+        for use in holder.uses:
+            if holder.use(use) == ".popleft":
+                method: Any = holder.parent(use)
+                method.attr, holder.parent(method).args = "pop", [value("0")]  # type: ignore[union-attr]
+        context.record("deque-to-list", before, text(holder.made))
+        return True
+    return False
+
+
+def _as_list(use: ast.expr, holder: Holder) -> bool:
+    done = holder.use(use)
+    if not done.startswith("."):  # of a deque that changes while a loop goes through it Python makes an error
+        return done == "[]" or done in READ - {"for"}
+    called: Any = holder.parent(holder.parent(use))  # type: ignore[arg-type]
+    shared = not called.keywords and len(called.args) == SHARED.get(done[1:], -1)
+    return shared and not (done == ".extend" and any(n in holder.uses for n in walk(called.args)))
+
+
+def _stored(found: Found, scope: Scope) -> Any:
+    return scope.effects(made("d[k] = 0", **found))
+
+
+def _again(found: Found, where: Where) -> bool:
+    key, scope = found["k"], where.scope
+    stable = stable_key(key, scope)  # type: ignore[arg-type]
+    return stable and not disturbs(_stored(found, scope), scope.effects(key), scope)
+
+
+# A dict, and a key that can be evaluated again after its entry was stored. When that is done is the rule's
+# business.
+ENTRY = [
+    of_kind("dict", "d"),
+    plain("d"),
+    Condition("`k` has no effects and gives the same key again", _again, own=frozenset({"d[k]"})),
+]
+
+
+def unseen(item: str, whole: str = "") -> Condition:
+    """What goes into an entry cannot tell that the entry was made before it, nor leave it behind by raising
+    (nor can what is made of it)."""
+
+    def holds(found: Found, where: Where) -> bool:
+        scope, seen = where.scope, where.scope.effects(found[item])
+        if whole and int_value(found[item]) is not None:  # type: ignore[arg-type]
+            return True
+        if not seen.pure or disturbs(_stored(found, scope), seen, scope):
+            return False
+        return mine(found["d"], where) or scope.effects(value(whole or item, **found)).total  # type: ignore
+
+    words = f"`{item}` has no effects, reads nothing of `d`, and cannot raise where `d` outlives the function"
+    return Condition(words, holds)
+
+
+KEEPING = ("d = {}", "return d", "d[k] = []", "d[k] = d.get(k, []) + [x]", "d[k].append(x)")
+
+
+def _lists_kept(found: Found, where: Where) -> bool:
+    """Whether nothing is done with a dict but what neither hands out nor brings in one of its lists."""
+    d: Any = found["d"]
+    if where.place is None or not mine(d, where):
+        return False
+    inside = walk(where.place.info.node)
+    known = [(s, first(s, *KEEPING, d=d)) for s in inside]
+    plain = [s for s, p in known if p and not mentions([p[n] for n in "kx" if n in p], {d.id})]
+    uses, kept = (sum(isinstance(n, ast.Name) and n.id == d.id for n in x) for x in (inside, walk(plain)))
+    return bool(uses == kept)
+
+
+VIEWED = ("@", "@.items()", "@.keys()", "@.values()")
+WHOLE = (
+    *("[f for target in @ if c]", "{f for target in @ if c}", "{f: g for target in @ if c}"),
+    *("sorted(@)", "len(@)"),
+)
+USES = [whole.replace("@", view) for whole in WHOLE for view in VIEWED]
+
+
+def _form(statement: str) -> Form:
+    """A statement that uses a counter (`@`) in a way that a dict answers alike."""
+    return statement.replace("@", COUNTER), f"counting\n{statement}".replace("@", "d")
+
+
+rewrite(
+    "counter-to-loop",
+    *((f"{last}dict({COUNTER})", f"counting\n{last}d") for last in ("return ", "targets = ")),
+    *(_form(last + use) for use in USES for last in ("return ", "targets = ")),
+    *(_form(f"for targets in {view}: body") for view in VIEWED),
+    needs=[each("a container that is not a dict", ("e",), lambda e, where: countable(e, where.scope))],
+    made={
+        "d": fresh("d"),
+        "counting": Made(
+            "a loop that counts the elements of `e` in a new dict `d`",
+            lambda found, where: counting_loop(found["d"], found["e"], where.name("c", found)),
+            like=COUNTER,
+        ),
+    },
+    because="a counter adds one for each element in turn, starting from nothing",
+    fires=(
+        "s: str",
+        "import collections\ndef f(s):\n e = dict(collections.Counter(c.lower() for c in s))\n"
+        " return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
+    ),
+    keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
+)
+
+METHODS = ("append", "add", "extend", "update", "remove", "discard")
+rewrite(
+    "insert-if-missing",
+    *((f"d.setdefault(k, v).{m}(x)", f"{INSERT.format('v')}\nd[k].{m}(x)") for m in METHODS),
+    *((before, INSERT.format("v")) for before in ("d.setdefault(k, v)", "d[k] = d.get(k, v)")),
+    needs=ENTRY,
+    because="`setdefault` stores its value exactly where the key is missing, and gives the entry",
+    fires=(
+        "xs: list[str]",
+        "d = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
+        " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
+    ),
+    keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
+)
+
+CHOICES = ("if k in d: {found}\nelse: d[k] = {first}", "if k not in d: d[k] = {first}\nelse: {found}")
+APPEND, ADD, COUNT = "d[k].append(x)", "d[k].add(x)", "d[k] = d[k] + e"
+rewrite(
+    "append-to-entry",
+    *((c.format(found=APPEND, first="[x]"), f"{INSERT.format('[]')}\n{APPEND}") for c in CHOICES),
+    *(
+        (c.format(found=ADD, first="{x}"), f"{INSERT.format('set()')}\n{ADD}", [immutable("x")])
+        for c in CHOICES
+    ),
+    (
+        "d[k] = d.get(k, []) + [x]",
+        f"{INSERT.format('[]')}\n{APPEND}",
+        [Condition("`d` is local, empty at first, and nobody has one of its lists", _lists_kept)],
+    ),
+    needs=[*ENTRY, unseen("x")],
+    because="a list of one element is an empty list to which it is appended; a list that nobody else has may "
+    "be lengthened in place",
+    fires=(
+        "xs: list[str]",
+        "d = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
+        "  d[len(x)] = [x]\n e[x] = e.get(x, []) + [len(x)]\nreturn [d, e]",
+    ),
+    keeps=(
+        "xs: list[str]",
+        "d = {}\ne = {}\nr = []\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]"
+        "\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
+    ),
+)
+rewrite(
+    "count-by-get",
+    (f"{INSERT.format('v')}\n{COUNT}", "d[k] = d.get(k, v) + e", [number("v")]),
+    *((c.format(found=COUNT, first="v"), "d[k] = d.get(k, w) + e") for c in CHOICES),
+    *(
+        (
+            c.format(found=COUNT, first="e"),
+            "d[k] = d.get(k, 0) + e",
+            [each("type int, not bool", ("e",), lambda e, where: where.scope.type_of(e) == "int")],
+        )
+        for c in CHOICES
+    ),
+    needs=[*ENTRY, immutable("k"), unseen("e", "d.get(k, 0) + e")],
+    made={"w": folded("v - e")},
+    because="`get` gives the value under the key, or the default that would have been stored there first",
+    fires=(
+        "s: str",
+        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
+        "  g[c] = len(s)\nreturn [d, e, g]",
+    ),
+    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
+)

@@ -1,1 +1,0 @@
-"""Rules for dicts that count, group, or make their own entries."""

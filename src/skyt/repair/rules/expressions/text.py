@@ -1,0 +1,156 @@
+"""Text and literals: one way to write constants, empty containers, ranges, text with values in it, text that
+grows, and regular expressions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import reduce
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.syntax import call, load
+from skyt.repair.rules.analysis.trees import clone
+from skyt.repair.rules.analysis.types import is_str
+from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns.flow import own
+from skyt.repair.rules.patterns.making import Made, folded, fresh
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found, made, pieces
+from skyt.repair.rules.registry import expression
+
+EMPTY = {"dict()": "{}", "list()": "[]", "tuple()": "()", "str()": "''", "int()": "0"}
+rewrite(
+    "plain-literal",
+    *EMPTY.items(),
+    *((f"{function}(c)", function[0]) for function in ("ord", "chr", "len")),
+    made={function[0]: folded(f"{function}(c)") for function in ("ord", "chr", "len")},
+    because="such a call gives the value that the literal gives",
+    fires=("n: int", "return [dict(), ord('a') + len('abc') + n]"),
+    keeps=("xs: list[int]", "return [list(xs), ord('ab')]"),
+)
+rewrite(
+    "plain-range",
+    ("range(a, b, 1)", "range(a, b)"),
+    ("range(0, b)", "range(b)"),
+    because="a range starts at 0 and counts by 1 unless it says otherwise",
+    fires=("n: int >= 0 <= 9", "return [i for i in range(0, n, 1)]"),
+    keeps=("n: int >= 0 <= 9", "return [i for i in range(1, n)]"),
+)
+
+
+@expression(
+    ast.JoinedStr,
+    ast.Call,
+    needs="values of type str, int, float or bool, without format specifications",
+    sound="formatting such a value without a specification gives what `str` gives",
+    fires=("s: str; n: int", "return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
+    keeps=("s: str; n: int", "return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
+)
+def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
+    parts = _formatted(node, scope)
+    types = [scope.type_of(part) for part in parts]
+    if not parts or not scope.builtin(load("str")) or not {*types} <= {"str", "char", "int", "float", "bool"}:
+        return None
+    texts = [part if is_str(t) else call("str", part) for part, t in zip(parts, types, strict=True)]
+    return reduce(lambda left, right: ast.BinOp(left=left, op=ast.Add(), right=right), texts)
+
+
+def _formatted(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr]:
+    """The texts and values that are put one after the other, in order; none if there is more to it."""
+    match node:
+        case ast.JoinedStr(values=values):
+            given = [v for v in values if isinstance(v, ast.FormattedValue)]
+            plain = all(v.format_spec is None and v.conversion in (-1, ord("s")) for v in given)
+            return [v.value if v in given else v for v in values] if plain else []
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=args):
+            texts = re.split(r"(\{\})", text)
+            braces = any("{" in t or "}" in t for t in texts[::2])
+            # all are evaluated before the first is written
+            in_turn = len(args) < 2 or all(scope.effects(a).total for a in args)
+            if node.keywords or braces or len(texts) != 2 * len(args) + 1 or not in_turn:
+                return []
+            rest = iter(args)
+            return [next(rest) if t == "{}" else ast.Constant(value=t) for t in texts if t]
+    return []
+
+
+class _Grown(ast.NodeTransformer):
+    """`t = t + x` for `r.append(x)`, and `t` for `''.join(r)`."""
+
+    def __init__(self, r: ast.expr, t: ast.expr, scope: Scope) -> None:
+        self.r, self.t, self.scope = r, t, scope
+
+    def visit(self, node: ast.AST) -> Any:
+        p = pieces("r.append(x)", node, r=self.r) if isinstance(node, ast.Expr) else None
+        if p is not None and is_str(self.scope.type_of(p["x"])):
+            return made("t = t + x", t=self.t, x=p["x"])[0]
+        joined = isinstance(node, ast.Call) and pieces("''.join(r)", node, r=self.r) is not None
+        return clone(self.t) if joined else self.generic_visit(node)
+
+
+def _growing(found: Found, where: Where) -> list[ast.stmt]:
+    change = _Grown(found["r"], found["t"], where.scope)  # type: ignore[arg-type]
+    return [change.visit(clone(s)) for s in found["rest"]]  # type: ignore[union-attr]
+
+
+rewrite(
+    "join-to-concatenation",
+    ("r = []\nrest", "t = ''\ninner"),
+    needs=[own("r")],
+    made={
+        "t": fresh("t"),
+        "inner": Made(
+            "`rest` with `t = t + x` for `r.append(x)` and `t` for `''.join(r)`", _growing, like="rest"
+        ),
+    },
+    because="the join of the pieces so far is their concatenation so far",
+    fires=("s: str", "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n r.append('b')\nreturn ''.join(r)"),
+    keeps=("s: str", "r = []\nfor c in s:\n r.append(c)\n if r:\n  r.append('b')\nreturn ''.join(r)"),
+)
+
+CLASS = re.compile(r"\[(\^?)((?:\\.|[^]\\[])+)\]")
+KEPT = frozenset({"\\\\", "\\]", "\\^", "\\-", "\\["})
+MEMBER = re.compile(r"(?:\\.|[^\\])-(?:\\.|[^\\])|\\.|.")
+
+
+def _canonical(found: Found, where: Where) -> ast.expr | None:
+    """A constant pattern with its classes in canonical spelling; None if that would be another pattern."""
+    pattern = getattr(found["p"], "value", None)
+    if not isinstance(pattern, str):
+        return None
+    new = CLASS.sub(lambda m: _class(m[1], MEMBER.findall(m[2])), pattern)
+    try:
+        return ast.Constant(value=new) if _tree(parser.parse(new)) == _tree(parser.parse(pattern)) else None
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _class(negated: str, members: list[str]) -> str:
+    """Members sorted, each once, with a backslash only where it means something."""
+    plain = {m if len(m) > 2 or m in KEPT or m[1:].isalnum() else m[-1] for m in members}
+    parts = sorted({"\\-" if m == "-" else m for m in plain}, key=lambda m: (m == "\\-", m[0] == "\\", m))
+    alone = len(parts) == 1 and not negated and parts[0][1:].isalpha()
+    return parts[0] if alone else f"[{negated}{''.join(parts)}]"
+
+
+def _tree(parsed: Any) -> Any:
+    """What a pattern means, the members of a class sorted."""
+    if isinstance(parsed, parser.SubPattern):
+        items = [(str(op), _tree(given)) for op, given in parsed]
+        return [(op, sorted(given, key=str) if op == "IN" else given) for op, given in items]
+    return [_tree(x) for x in parsed] if isinstance(parsed, list | tuple) else str(parsed)
+
+
+FUNCTIONS = ("split", "findall", "match", "search", "fullmatch")
+rewrite(
+    "canonical-regex",
+    ("re.sub(p, a, b)", "re.sub(q, a, b)"),
+    *((f"re.{name}(p, a)", f"re.{name}(q, a)") for name in FUNCTIONS),
+    made={"q": Made("the constant `p` in canonical spelling", _canonical)},
+    because="the new spelling parses to the same expression (checked with the parser of `re` itself)",
+    fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
+    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s, flags=2)"),
+)
