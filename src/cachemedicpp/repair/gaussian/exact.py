@@ -25,10 +25,12 @@ def grids(stored: Tensor, number: Tensor, count: int, coarse: bool) -> Tensor:
     are rounded numbers, not lost ones. `coarse` storage (16-bit floats) blurs the multiples.
     """
     x = stored.abs()
+    if not bool((x == 0).any()):
+        return x.new_zeros(count, *x.shape[1:3])
     own = x.masked_fill((x == 0) | ~x.isfinite(), torch.inf).amin(-1)  # [N, L, G]
     shows = multiples(x, own, coarse) & ((x > 0).sum(-1) >= min(_ENOUGH, x.shape[-1] // 4))
     every = number[:, None, None].expand_as(own)
-    least = torch.full_like(own[:1], torch.inf).expand(count, -1, -1).clone()
+    least = own.new_full((count, *own.shape[1:]), torch.inf)
     least.scatter_reduce_(0, every, own.masked_fill(~shows | ~(x == 0).any(-1), torch.inf), "amin")
     on = multiples(x, least[number], coarse).to(x)
     share = torch.zeros_like(least).index_add_(0, number, on)

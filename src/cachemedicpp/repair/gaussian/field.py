@@ -134,7 +134,7 @@ class Field:
         out = x.new_empty(x.shape[:-1])
         for layer, sketch in enumerate(self._sketches):
             seen = x[:, self.precision(layer).window].flatten(1) @ sketch.T  # [N, _SIGNS G]
-            out[:, layer] = seen.view(len(x), -1, _SIGNS).square().mean(-1)
+            out[:, layer] = seen.view(len(x), x.shape[2], _SIGNS).square().mean(-1)
         return out
 
     def gradient(self, x: Tensor, layer: int) -> Tensor:

@@ -132,12 +132,13 @@ class GaussianRepair(Repair):
         stats, field = self.stats, self.field
         known = real & stats.known(positions)
         number, count = blocks_of(known, positions - positions[:, :1])
-        step = exact.grids(
-            stored[known], number[known], count, coarse=dtype != torch.float32
-        )  # [blocks, L, G]
+        coarse = dtype != torch.float32
+        step = exact.grids(stored[known], number[known], count, coarse)  # [blocks, L, G]
         if "quant_noise" in self.without:
             step = torch.zeros_like(step)
-        rounded = (step[number] > 0) & exact.multiples(stored.abs(), step[number], dtype != torch.float32)
+        rounded = step[number] > 0
+        if bool(rounded.any()):
+            rounded &= exact.multiples(stored.abs(), step[number], coarse)
         if "dropout_zero" in self.without:
             rounded = torch.ones_like(rounded)
         lost = exact.lost_elements(stored, stats.scale, rounded) & real[..., None, None, None]
@@ -152,9 +153,8 @@ class GaussianRepair(Repair):
             impossible = (usable.abs() > limit) & ordinary[..., None, None, None] & ~lost
 
         tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        active = look(field, tokens, (lost | impossible)[ordinary]) | _near(
-            step.any(-1), stats.reach
-        )  # [blocks, L]
+        active = look(field, tokens, (lost | impossible)[ordinary])  # [blocks, L]
+        active |= _near(step.any(-1), stats.reach)
         tokens = tokens.take(active.any(-1)[tokens.block].nonzero().squeeze(1))
         where = (tokens.row, tokens.column)
         first, given = tokens.x.clone(), lost[where]

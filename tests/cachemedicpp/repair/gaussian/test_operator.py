@@ -192,6 +192,23 @@ def test_what_is_repaired_does_not_depend_on_the_batch(calibrated: tuple[Any, Ga
             assert torch.equal(one.K[0], other.K[row]) and torch.equal(one.V[0], other.V[row])
 
 
+def test_a_long_sequence_is_repaired_in_pieces(
+    calibrated: tuple[Any, GaussianRepair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a piece is nothing but padding."""
+    model, repair = calibrated
+    monkeypatch.setattr("cachemedicpp.repair.gaussian.operator._TOKENS", 32)
+    mask = torch.ones(2, LENGTH, dtype=torch.long)
+    mask[1, :40] = 0
+    state = stored(model, text(2, seed=15), mask)
+    cache = damaged(state, zeros(0.05))
+    before = distance(KVState(cache), state)
+    report = repair.repair_cache(cache, mask)
+    assert distance(KVState(cache), state) < before
+    assert {block["last"] for block in report["blocks"]} >= {31, 63, 95}
+    assert all(bool(x.isfinite().all()) for kv in KVState(cache) for x in kv)
+
+
 def test_non_finite_numbers_never_survive(calibrated: tuple[Any, GaussianRepair]) -> None:
     model, repair = calibrated
     state = stored(model, text(2, seed=9))
