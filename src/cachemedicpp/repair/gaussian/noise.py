@@ -32,10 +32,7 @@ class Noise:
 
     level: Tensor
     rounded: Tensor  # [blocks, L]: it comes from rounding
-
-    @property
-    def found(self) -> Tensor:
-        return self.level > 0
+    taken: Tensor  # [blocks, L, G]: where it is taken off; elsewhere it is only known
 
 
 def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
@@ -57,19 +54,19 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
         level[:, layers] = torch.where(loud & active[:, layers].unsqueeze(-1), found, 0.0)
     rounding = step * 12**-0.5
     level = _pool(torch.where(step > 0, torch.where(rounding > AUDIBLE, rounding, 0.0), level))
-    level = torch.where((level > WORTH) | (step > 0), level, 0.0)
-    return Noise(level, (step > 0).any(-1))
+    taken = (level > WORTH) | ((step > 0) & (level > 0))
+    return Noise(level, (step > 0).any(-1), taken)
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
     """The posterior mean of each noisy head vector given its window, `[N, L, G, d]`; others unchanged."""
     out = tokens.x.clone()
     d = out.shape[-1]
-    for layer in noise.found.any(0).any(-1).nonzero().squeeze(1).tolist():
+    for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
         near = noise.level[:, window[0] : window[-1] + 1].flatten(1)  # [blocks, W G]
         near = torch.cat((near, noise.rounded[:, layer, None].to(near)), 1)
-        noisy = noise.found[:, layer].any(-1)
+        noisy = noise.taken[:, layer].any(-1)
         patterns, which = torch.unique(near[noisy], dim=0, return_inverse=True)
         number = noisy.new_full((len(noisy),), -1, dtype=torch.long)
         number[noisy] = which
@@ -82,7 +79,7 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             posterior_mean = field.denoiser(layer, levels, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
-            take = noise.found[tokens.block[rows], layer].unsqueeze(-1)
+            take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out
 

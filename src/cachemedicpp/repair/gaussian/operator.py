@@ -174,7 +174,7 @@ class GaussianRepair(Repair):
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
-        touched = found.lost | levels.found[tokens.block].unsqueeze(-1)
+        touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
@@ -192,7 +192,7 @@ class GaussianRepair(Repair):
         report.sinks += int(sink.sum())
         report.gone += int((gone & known).sum())
         report.beyond += int((real & ~known).sum())
-        report.add_noise(levels.level.unsqueeze(0), at[0])
+        report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), at[0])
         report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), at[0])
         report.add_blocks(number, changed, real, known, gone, without, at)
         return after, changed
@@ -222,7 +222,7 @@ class GaussianRepair(Repair):
         active = torch.zeros(blocks[1], stats.layers, dtype=torch.bool, device=sink.device)
         active[tokens.block] |= (strange | lost[sink].any(-1)).any(-1)
         found = outliers.in_head(tokens, lost[sink], active, P, gross, far)
-        level = levels.level[tokens.block]  # [N, L, G]
+        level = torch.where(levels.taken, levels.level, 0.0)[tokens.block]  # [N, L, G]
         apart = tokens.x.square().sum(-1) > _TURNED * stats.sink.mean.square().sum(-1)
         apart &= (outliers.distance(tokens.x, P) > _SINK_OUTLIER) & (level == 0)
         found.lost |= apart.unsqueeze(-1)
