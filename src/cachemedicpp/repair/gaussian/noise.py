@@ -21,6 +21,11 @@ AUDIBLE = 0.1  # noise below this share of a head's RMS is not told from none
 WORTH = (
     0.4  # up to this level noise costs less than taking it off would; not rounding, whose bounds are known
 )
+_TAILS = (
+    3.1  # fourth moment of disturbances above which some elements are wrong; white noise: 2.8, 3.0 at most
+)
+_TOP = 2.15  # of a block's median disturbance: in white noise no token has more
+_HARDLY = 0.02  # share of elements that may have been found wrong in nothing but noise
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -41,21 +46,32 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
     `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a
     known level.
     """
-    level = torch.zeros_like(step)
-    layers = active.any(0).nonzero().squeeze(1)
-    if len(layers):
-        typical, largest = field.stats.quiet[:, layers]
-        seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist()))
-        seen = torch.where(seen.isnan(), typical, seen)  # [blocks, l, G]
-        L, G = field.stats.scale.shape
-        couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)
-        found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
-        loud = (seen > GATE * largest) & (found > AUDIBLE)
-        level[:, layers] = torch.where(loud & active[:, layers].unsqueeze(-1), found, 0.0)
+    level = _heard(field, tokens, active)
+    level = torch.where(level > AUDIBLE, level, 0.0)
     rounding = step * 12**-0.5
     level = _pool(torch.where(step > 0, torch.where(rounding > AUDIBLE, rounding, 0.0), level))
     taken = (level > WORTH) | ((step > 0) & (level > 0))
     return Noise(level, (step > 0).any(-1), taken)
+
+
+def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Tensor:
+    """Heads `[blocks, L, G]` that carry noise, where nothing else is wrong in their window.
+
+    `lost` `[N, L, G, d]` are the elements that were found wrong so far.
+    White noise disturbs the elements of a vector like a Gaussian, and all tokens of a block alike. Wrong
+    elements have heavier tails, wrong vectors stand out from the others.
+    """
+    noisy = _heard(field, tokens, active) > 0
+    tails, top = torch.zeros(2, *noisy.shape, device=noisy.device)
+    for layer in noisy.any(0).any(-1).nonzero().squeeze(1).tolist():
+        gain = field.precision(layer).rows.square().sum(-1).sqrt()
+        pull = (field.gradient(tokens.x, layer) / gain).view(len(tokens), *noisy.shape[2:], -1)
+        power = pull.square().mean(-1)
+        tails[:, layer] = tokens.block_median(pull.pow(4).mean(-1) / power.square())
+        top[:, layer] = tokens.block_max(power) / tokens.block_median(power)
+    alike = (_in_window(tails, noisy, field) < _TAILS) & (_in_window(top, noisy, field) < _TOP)
+    alike &= _in_window(tokens.block_mean(lost.float().mean(-1)), torch.ones_like(noisy), field) < _HARDLY
+    return noisy & alike.unsqueeze(-1)
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
@@ -82,6 +98,35 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)
             out[rows, layer] = torch.where(take, mended, out[rows, layer])
     return out
+
+
+def _heard(field: Field, tokens: Tokens, active: Tensor) -> Tensor:
+    """Noise levels `[blocks, L, G]` of the heads in `active` that are louder than clean text ever is."""
+    level = torch.zeros(*active.shape, field.stats.groups, device=active.device)
+    layers = active.any(0).nonzero().squeeze(1)
+    if not len(layers):
+        return level
+    typical, largest = field.stats.quiet[:, layers]
+    seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist()))
+    seen = torch.where(seen.isnan(), typical, seen)  # [blocks, l, G]
+    L, G = field.stats.scale.shape
+    couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)
+    found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
+    loud = (seen > GATE * largest) & active[:, layers].unsqueeze(-1)
+    level[:, layers] = torch.where(loud, found, 0.0)
+    return level
+
+
+def _in_window(x: Tensor, heads: Tensor, field: Field) -> Tensor:
+    """The mean of `x` `[blocks, L, G]` over the `heads` of each layer's window, `[blocks, L]`."""
+    reach = field.stats.reach
+    total, count = (
+        torch.nn.functional.avg_pool1d(y.nan_to_num().sum(-1).unsqueeze(1), 2 * reach + 1, 1, reach).squeeze(
+            1
+        )
+        for y in (torch.where(heads, x, 0.0), heads.to(x))
+    )
+    return total / count
 
 
 def _non_negative(excess: Tensor, couplings: Tensor) -> Tensor:

@@ -167,11 +167,11 @@ class GaussianRepair(Repair):
         misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
         if not turned:
             misfit = torch.zeros_like(misfit)
+        heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         without = outliers.discard(field, tokens, found, misfit)
-        found.dense |= (step > 0) & ~without
+        found.dense |= ((step > 0) | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
             outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
-        heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)

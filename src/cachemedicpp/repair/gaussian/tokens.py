@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,12 +60,19 @@ class Tokens:
 
     def block_median(self, q: Tensor) -> Tensor:
         """Median of `q` `[N, …]` over each block, `[blocks, …]`, leaving NaN out; NaN if nothing is left."""
+        return self._by_block(q, lambda rows: rows.nanmedian(0).values)
+
+    def block_max(self, q: Tensor) -> Tensor:
+        """The largest of `q` `[N, …]` in each block, `[blocks, …]`; NaN where it has no tokens."""
+        return self._by_block(q, lambda rows: rows.amax(0))
+
+    def _by_block(self, q: Tensor, summary: Callable[[Tensor], Tensor]) -> Tensor:
         out = q.new_full((self.blocks, *q.shape[1:]), torch.nan)
         order = torch.argsort(self.block, stable=True)
         sizes = torch.bincount(self.block, minlength=self.blocks).tolist()
         for number, rows in enumerate(torch.split(order, sizes)):
             if len(rows):
-                out[number] = q[rows].nanmedian(0).values
+                out[number] = summary(q[rows])
         return out
 
     def block_mean(self, q: Tensor) -> Tensor:
