@@ -231,7 +231,7 @@ def _measured(stats: Statistics, learned: _Reading, held_out: _Reading) -> Stati
             for given, (z, strange) in enumerate(outliers.clean_extremes(field, tokens)):
                 loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))
                 strangest[given] = torch.maximum(strangest[given], strange.amax(0))
-            at_once = field.glance(tokens.x)
+            at_once = field.glance(tokens.x.unbind(1))
             for way, most in enumerate((at_once, tokens.block_median(at_once).nan_to_num(0))):
                 glance[way] = torch.maximum(glance[way], most.amax(0))
             length = stats.pairs.length(tokens.x + stats.mean, keys=stats.groups // 2)

@@ -14,8 +14,12 @@ _ENOUGH = 8  # numbers other than zero that a vector needs to show a grid
 
 def lost_elements(stored: Tensor, scale: Tensor, gridded: Tensor) -> Tensor:
     """Elements of `stored` `[…, L, G, d]` that are surely lost; zeros are, unless on a grid."""
-    absurd = ~stored.isfinite() | (stored.abs() > _ABSURD * scale.unsqueeze(-1))
-    return absurd | ((stored == 0) & ~gridded.unsqueeze(-1))
+    return absurd(stored, scale.unsqueeze(-1)) | ((stored == 0) & ~gridded.unsqueeze(-1))
+
+
+def absurd(x: Tensor, scale: Tensor) -> Tensor:
+    """Elements of `x` that are no numbers, or out of all proportion to `scale`."""
+    return ~x.isfinite() | (x.abs() > _ABSURD * scale)
 
 
 def grids(stored: Tensor, number: Tensor, count: int, coarse: bool) -> Tensor:

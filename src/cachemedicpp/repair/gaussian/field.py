@@ -114,28 +114,36 @@ class Field:
 
     @cached_property
     def _sketches(self) -> list[Tensor]:
-        """For each layer, a few sums with random signs of each head's residuals: `[_SIGNS G, W F]`."""
+        """What each layer's features add to a few sums, with random signs, of the residuals of every head in
+        its window: `[F, W G _SIGNS]`."""
         L, G, d = self.stats.mean.shape
         generator = torch.Generator().manual_seed(0)
         signs = torch.randint(0, 2, (_SIGNS, d), generator=generator).to(self.stats.mean) * 2 - 1
-        found = []
+        parts: list[list[Tensor]] = [[] for _ in range(L)]
         for layer in range(L):
             precision = self.precision(layer)
             spread = torch.cat([precision.own(g, d).diagonal() for g in range(G)]).sqrt()
             residuals = (precision.rows / spread.unsqueeze(-1)).view(G, d, -1)
-            found.append(torch.einsum("sd,gdw->gsw", signs / d**0.5, residuals).flatten(0, 1))
-        return found
+            sums = torch.einsum("sd,gdw->wgs", signs / d**0.5, residuals).flatten(1)  # [W F, G _SIGNS]
+            for other, part in zip(self.stats.window(layer), torch.split(sums, G * d), strict=True):
+                parts[other].append(part)
+        return [torch.cat(part, 1) for part in parts]
 
-    def glance(self, x: Tensor) -> Tensor:
-        """How strange each head vector is given all others, cheaply, `[N, L, G]`.
+    def glance(self, layers: Iterable[Tensor]) -> Tensor:
+        """How strange each head vector is given all others, cheaply, `[N, L, G]`, from `[N, G, d]` a layer.
 
         A few sums with random signs stand in the place of a head's residuals.
         """
-        out = x.new_empty(x.shape[:-1])
-        for layer, sketch in enumerate(self._sketches):
-            seen = x[:, self.precision(layer).window].flatten(1) @ sketch.T  # [N, _SIGNS G]
-            out[:, layer] = seen.view(len(x), x.shape[2], _SIGNS).square().mean(-1)
-        return out
+        L, G, _ = self.stats.mean.shape
+        sums: Tensor | None = None
+        for layer, x in enumerate(layers):
+            if sums is None:
+                sums = x.new_zeros(len(x), L, G * _SIGNS)
+            window = self.stats.window(layer)
+            told = x.flatten(1) @ self._sketches[layer]
+            sums[:, window[0] : window[-1] + 1] += told.view(len(x), len(window), -1)
+        assert sums is not None  # noqa: S101
+        return sums.view(*sums.shape[:2], G, _SIGNS).square().mean(-1)
 
     def gradient(self, x: Tensor, layer: int) -> Tensor:
         """`J x` in one layer's rows for tokens `x` `[N, L, G, d]`: `[N, F]`."""

@@ -15,7 +15,6 @@ from cachemedicpp.repair.gaussian.tokens import Tokens
 
 MISFIT = 0.2  # a head block below this misfits
 NAMED = 2  # misfitting blocks that make a named head (all of them, if it has fewer)
-_LEAST = 1e-3  # the weakest direction that counts, relative to a head's mean energy
 
 
 def misfits(fit: Tensor) -> Tensor:
@@ -28,12 +27,7 @@ def misfits(fit: Tensor) -> Tensor:
 def fits(tokens: Tokens, stats: Statistics) -> Tensor:
     """How well each head block fits its calibration, `[blocks, L, G]`; NaN for an empty block."""
     L, G, _ = stats.mean.shape
-    moments = stats.head_covariance() + stats.mean.unsqueeze(-1) * stats.mean.unsqueeze(-2)
-    energy, directions = torch.linalg.eigh(moments)
-    energy = energy.clamp(min=_LEAST)
-    weight = energy.log() - energy.log().mean(-1, keepdim=True)  # [L, G, d]: zero on average over directions
-    expected = (energy * weight).sum(-1) / energy.sum(-1)
-    shape = directions * weight.unsqueeze(-2) @ directions.mT  # [L, G, d, d]
+    expected, shape = stats.energy
     out = torch.empty(tokens.blocks, L, G)
     for layer in range(L):
         x = tokens.x[:, layer] + stats.mean[layer]  # [N, G, d]

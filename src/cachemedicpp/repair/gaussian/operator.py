@@ -22,12 +22,13 @@ from transformers import Cache
 from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
 from cachemedicpp.repair.cards import check_fit, save_repair
-from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
+from cachemedicpp.repair.gaussian import exact, fit, noise, outliers
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
 from cachemedicpp.repair.gaussian.report import Report
-from cachemedicpp.repair.gaussian.statistics import Statistics
-from cachemedicpp.repair.gaussian.tokens import Tokens, blocks_of, gather, table
+from cachemedicpp.repair.gaussian.screen import Screened, near, screen
+from cachemedicpp.repair.gaussian.statistics import BLOCK, Statistics
+from cachemedicpp.repair.gaussian.tokens import gather, table
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 
@@ -35,7 +36,6 @@ _TOKENS = 4096  # worked on at a time
 _SINK_OUTLIER = 8.0  # sink templates are tight: this is about a twelfth of a sink's RMS
 _TURNED = 0.5  # squared distance from its template, of the template's own, from which a sink is no longer one
 _GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
-_IMPOSSIBLE = 1.25  # times the largest clean element: no element is larger
 
 
 class GaussianRepair(Repair):
@@ -76,9 +76,12 @@ class GaussianRepair(Repair):
         cache: Cache,
         attention_mask: Tensor | None = None,
         suspect: Mapping[int, Tensor] | None = None,
+        since: int = 0,
     ) -> RepairReport:
         """Repair what `cache` stores, in place; what needs no repair keeps its bits.
 
+        While a sequence grows, `since` says where to begin: what is stored before that position was looked at
+        already (blocks of 16 positions are looked at as a whole).
         Blind: `suspect` is not looked at. Layers inform each other, so positions that a sliding window has
         dropped from some layers are not judged in the others.
         """
@@ -91,47 +94,64 @@ class GaussianRepair(Repair):
         real, positions = (
             x[:, state.first :] for x in layout(state.length, state.batch, attention_mask, device)
         )
-        report = Report(self.stats.groups // 2, state.first, older=state.first * state.batch)
         older = [state.first - state.start(layer) for layer in self.layers]
-        mended = [KV(*(x[..., skip:, :].clone() for x in kv)) for kv, skip in zip(state, older, strict=True)]
-        changed: set[int] = set()
-        for row, start in product(range(state.batch), range(0, real.shape[1], _TOKENS)):
-            piece = slice(row, row + 1), slice(start, start + _TOKENS)
-            here = [KV(*(x[piece[0], :, piece[1]] for x in kv)) for kv in mended]
-            changed |= self._piece(here, real[piece], positions[piece], report, (row, start))
-        fresh = {layer: _behind(state[layer], older[layer], mended[layer]) for layer in sorted(changed)}
-        write(cache, fresh)
+        kept = [KV(*(x[..., skip:, :] for x in kv)) for kv, skip in zip(state, older, strict=True)]
+        report = Report(self.stats.groups // 2, state.first, older=state.first * state.batch)
+        mended: dict[int, KV] = {}
+        begin = max(since - state.first, 0) // BLOCK * BLOCK
+        for row, start in product(range(state.batch), range(begin, real.shape[1], _TOKENS)):
+            places = slice(start, start + _TOKENS)
+            piece = [KV(*(x[row, :, places] for x in kv)) for kv in kept]
+            where, after, changed = self._piece(
+                piece, real[row, places], positions[row, places], report, (row, start)
+            )
+            for layer in changed.flatten(2).any(-1).any(0).nonzero().flatten().tolist():
+                if layer not in mended:
+                    mended[layer] = KV(*(x.clone() for x in kept[layer]))
+                new, hit = after[:, layer].transpose(0, 1), changed[:, layer].transpose(0, 1)  # [G, n, d]
+                for x, fresh, here in zip(mended[layer], new.chunk(2), hit.chunk(2), strict=True):
+                    x[row, :, start + where] = torch.where(here, fresh.to(x.dtype), x[row, :, start + where])
+        moved = {layer: _behind(state[layer], older[layer], kv) for layer, kv in sorted(mended.items())}
+        write(cache, moved)
         report.relative_change = {
-            str(i): _moved(state[i], fresh[i]) if i in fresh else 0.0 for i in self.layers
+            str(i): _moved(state[i], moved[i]) if i in moved else 0.0 for i in self.layers
         }
         return report.as_record()
 
     def _piece(
-        self, state: list[KV], real: Tensor, positions: Tensor, report: Report, at: tuple[int, int]
-    ) -> set[int]:
-        """Repair a piece of one sequence where it stands; the layers that changed."""
-        after, changed = self._repair(gather(state), real, positions, state[0].K.dtype, report, at)
-        layers = set(changed.flatten(0, 1).flatten(2).any(-1).any(0).nonzero().flatten().tolist())
-        for layer in layers:
-            where = changed[:, :, layer].transpose(1, 2)  # [1, G, T, d]
-            new = after[:, :, layer].transpose(1, 2).to(state[layer].K.dtype)
-            for old, here, fresh in zip(state[layer], where.chunk(2, 1), new.chunk(2, 1), strict=True):
-                old[here] = fresh[here]
-        return layers
+        self, layers: list[KV], real: Tensor, positions: Tensor, report: Report, at: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A piece of one sequence, keys and values `[H_kv, T, d]`: the positions `[n]` that were looked at
+        closely, repaired numbers for them `[n, L, G, d]`, and which of these changed."""
+        zeros, flips = (name not in self.without for name in ("dropout_zero", "bitflipish_sparse"))
+        seen = screen(self.field, layers, real, positions, zeros, flips)
+        report.beyond += int((seen.real & ~seen.known).sum())
+        where = seen.chosen.nonzero().squeeze(1)
+        if not len(where):
+            nothing = positions.new_zeros(0, *self.stats.mean.shape)
+            report.add_blocks(seen, where, nothing, where, at)
+            return where, nothing, nothing.bool()
+        stored = gather([KV(*(x[:, where].unsqueeze(0) for x in kv)) for kv in layers])
+        close = seen.take(where)
+        after, changed, forgotten = self._repair(
+            stored, close, positions[where].unsqueeze(0), layers[0].K.dtype, report, at[0]
+        )
+        report.add_blocks(seen, where, changed[0], seen.block[where[forgotten[0]]], at)
+        return where, after[0], changed[0]
 
     def _repair(
         self,
         stored: Tensor,
-        real: Tensor,
+        seen: Screened,
         positions: Tensor,
         dtype: torch.dtype,
         report: Report,
-        at: tuple[int, int],
-    ) -> tuple[Tensor, Tensor]:
-        """Repaired numbers for `stored` `[1, T, L, G, d]` and which of them changed."""
+        row: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Repaired numbers for `stored` `[1, n, L, G, d]`, which of them changed, and which positions were
+        given up, `[1, n]`."""
         stats, field = self.stats, self.field
-        known = real & stats.known(positions)
-        number, count = blocks_of(known, positions - positions[:, :1])
+        known, number, count = seen.known.unsqueeze(0), seen.block.unsqueeze(0), len(seen.active)
         coarse = dtype != torch.float32
         step = exact.grids(stored[known], number[known], count, coarse)  # [blocks, L, G]
         if "quant_noise" in self.without:
@@ -141,21 +161,20 @@ class GaussianRepair(Repair):
             rounded &= exact.multiples(stored.abs(), step[number], coarse)
         if "dropout_zero" in self.without:
             rounded = torch.ones_like(rounded)
-        lost = exact.lost_elements(stored, stats.scale, rounded) & real[..., None, None, None]
+        lost = exact.lost_elements(stored, stats.scale, rounded) & seen.real[None, :, None, None, None]
         usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
-        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, T]
-        sink = sinks.is_sink(usable, stats) & known & ~gone
+        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, n]
+        sink = seen.sink.unsqueeze(0) & ~gone
         ordinary = known & ~sink
         flips = "bitflipish_sparse" not in self.without
         impossible = torch.zeros_like(lost)
         if flips:
-            limit = _IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
+            limit = outliers.IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
             impossible = (usable.abs() > limit) & ordinary[..., None, None, None] & ~lost
 
-        tokens = table(usable, ordinary, positions, (number, count), stats, stats.mean)
-        active = look(field, tokens, (lost | impossible)[ordinary])  # [blocks, L]
-        active |= _near(step.any(-1), stats.reach)
-        tokens = tokens.take(active.any(-1)[tokens.block].nonzero().squeeze(1))
+        active = seen.active | near(step.any(-1), stats.reach)
+        ordinary_here = ordinary & active.any(-1)[number]
+        tokens = table(usable, ordinary_here, positions, (number, count), stats, stats.mean)
         where = (tokens.row, tokens.column)
         first, given = tokens.x.clone(), lost[where]
         gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
@@ -179,8 +198,8 @@ class GaussianRepair(Repair):
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
         half = step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
-        near = torch.clamp(mended - stored[where], -half, half) + stored[where]
-        after[where] = torch.where((half > 0) & ~found.lost, near, mended)
+        within = torch.clamp(mended - stored[where], -half, half) + stored[where]
+        after[where] = torch.where((half > 0) & ~found.lost, within, mended)
         changed[where] = touched
         if bool(sink.any()):
             self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, step)
@@ -191,11 +210,9 @@ class GaussianRepair(Repair):
         report.vectors += int(found.wrong.sum())
         report.sinks += int(sink.sum())
         report.gone += int((gone & known).sum())
-        report.beyond += int((real & ~known).sum())
-        report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), at[0])
-        report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), at[0])
-        report.add_blocks(number, changed, real, known, gone, without, at)
-        return after, changed
+        report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), row)
+        report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), row)
+        return after, changed, (gone & known) | without.flatten(1).any(-1)[number]
 
     def _mend_sinks(
         self,
@@ -213,7 +230,7 @@ class GaussianRepair(Repair):
         assert stats.sink is not None  # noqa: S101
         tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
         first = tokens.x.clone()
-        P = sinks.precision(stats.sink)
+        P = stats.sink.precision
         gross = torch.full_like(
             stats.scale, torch.inf if "bitflipish_sparse" in self.without else _SINK_OUTLIER
         )
@@ -233,7 +250,7 @@ class GaussianRepair(Repair):
         )
         noisy = level > 0
         if bool(noisy.any()):
-            template = sinks.covariance(stats.sink)
+            template = stats.sink.spread
             eye = torch.eye(stats.head_dim, device=sink.device)
             mended = torch.linalg.solve(template + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
             tokens.x = torch.where(noisy.unsqueeze(-1), (template @ mended).squeeze(-1), tokens.x)
@@ -257,24 +274,6 @@ def _behind(whole: KV, older: int, recent: KV) -> KV:
     if older == 0:
         return recent
     return KV(*(torch.cat((x[..., :older, :], y), -2) for x, y in zip(whole, recent, strict=True)))
-
-
-def look(field: Field, tokens: Tokens, lost: Tensor) -> Tensor:
-    """Blocks and layers `[blocks, L]` that may be damaged: some token, or most of them a little, is stranger
-    than clean text ever was, or has lost something. The layers beside them are looked at, too."""
-    stats = field.stats
-    seen = field.glance(tokens.x)
-    strange = (seen > outliers.FAR * stats.glance[0]) | lost.any(-1)  # [N, L, G]
-    strange |= outliers.distance(tokens.x, field.head_precision) > outliers.FAR * stats.strangest[0]
-    most = tokens.block_median(seen) > noise.GATE * stats.glance[1]
-    found = (tokens.block_mean(strange.float()) > 0) | most
-    return _near(found.any(-1), stats.reach)
-
-
-def _near(found: Tensor, reach: int) -> Tensor:
-    """`[blocks, L]` with the neighbours of every layer that was found."""
-    spread = torch.nn.functional.max_pool1d(found.float().unsqueeze(1), 2 * reach + 1, 1, reach)
-    return spread.squeeze(1) > 0
 
 
 def _moved(before: KV, after: KV) -> float:

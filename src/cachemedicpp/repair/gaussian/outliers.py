@@ -30,6 +30,7 @@ _SUSPECT = 8.0  # … and then its elements beyond this are outliers too
 _BEYOND = 1.25  # … and so many times the loudest clean element of its head
 FAR = 1.5  # times the strangest clean vector of its head, from which a vector is wrong …
 _STANDS_OUT = 4.0  # … if it is so many times stranger than the vectors around it
+IMPOSSIBLE = 2.0  # times the largest clean element: no element is larger (other text: up to 1.5)
 _FEW = 0.25  # share of a vector's elements that may be wrong for the others to be right
 _MOST = 0.75  # share of a block's vectors beyond which a head is damaged throughout
 _SOME = 0.01  # share of elements found wrong in a block that calls for an explanation …

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cachemedicpp.repair.base import RepairReport
+from cachemedicpp.repair.gaussian.screen import Screened
 
 
 @dataclass
@@ -48,30 +50,22 @@ class Report:
             )
 
     def add_blocks(
-        self,
-        number: Tensor,
-        changed: Tensor,
-        real: Tensor,
-        known: Tensor,
-        gone: Tensor,
-        without: Tensor,
-        at: tuple[int, int],
+        self, seen: Screened, where: Tensor, changed: Tensor, forgotten: Tensor, at: tuple[int, int]
     ) -> None:
         """What was decided about each block of a sequence, and the share of its elements that changed.
 
-        `number`, `real`, `known` and `gone` are `[1, T]`, `changed` is `[1, T, L, G, d]`, `without`
-        `[blocks, L, G]` is what was given up, `at` the sequence and where the piece begins. Positions that
-        calibration never saw (`real`, not `known`) cannot be judged.
+        `changed` `[n, L, G, d]` is of the positions `where` `[n]`, `forgotten` lists the blocks that were
+        given up, `at` says which sequence it is and where the piece begins. Positions that calibration never
+        saw (`real`, not `known`) cannot be judged.
         """
-        share = changed.float().mean((-1, -2, -3))[0]  # [T]
-        forgotten = without.flatten(1).any(-1)
-        for block in range(len(without)):
-            here = known[0] & (number[0] == block)
-            if bool((gone[0] & here).any()) or bool(forgotten[block]):
-                self._block(here, share, "forgotten", at)
-            else:
-                self._block(here, share, "repaired" if bool(share[here].any()) else "left alone", at)
-        self._block((real & ~known)[0], share, "cannot judge", at)
+        share = torch.zeros(len(seen.real), device=where.device)
+        share[where] = changed.float().mean((-1, -2, -3))
+        given_up = set(forgotten.tolist())
+        for block in range(len(seen.active)):
+            here = seen.known & (seen.block == block)
+            repaired = "repaired" if bool(share[here].any()) else "left alone"
+            self._block(here, share, "forgotten" if block in given_up else repaired, at)
+        self._block(seen.real & ~seen.known, share, "cannot judge", at)
 
     def _block(self, here: Tensor, share: Tensor, decision: str, at: tuple[int, int]) -> None:
         places = here.nonzero().flatten()

@@ -8,6 +8,7 @@ either side), because the residual stream makes neighbouring layers each other's
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch import Tensor
 from cachemedicpp.cache.rotation import Pairs
 from homeostat.core.errors import UserError
 
+_WEAKEST = 1e-3  # energy of a direction that counts, relative to a head's mean
 BLOCK = 16  # positions that share one verdict: a noise level, a fit
 
 
@@ -26,6 +28,21 @@ class SinkClass:
     covariance: Tensor  # [L, G, d, d]
     log_norm: Tensor  # [4, L, G]: mean and spread of ordinary tokens, then of sinks
     count: Tensor  # [] how many were seen
+
+    @cached_property
+    def spread(self) -> Tensor:
+        """The covariance about each head's template, `[L, G, d, d]`, shrunk for how many sinks were seen."""
+        d = self.mean.shape[-1]
+        share = d / (float(self.count) + d)
+        diagonal = torch.diag_embed(self.covariance.diagonal(dim1=-2, dim2=-1))
+        floor = 1e-4 * self.mean.square().mean(-1) + 1e-6  # a hundredth of the template's RMS
+        eye = torch.eye(d, device=self.mean.device)
+        return (1 - share) * self.covariance + share * diagonal + floor[..., None, None] * eye
+
+    @cached_property
+    def precision(self) -> Tensor:
+        inverse: Tensor = torch.linalg.inv(self.spread)
+        return inverse
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,17 @@ class Statistics:
         d, G = self.head_dim, self.groups
         blocks = self.covariance[0].view(self.layers, G, d, G, d)
         return blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2).contiguous()
+
+    @cached_property
+    def energy(self) -> tuple[Tensor, Tensor]:
+        """How strong the directions are that a clean vector takes, on a logarithmic scale, `[L, G]`, and the
+        form `[L, G, d, d]` that tells it of any vector."""
+        moments = self.head_covariance() + self.mean.unsqueeze(-1) * self.mean.unsqueeze(-2)
+        energy, directions = torch.linalg.eigh(moments)
+        energy = energy.clamp(min=_WEAKEST)
+        weight = energy.log() - energy.log().mean(-1, keepdim=True)  # [L, G, d]: zero on average
+        expected = (energy * weight).sum(-1) / energy.sum(-1)
+        return expected, directions * weight.unsqueeze(-2) @ directions.mT
 
     def to(self, device: torch.device) -> Statistics:
         """The same on another device; itself where it is there already."""

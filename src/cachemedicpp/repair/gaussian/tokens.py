@@ -60,26 +60,31 @@ class Tokens:
 
     def block_median(self, q: Tensor) -> Tensor:
         """Median of `q` `[N, …]` over each block, `[blocks, …]`, leaving NaN out; NaN if nothing is left."""
-        return self._by_block(q, lambda rows: rows.nanmedian(0).values)
+        return by_block(q, self.block, self.blocks, median)
 
     def block_max(self, q: Tensor) -> Tensor:
         """The largest of `q` `[N, …]` in each block, `[blocks, …]`; NaN where it has no tokens."""
-        return self._by_block(q, lambda rows: rows.amax(0))
-
-    def _by_block(self, q: Tensor, summary: Callable[[Tensor], Tensor]) -> Tensor:
-        out = q.new_full((self.blocks, *q.shape[1:]), torch.nan)
-        order = torch.argsort(self.block, stable=True)
-        sizes = torch.bincount(self.block, minlength=self.blocks).tolist()
-        for number, rows in enumerate(torch.split(order, sizes)):
-            if len(rows):
-                out[number] = summary(q[rows])
-        return out
+        return by_block(q, self.block, self.blocks, lambda rows: rows.amax(0))
 
     def block_mean(self, q: Tensor) -> Tensor:
         """Mean of `q` `[N, …]` over the tokens of each block, `[blocks, …]`."""
         total = q.new_zeros(self.blocks, *q.shape[1:]).index_add_(0, self.block, q.float())
         size = torch.bincount(self.block, minlength=self.blocks).clamp(min=1)
         return total / size.view(-1, *[1] * (q.dim() - 1))
+
+
+def by_block(q: Tensor, block: Tensor, blocks: int, summary: Callable[[Tensor], Tensor]) -> Tensor:
+    """A `summary` of the rows of `q` `[N, …]` in each block, `[blocks, …]`; NaN where there are none."""
+    out = q.new_full((blocks, *q.shape[1:]), torch.nan)
+    order = torch.argsort(block, stable=True)
+    for number, rows in enumerate(torch.split(order, torch.bincount(block, minlength=blocks).tolist())):
+        if len(rows):
+            out[number] = summary(q[rows])
+    return out
+
+
+def median(rows: Tensor) -> Tensor:
+    return rows.nanmedian(0).values
 
 
 def gather(state: Sequence[KV]) -> Tensor:
