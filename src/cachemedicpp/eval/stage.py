@@ -16,6 +16,7 @@ from cachemedicpp.eval.task_metrics import task_metrics
 from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS
 from cachemedicpp.tasks import Task, build_tasks
 from cachemedicpp.tasks.config import EvaluationConfig
+from homeostat.core.memory import keep_freed_memory
 from homeostat.core.models import model_identity
 from homeostat.core.progress import progress
 from homeostat.core.records import Record
@@ -55,6 +56,7 @@ class Setup(Generic[C_co]):
 
 def prepare(config: C) -> Setup[C]:
     """Load the model, read the data and check the whole configuration, before any long work starts."""
+    keep_freed_memory()
     for name in config.eval.corruption_eval.types:
         corruption_type(name.removeprefix("targeted:"))
     model, tokenizer = config.model.load()
