@@ -113,7 +113,7 @@ class Turn:
 
     def _apply(self, x: Tensor, sin: Tensor) -> Tensor:
         shape = (len(self.cos), *[1] * (x.dim() - 2), x.shape[-1])
-        return x * self.cos.view(shape) + x[..., self.partner] * sin.view(shape)
+        return x * self.cos.view(shape) + x.index_select(-1, self.partner) * sin.view(shape)
 
 
 def still(head_dim: int) -> Turn:

@@ -226,7 +226,7 @@ def _measured(stats: Statistics, learned: _Reading, held_out: _Reading) -> Stati
         for stored in reading.caches(what):
             tokens = _table(stored, ~sinks.is_sink(stored, stats), stats)
             if reading is held_out:
-                seen.append(field.disturbance(tokens.x))
+                seen.append(field.disturbance(tokens.x, range(stats.layers)))
                 medians.append(tokens.block_median(seen[-1]))
             for given, (z, strange) in enumerate(outliers.clean_extremes(field, tokens)):
                 loudest[given] = torch.maximum(loudest[given], z.amax((0, 3)))

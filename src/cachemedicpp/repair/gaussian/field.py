@@ -8,7 +8,7 @@ others still tell (1 to 2 % of its variance remains unexplained on the default m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -150,12 +150,17 @@ class Field:
         precision = self.precision(layer)
         return x[:, precision.window].flatten(1) @ precision.rows.T
 
-    def disturbance(self, x: Tensor, layers: Iterable[int] | None = None) -> Tensor:
-        """`|(J x)_v|²` for every head vector `v` of `layers`, `[N, l, G]`: how far from what others say."""
-        chosen = range(self.stats.layers) if layers is None else layers
-        return torch.stack(
-            [self.gradient(x, layer).view(len(x), *x.shape[2:]).square().sum(-1) for layer in chosen], dim=1
-        )
+    def disturbance(self, x: Tensor, layers: Sequence[int], here: Tensor | None = None) -> Tensor:
+        """`|(J x)_v|²` for every head vector `v` of `layers`, `[N, l, G]`: how far from what others say.
+
+        With `here` `[N, L]`, of those tokens and layers only; NaN elsewhere.
+        """
+        out = x.new_full((len(x), len(layers), x.shape[2]), torch.nan)
+        for place, layer in enumerate(layers):
+            rows = slice(None) if here is None else here[:, layer].nonzero().squeeze(1)
+            pull = self.gradient(x[rows], layer)
+            out[rows, place] = pull.view(len(pull), *x.shape[2:]).square().sum(-1)
+        return out
 
     @cached_property
     def couplings(self) -> Tensor:

@@ -7,6 +7,8 @@ for clean text and near 0 for a random rotation; white noise of the head's own R
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -24,12 +26,13 @@ def misfits(fit: Tensor) -> Tensor:
     return low & (low.sum(1, keepdim=True) >= filled.clamp(max=NAMED))
 
 
-def fits(tokens: Tokens, stats: Statistics) -> Tensor:
-    """How well each head block fits its calibration, `[blocks, L, G]`; NaN for an empty block."""
+def fits(tokens: Tokens, stats: Statistics, layers: Iterable[int]) -> Tensor:
+    """How well each head block of `layers` fits its calibration, `[blocks, L, G]`; NaN elsewhere, and for an
+    empty block."""
     L, G, _ = stats.mean.shape
     expected, shape = stats.energy
-    out = torch.empty(tokens.blocks, L, G)
-    for layer in range(L):
+    out = stats.mean.new_full((tokens.blocks, L, G), torch.nan)
+    for layer in layers:
         x = tokens.x[:, layer] + stats.mean[layer]  # [N, G, d]
         along = torch.einsum("ngi,gij,ngj->ng", x, shape[layer], x) / x.square().sum(-1).clamp(min=1e-12)
         out[:, layer] = tokens.block_mean(along / expected[layer])

@@ -107,7 +107,7 @@ def _heard(field: Field, tokens: Tokens, active: Tensor) -> Tensor:
     if not len(layers):
         return level
     typical, largest = field.stats.quiet[:, layers]
-    seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist()))
+    seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist(), active[tokens.block]))
     seen = torch.where(seen.isnan(), typical, seen)  # [blocks, l, G]
     L, G = field.stats.scale.shape
     couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)

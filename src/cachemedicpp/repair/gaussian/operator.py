@@ -182,7 +182,7 @@ class GaussianRepair(Repair):
         far = outliers.FAR * stats.strangest[0] if turned else torch.full_like(stats.scale, torch.inf)
         found = outliers.in_head(tokens, given, active, field.head_precision, gross, far, impossible[where])
         as_stored = torch.where(found.wrong.unsqueeze(-1), first, tokens.x)
-        slope = fit.fits(replace(tokens, x=as_stored), stats)
+        slope = fit.fits(replace(tokens, x=as_stored), stats, outliers.layers_of(active))
         misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
         if not turned:
             misfit = torch.zeros_like(misfit)

@@ -76,7 +76,7 @@ def in_head(
     found = Found(lost.clone(), torch.zeros_like(lost[..., 0]), none)
     if impossible is not None:
         found.lost |= impossible
-    for layer, group in product(_layers(active), range(lost.shape[2])):
+    for layer, group in product(layers_of(active), range(lost.shape[2])):
         rows = here[:, layer].nonzero().squeeze(1)
         limit = float(threshold[layer, group])
         _one_head(tokens, found, rows, P[layer, group], layer, group, limit)
@@ -130,7 +130,7 @@ def across_heads(
     aside (imputed whole from the others) while the rest is judged, and come back as they were. Where too many
     are dense, nothing is judged.
     """
-    layers, here = _layers(active), active[tokens.block]
+    layers, here = layers_of(active), active[tokens.block]
     known, already = given | misfit[tokens.block].unsqueeze(-1), found.lost.clone()
     beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
     alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
@@ -139,12 +139,16 @@ def across_heads(
         alarming = suspect = torch.full_like(beyond, torch.inf)
     if not vectors:
         far = torch.full_like(far, torch.inf)
+    z, strange = judge(field, replace(tokens, x=first), here)
+    before = tokens.block_median(strange)
+    nothing = not any(bool(x.any()) for x in (found.lost, found.dense, misfit))
+    if nothing and not bool((z > alarming).any() | (strange >= far).any()):
+        return
     alarm = _rows_with(found.lost, tokens)
     aside = _aside(found.dense, field)
     found.dense |= ~aside.unsqueeze(-1) & ~misfit
     _settle(tokens, found, first, known)
     at = (aside & active)[tokens.block].any(-1).nonzero().squeeze(1)  # tokens that are still being judged
-    before = tokens.block_median(judge(field, replace(tokens, x=first), here)[1])
     now = torch.zeros_like(tokens.x[..., 0])  # how strange each vector was when it was last looked at
     for number in range(_ROUNDS):
         if not len(at):
@@ -164,7 +168,8 @@ def across_heads(
         alarm |= _rows_with(z > alarming, part, len(alarm))
         z.masked_fill_(z <= suspect, 0.0)
         new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
-        strange.masked_fill_((gaps.all(-1, keepdim=True) | deaf).squeeze(-1), 0.0)
+        whole = gaps.view(torch.uint8).amin(-1).bool()  # as `all`, which takes five times as long
+        strange.masked_fill_(whole | deaf.flatten(2), 0.0)
         strange.masked_fill_(strange < far, 0.0)
         stands_out = strange > _STANDS_OUT * typical[part.block]
         worst = _largest_in_window(torch.where(stands_out, strange, 0.0).unsqueeze(-1), field).squeeze(-1)
@@ -217,6 +222,8 @@ def distance(x: Tensor, P: Tensor) -> Tensor:
 
 def _settle(tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
     """Of a wrong vector nothing is kept; a head block that is damaged throughout is as it was."""
+    if not bool(found.wrong.any() | found.dense.any()):
+        return
     dense = found.dense[tokens.block]
     found.wrong &= ~dense
     fresh = found.wrong & ~found.lost.all(-1)
@@ -248,7 +255,7 @@ def judge(field: Field, tokens: Tokens, here: Tensor) -> tuple[Tensor, Tensor]:
     """
     z, strange = torch.zeros_like(tokens.x), torch.zeros_like(tokens.x[..., 0])
     d = z.shape[-1]
-    for layer in _layers(here):
+    for layer in layers_of(here):
         precision = field.precision(layer)
         rows = here[:, layer].nonzero().squeeze(1)
         pull = (tokens.x[rows, precision.window].flatten(1) @ precision.rows.T).view(len(rows), -1, d)
@@ -272,7 +279,8 @@ def clean_extremes(field: Field, tokens: Tokens) -> Iterator[tuple[Tensor, Tenso
     yield judge(field, tokens, torch.ones_like(own[:, :, 0, 0], dtype=torch.bool))
 
 
-def _layers(active: Tensor) -> list[int]:
+def layers_of(active: Tensor) -> list[int]:
+    """The layers in which anything of `active` `[…, L]` is."""
     found: list[int] = active.any(0).nonzero().squeeze(1).tolist()
     return found
 

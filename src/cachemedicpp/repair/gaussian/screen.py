@@ -71,10 +71,11 @@ def screen(
                 lost[:, layer] = absurd.any(-1)
                 x = x.masked_fill(absurd, 0.0)
                 rms[:, layer] = _rms(x)
+            size = x.abs()
             if zeros:
-                lost[:, layer] |= (x == 0).any(-1)
+                lost[:, layer] |= size.amin(-1) == 0
             if flips:
-                impossible[:, layer] = (x.abs() > outliers.IMPOSSIBLE * stats.limit[layer] * scale).any(-1)
+                impossible[:, layer] = (size - outliers.IMPOSSIBLE * stats.limit[layer] * scale).amax(-1) > 0
             x = x / scale
             x[:, : stats.groups // 2] = turn.back(x[:, : stats.groups // 2])
             x -= stats.mean[layer]
