@@ -9,13 +9,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from cachemedicpp import KVState, Rotary, load_repair, medic
 from cachemedicpp.cache.rotation import Pairs, still
 from cachemedicpp.cache.state import write
-from cachemedicpp.repair.gaussian import GaussianRepair, calibrate, exact, fit
+from cachemedicpp.repair.gaussian import GaussianRepair, calibrate, exact, fit, sinks
+from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.impute import fill
+from cachemedicpp.repair.gaussian.noise import only_noise
 from cachemedicpp.repair.gaussian.store import make, save
+from cachemedicpp.repair.gaussian.tokens import blocks_of, gather, table
 from homeostat.core.errors import UserError
 
 LENGTH = 96
@@ -403,3 +407,48 @@ def test_a_damaged_operator_is_refused(tmp_path: Path, tiny_llama: Any) -> None:
     tensors["covariance"][0, 0, 0, 0] = torch.nan
     with pytest.raises(UserError, match="damaged: covariance not finite"):
         type(stats).from_tensors(tensors)
+
+
+def test_what_was_looked_at_before_is_not_looked_at_again(calibrated: tuple[Any, GaussianRepair]) -> None:
+    """`since` repairs the same positions in the same way, and leaves all earlier ones as they are."""
+    model, repair = calibrated
+    cache = damaged(stored(model, text(1, seed=12)), zeros(0.05))
+    before, whole = KVState(cache), KVState(cache).cache()
+    repair.repair_cache(cache, since=70)
+    repair.repair_cache(whole)
+    for was, part, full in zip(before, KVState(cache), KVState(whole), strict=True):
+        for x, y, z in zip(was, part, full, strict=True):
+            assert torch.equal(x[..., :64, :], y[..., :64, :])  # blocks of 16 positions
+            assert torch.allclose(y[..., 64:, :], z[..., 64:, :], atol=1e-5)
+
+
+def test_noise_alone_is_told_from_wrong_elements() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+    )
+    model = LlamaForCausalLM(config).eval()
+    stats = calibrate(model, text(96, seed=1), batch=32)
+    field = Field(stats)
+
+    def share(damage: Any) -> float:
+        """The heads that are said to carry nothing but noise."""
+        x = gather(list(KVState(damaged(stored(model, text(1, seed=13)), damage))))
+        positions = torch.arange(LENGTH).unsqueeze(0)
+        chosen = ~sinks.is_sink(x, stats)
+        blocks = blocks_of(torch.ones_like(chosen), positions)
+        tokens = table(x, chosen, positions, blocks, stats, stats.mean)
+        every = torch.ones(blocks[1], stats.layers, dtype=torch.bool)
+        lost = torch.zeros_like(tokens.x, dtype=torch.bool)
+        return float(only_noise(field, tokens, every, lost).float().mean())
+
+    def flips(x: torch.Tensor, _: str) -> torch.Tensor:
+        hit = torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.02
+        return torch.where(hit, 8 * x, x)
+
+    assert share(flips) < 0.05 and share(noise(0.5)) > 0.5
