@@ -5,8 +5,9 @@
 
 For each run the score of every defence in every cell, and what it changes against no repair, paired by
 example with a 95 % bootstrap interval (log-likelihood of a token for perplexity, else the share of right
-answers). A cell is harmed where that interval lies below 0, or where a defence that could have forgotten what
-damage can reach (G) is behind forgetting in the same sense. With `--docs` the tables go between the page's
+answers). A cell is harmed where a defence is certainly (by that interval) behind no repair and behind the
+undamaged cache: damage can help by chance, and to bring that back to the reference is no harm. G, which could
+have forgotten what damage can reach, must not be behind forgetting in the same sense either. With `--docs` the tables go between the page's
 marks, one pair named after each run's model. Nothing is measured again.
 """
 
@@ -52,13 +53,15 @@ def table(run_dir: Path) -> Iterator[str]:
         cells = [(e["type"], e["epsilon"]) for e in entries if e["defence"] == "none"]
         for place, (kind, epsilon) in enumerate(cells):
             at = {e["defence"]: e["value"] for e in entries if (e["type"], e["epsilon"]) == (kind, epsilon)}
-            gain = {n: stats.paired_bootstrap(own[n][:, place], own["none"][:, place]) for n in COMPARED}
+            none, clean = own["none"][:, place], own["none"][:, 0]
             forgotten = max((own[n][:, place] for n in ("forget", "forget_sink")), key=np.mean)
-            behind = stats.paired_bootstrap(own["G"][:, place], forgotten)
             for name in COMPARED:
-                if gain[name].high < 0 or (name == "G" and behind.high < 0):
+                here = own[name][:, place]
+                worse = _behind(here, none) or (name == "G" and _behind(here, forgotten))
+                if worse and _behind(here, clean):
                     harmed[name].append(f"{TITLES.get(task, task)} `{kind}` {epsilon:g}")
-            told = f"{gain['G'].estimate:+.3f} [{gain['G'].low:+.3f}, {gain['G'].high:+.3f}]"
+            gain = stats.paired_bootstrap(own["G"][:, place], none)
+            told = f"{gain.estimate:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
             values = [f"{at[name]:.4g}" for name in names]
             yield row([TITLES.get(task, task), f"`{kind}`", f"{epsilon:g}", *values, told])
     yield ""
@@ -66,6 +69,10 @@ def table(run_dir: Path) -> Iterator[str]:
     sizes = ", ".join(f"{TITLES.get(t, t)} {len(own['none'])}" for t, own in scores.items())
     counts = "; ".join(f"{label(n)} {len(found)}" + _named(found) for n, found in harmed.items())
     yield f"Cells harmed, of {cells_of_all}: {counts}. Examples: {sizes}."
+
+
+def _behind(a: np.ndarray, b: np.ndarray) -> bool:
+    return stats.paired_bootstrap(a, b).high < 0
 
 
 def _named(cells: list[str]) -> str:
