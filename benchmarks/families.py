@@ -7,8 +7,8 @@ For each run the score of every defence in every cell, and what it changes again
 example with a 95 % bootstrap interval (log-likelihood of a token for perplexity, else the share of right
 answers). A cell is harmed where a defence is certainly (by that interval) behind no repair and behind the
 undamaged cache: damage can help by chance, and to bring that back to the reference is no harm. G, which could
-have forgotten what damage can reach, must not be behind forgetting in the same sense either. With `--docs` the tables go between the page's
-marks, one pair named after each run's model. Nothing is measured again.
+have forgotten what damage can reach, must not be behind forgetting in the same sense either. With `--docs`
+the tables go between the page's marks, one pair named after each run's model. Nothing is measured again.
 """
 
 from __future__ import annotations
