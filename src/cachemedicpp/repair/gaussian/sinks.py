@@ -28,8 +28,16 @@ def is_sink(stored: Tensor, stats: Statistics) -> Tensor:
     """Which tokens of `stored` `[B, T, L, G, d]` (finite) are sinks: `[B, T]`."""
     if stats.sink is None:
         return torch.zeros(stored.shape[:2], dtype=torch.bool)
-    ordinary, ordinary_sd, sink, sink_sd = stats.sink.log_norm
-    seen = log_norms(stored, stats.scale)
+    return like_sinks(stored, stats.scale, stats.sink.log_norm)
+
+
+def like_sinks(stored: Tensor, scale: Tensor, log_norm: Tensor) -> Tensor:
+    """Which tokens of `stored` `[B, T, L, G, d]` have norms more like those of sinks: `[B, T]`.
+
+    `log_norm` `[4, L, G]` has the mean and spread of ordinary tokens, then of sinks, relative to `scale`.
+    """
+    ordinary, ordinary_sd, sink, sink_sd = log_norm
+    seen = log_norms(stored, scale)
     ratio = _log_density(seen, sink, sink_sd) - _log_density(seen, ordinary, ordinary_sd)
     return ratio.clamp(-_CLIP, _CLIP).mean((-1, -2)) > 0
 
