@@ -3,7 +3,8 @@
     loss = KL(text, damaged) + KL(text, clean) + KL(retrieval, damaged) + KL(retrieval, clean)
 
 Each KL is that to the clean model without an operator: per token of text, and over the choices of a retrieval
-prompt. Perplexity forgives an operator that spoils rare tokens, and retrieval does not. Every operator gets the same damage, drawn as training draws it.
+prompt. Perplexity forgives an operator that spoils rare tokens, and retrieval does not. Every operator gets
+the same damage, drawn as training draws it.
 """
 
 from __future__ import annotations
