@@ -156,8 +156,6 @@ def test_learned_positions_are_judged_only_as_far_as_they_were_seen(tiny_gpt2: A
 
 def test_sizes_and_too_little_text(tiny_llama: Any) -> None:
     operator = build_operator(CONFIG, Geometry.of(tiny_llama))
-    assert parameter_count(operator) == 2 * 2 * (2 * 2) * (
-        16 + 2
-    )  # layers, classes, head vectors, d + 2
+    assert parameter_count(operator) == 2 * 2 * (2 * 2) * (16 + 2)  # layers, classes, head vectors, d + 2
     with pytest.raises(UserError, match="needs 8 windows of text to start from, not 3"):
         operator.prepare(tiny_llama, lambda: text(3, 24, seed=1))
