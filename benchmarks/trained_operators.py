@@ -41,8 +41,8 @@ def _metrics(run: Path, name: str) -> dict[str, Any]:
 def _main_table(run: Path, tasks: dict[str, Any], stability: dict[str, Any], names: list[str]) -> str:
     deltas = ", ".join(f"{delta:g}" for delta in DELTAS)
     head = (
-        "| | parameters | steps (best) | CPU seconds | area | area − none [95 %] | clean ppl | clean needle | "
-        f"sensitivity at δ {deltas}, of none | heads on |"
+        "| | parameters | steps (best) | CPU seconds | area | area − none [95 %] | clean ppl | "
+        f"clean needle | sensitivity at δ {deltas}, of none | heads on |"
     )
     rows = [head, "|---" * 10 + "|"]
     for name in ("none", *names):
