@@ -59,7 +59,7 @@ def loto(sweep_dir: Path) -> Iterator[str]:
 
 def loto_tasks(sweep_dir: Path) -> Iterator[str]:
     """The same at the largest epsilon, task by task, for the defences that matter most."""
-    shown = ("none", "best_heuristic", "forget", "reset_clear", "A", "B", "C", "G", "G_without")
+    shown = ("none", "best_heuristic", "forget", "reset_clear", "A", "B", "C", "D", "G", "G_without")
     yield from header("held out", "task", *(label(name) for name in shown))
     for run in read_record(sweep_dir / "sweep.json", "sweep")["runs"]:
         if not run["ok"]:

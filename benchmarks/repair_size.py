@@ -74,7 +74,8 @@ def measured(name: str, dtype: str, text: Path, windows: int) -> tuple[Shape, di
     words = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
     if len(words) < windows * LENGTH + CONTEXT:
         raise SystemExit(f"{text} has {len(words):,} tokens: {windows * LENGTH + CONTEXT:,} are needed")
-    words, ids = words[-CONTEXT:], torch.tensor(words[: windows * LENGTH]).view(windows, LENGTH)
+    starts = torch.linspace(0, len(words) - CONTEXT - LENGTH, windows).long().tolist()
+    words, ids = words[-CONTEXT:], torch.tensor([words[at : at + LENGTH] for at in starts])
     spent: dict[str, float] = {}
 
     def timed(what: str, work: Any) -> Any:

@@ -131,7 +131,7 @@ def beaten_counts(metrics: Record) -> Iterator[str]:
         "of these certainly",
     )
     names = [e["defence"] for e in metrics["robustness.auc"]]
-    for operator in (n for n in ("A", "B", "C", "G", "G_without") if n in names):
+    for operator in (n for n in ("A", "B", "C", "D", "G", "G_without") if n in names):
         own = [e for e in metrics["robustness.beaten"] if e["operator"] == operator]
         forgetting = [e for e in own if e["baseline"] in ways]
         kinds = (own, _certain(own), forgetting, _certain(forgetting))

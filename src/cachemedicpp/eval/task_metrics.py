@@ -14,7 +14,7 @@ from homeostat.core.stats import Interval
 Knowledge = Mapping[str, str]
 
 
-OPERATORS = ("A", "B", "C", "G", "G_without")
+OPERATORS = ("A", "B", "C", "D", "G", "G_without")
 
 
 def task_metrics(

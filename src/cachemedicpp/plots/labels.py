@@ -18,12 +18,13 @@ _LOOK = {
     "A": 0,
     "B": 5,
     "C": 3,
+    "D": 7,
     "G": 2,
     "guard": 1,
     "G+guard": 7,
     "G_without": 7,
 }
-_LETTERS = "DEFHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
+_LETTERS = "EFHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
 ORACLE_SUFFIX = ":oracle"
 __all__ = ["ORACLE_SUFFIX", "headline", "label", "look"]
 

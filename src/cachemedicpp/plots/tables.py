@@ -93,11 +93,11 @@ def ablation_row(run_dir: Path) -> Record:
     repair, types = config["repair"], [t for t, w in config["corruption"]["mixture"].items() if w > 0]
     tested = config["eval"]["corruption_eval"]["types"]
     protected = repair["protect_layers"]
-    learned = family in ("A", "B", "C")
+    learned = family in ("A", "B", "C", "D")
     return {
         "family": family,
         "apply_to": repair["apply_to"] if learned else "KV",
-        "rank": repair["rank"] if learned else "--",
+        "rank": repair["rank"] if learned and family != "D" else "--",
         "layers": protected if isinstance(protected, str) else ",".join(map(str, protected)),
         "lambda_contr": config["train"]["lambda_contr"] if learned else "--",
         "train_types": len(types),

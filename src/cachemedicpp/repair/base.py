@@ -176,11 +176,26 @@ def layout(
     return real, positions(length, attention_mask, batch, device)
 
 
+def numbered(K: Tensor, mask: Tensor | None, dropped: int) -> tuple[Tensor, Tensor]:
+    """The same for stored keys `[B, H_kv, T, d]` as attention sees them, under transformers' mask.
+
+    What the newest query may not read is padding; `dropped` positions before these left a sliding window.
+    """
+    batch, stored = K.shape[0], K.shape[2]
+    if mask is None:
+        numbers = positions(stored, None, batch, K.device)
+        return torch.ones_like(numbers, dtype=torch.bool), numbers + dropped if dropped else numbers
+    row = mask[:, 0, -1, :stored]
+    real = (row if row.dtype == torch.bool else row == 0).expand(batch, -1)
+    return real, positions(stored, real.int(), batch, K.device) + dropped
+
+
 # Families that are stored on disk, and who reads them back: `load(folder, card) -> Repair`.
 _LOADERS = {
     "A": "cachemedicpp.repair.operators.store",
     "B": "cachemedicpp.repair.operators.store",
     "C": "cachemedicpp.repair.operators.store",
+    "D": "cachemedicpp.repair.operators.store",
     "G": "cachemedicpp.repair.gaussian.store",
 }
 

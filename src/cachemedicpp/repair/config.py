@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
-Family = Literal["none", "A", "B", "C", "G"]
+Family = Literal["none", "A", "B", "C", "D", "G"]
 Index = Annotated[int, Field(ge=0)]
 _BLOCK = re.compile(r"(early|mid|late):([1-9]\d*)")
 
@@ -28,6 +28,9 @@ class RepairConfig(ConfigModel):
     alpha_max: float = Field(0.98, gt=0.0, lt=1.0, description="B: the largest shrinkage factor s(q)")
     base: Literal["A", "B"] = Field("A", description="C: the form of the shared operator")
     head_embedding: bool = Field(False, description="C: condition on the KV head too, not only on the layer")
+    before_rotary: bool = Field(
+        False, description="A, B and C: work on keys before their rotary embedding; D always does"
+    )
 
     @field_validator("protect_layers")
     @classmethod

@@ -22,7 +22,7 @@ from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record
 
-LEARNED = ("A", "B", "C")
+LEARNED = ("A", "B", "C", "D")
 CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 

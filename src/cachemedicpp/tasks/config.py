@@ -174,7 +174,7 @@ class EvalConfig(ConfigModel):
     tasks: list[str] = Field(["wikitext2", "sst2", "needle"], min_length=1)
     max_seq_len: int = Field(256, ge=16, description="tokens of a Wikitext window: prefix and scored part")
     corruption_eval: CorruptionEvalConfig = CorruptionEvalConfig()
-    families: list[Literal["A", "B", "C"]] | None = Field(
+    families: list[Literal["A", "B", "C", "D"]] | None = Field(
         None, description="operators a run trains and evaluates; null: repair.family alone"
     )
     defences: list[str] | None = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -49,6 +49,17 @@ class Windows:
         count = min(count, available)
         places = [i * available // count * self.length for i in range(count)]
         return torch.stack([self._at(p) for p in places])
+
+    def split(self, count: int) -> tuple[Windows, Tensor]:
+        """The text without its end, and `count` windows of that end, `[count, length]`."""
+        size = count * self.length
+        if len(self.ids) <= size + self.length:
+            raise UserError(
+                f"the text has {len(self.ids)} tokens: too few to keep {count} windows of {self.length} "
+                "aside; use more text, or a smaller train.validation_sequences"
+            )
+        kept = replace(self, ids=self.ids[-size:])
+        return replace(self, ids=self.ids[:-size]), kept.spread(count)
 
     def _at(self, place: int) -> Tensor:
         start = self.ids.new_tensor(self.start)

@@ -8,12 +8,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from cachemedicpp.repair.operators import LowRankRepair
+from cachemedicpp.repair.operators import Trained
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 
 
-def save_checkpoint(path: Path, step: int, operator: LowRankRepair, optimiser: torch.optim.Optimizer) -> None:
+def save_checkpoint(path: Path, step: int, operator: Trained, optimiser: torch.optim.Optimizer) -> None:
     """Write the state after `step` steps in one file: parameters and moments always belong together."""
     tensors = {f"parameter/{name}": x for name, x in operator.state_dict().items()}
     for name, parameter in operator.named_parameters():
@@ -23,7 +23,7 @@ def save_checkpoint(path: Path, step: int, operator: LowRankRepair, optimiser: t
     atomic.write_bytes(path, save(data, metadata={"step": str(step)}))
 
 
-def load_checkpoint(path: Path, operator: LowRankRepair, optimiser: torch.optim.Optimizer) -> int:
+def load_checkpoint(path: Path, operator: Trained, optimiser: torch.optim.Optimizer) -> int:
     """Restore a saved state, bit for bit. Returns how many steps it has done; 0 without a file."""
     if not path.exists():
         return 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.repair.operators import LowRankRepair
+from cachemedicpp.repair.operators import Trained
 from cachemedicpp.train.passes import study, teach
 from homeostat.core.progress import track
 from homeostat.core.records import Record
@@ -19,7 +19,7 @@ from homeostat.core.stats import bootstrap, paired_bootstrap
 
 def heldout_kl(
     model: Any,
-    operator: LowRankRepair,
+    operator: Trained,
     family: CorruptionFamily,
     ids: Tensor,
     prefix_len: int,

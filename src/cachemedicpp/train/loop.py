@@ -12,18 +12,20 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.corruption import CorruptionFamily, Stream
-from cachemedicpp.repair.operators import LowRankRepair
+from cachemedicpp.repair.operators import Trained
 from cachemedicpp.tasks.windows import Windows
 from cachemedicpp.train import objective
 from cachemedicpp.train.checkpoint import load_checkpoint, save_checkpoint
-from cachemedicpp.train.config import TrainingConfig
+from cachemedicpp.train.config import TrainConfig, TrainingConfig
 from cachemedicpp.train.passes import Student, Teacher, study, teach
+from cachemedicpp.train.validate import Validation
 from homeostat.core.errors import UserError
 from homeostat.core.progress import progress
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir
 
 CHECKPOINT = "checkpoint.safetensors"
+BEST = "best.safetensors"
 
 
 class DivergedError(UserError):
@@ -38,14 +40,16 @@ class Trainer:
 
     config: TrainingConfig
     model: Any
-    operator: LowRankRepair
+    operator: Trained
     family: CorruptionFamily
     windows: Windows
+    validation: Validation | None = None
 
     def __post_init__(self) -> None:
         self.operator.to(self.model.device).train().requires_grad_(True)
         self.optimiser = torch.optim.Adam(self.operator.parameters(), lr=self.config.train.lr)
         self._taught: tuple[int, Teacher] | None = None
+        self.finished = False  # every step is done, or more of them do not help
 
     def step(self, number: int) -> Record:
         """One optimisation step: returns what was drawn and what was measured."""
@@ -65,6 +69,8 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.operator.parameters(), train.grad_clip)
         if not torch.isfinite(norm):
             raise DivergedError(f"step {number}: the gradient is {float(norm)}; {_blame(fields)}")
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(train, number)
         self.optimiser.step()
         return {**fields, "grad_norm": float(norm)}
 
@@ -107,10 +113,15 @@ class Trainer:
         last = train.steps if stop_at is None else min(stop_at, train.steps)
         log, board = run.log("train"), _tensorboard(run.path)
         log.rewind(first)
+        checked = Checked(self.validation, run, first)
         done = first
         with progress(f"train {self.operator.name}", train.steps, done=first) as bar:
             try:
+                if first == 0:
+                    checked.at(0, self.operator, self.optimiser)
                 for number in range(first, last):
+                    if checked.enough(train.patience):
+                        break
                     wall, cpu = time.perf_counter(), time.process_time()
                     fields = self.step(number)
                     spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
@@ -119,6 +130,8 @@ class Trainer:
                     _plot(board, number, fields)
                     bar.advance(note=_note(fields))
                     if done % train.checkpoint_every == 0 or done == last:
+                        if done % train.checkpoint_every == 0 or done == train.steps:
+                            checked.at(done, self.operator, self.optimiser)
                         save_checkpoint(path, done, self.operator, self.optimiser)
             except KeyboardInterrupt:
                 if done > first:
@@ -127,7 +140,61 @@ class Trainer:
             finally:
                 if board is not None:
                     board.close()
+        self.finished = done == train.steps or checked.enough(train.patience)
+        if self.finished:
+            checked.restore(self.operator, self.optimiser)
         return done
+
+
+@dataclass
+class Checked:
+    """The validations of a run, and the best state among them. Without a validation it does nothing."""
+
+    validation: Validation | None
+    run: RunDir
+    done: int  # steps that are done already: later validations are made again
+
+    def __post_init__(self) -> None:
+        self._log = self.run.log("validation")
+        if self.validation is not None:
+            self._log.rewind(self.done + 1)
+
+    def at(self, step: int, operator: Trained, optimiser: torch.optim.Optimizer) -> None:
+        """Validate the state after `step` steps and keep it if none before was as good."""
+        if self.validation is None:
+            return
+        before = self._losses()
+        self._log.rewind(step)  # a state is validated once
+        measured = self.validation.measure(operator)
+        if not before or measured["loss"] < min(before):
+            save_checkpoint(self._path, step, operator, optimiser)
+        self._log.append(step, **measured)
+
+    def enough(self, patience: int) -> bool:
+        """Whether the last `patience` validations brought nothing better than what was before them."""
+        losses = self._losses()
+        return (
+            bool(patience) and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
+        )
+
+    def restore(self, operator: Trained, optimiser: torch.optim.Optimizer) -> None:
+        """Go back to the best state."""
+        if self.validation is not None:
+            load_checkpoint(self._path, operator, optimiser)
+
+    @property
+    def _path(self) -> Path:
+        return self.run.path / "checkpoints" / BEST
+
+    def _losses(self) -> list[float]:
+        return [record["loss"] for record in self._log.read()] if self.validation is not None else []
+
+
+def learning_rate(train: TrainConfig, number: int) -> float:
+    """The learning rate of step `number`."""
+    if train.lr_decay == "none":
+        return train.lr
+    return train.lr * (1 + math.cos(math.pi * number / train.steps)) / 2
 
 
 def _blame(fields: Record) -> str:

@@ -15,7 +15,7 @@ from cachemedicpp.cache.state import KV, KVState
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import Repair
-from cachemedicpp.repair.operators import LowRankRepair
+from cachemedicpp.repair.operators import Trained
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def study(
             session.observer = lambda layer, query, stored: seen.update({layer: (query, stored)})
         logits = model(input_ids=teacher.continuation, past_key_values=cache).logits
     student = Student(logits, plan)
-    if isinstance(repair, LowRankRepair):
+    if isinstance(repair, Trained):
         for layer, (query, stored) in seen.items():
             student.stored[layer] = stored
             student.repaired[layer] = repair.mean_repair(layer, query, stored)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.repair.attach import check_decoder
-from cachemedicpp.repair.operators import build_operator, parameter_count
+from cachemedicpp.repair.operators import Trained, build_operator, parameter_count
 from cachemedicpp.repair.operators.store import save
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
@@ -18,6 +20,7 @@ from cachemedicpp.train.config import TrainingConfig
 from cachemedicpp.train.heldout import heldout_kl
 from cachemedicpp.train.loop import Trainer
 from cachemedicpp.train.passes import frozen
+from cachemedicpp.train.validate import Validation, settled
 from homeostat.core.progress import progress
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir, check_out, open_run
@@ -64,13 +67,21 @@ def train_into(
     corpus = load_text(config.data, "train")
     windows = Windows.of(corpus, tokenizer, length)
     apart = family.for_training(model, windows.ids.tolist())  # the evaluation's draws stay unseen
-    trainer = Trainer(config, model, operator, apart, windows)
     with frozen(model):
+        validation = None
+        if config.train.validate_checkpoints:
+            windows, kept = windows.split(config.train.validation_sequences)
+            validation = Validation.build(config, model, tokenizer, apart, kept)
+        learned = windows  # without what is kept for validation
+        operator.prepare(model, lambda: _calibration(config, learned))
+        trainer = Trainer(config, model, operator, apart, windows, validation)
         done = trainer.run(run, stop_at)
-        if done < config.train.steps:
+        if not trainer.finished:
             return None
         operator.eval().requires_grad_(False)
         metrics: Record = {"train.steps": done, "train.parameters": parameter_count(operator)}
+        if validation is not None:
+            metrics["train.validation"] = _validated(run, operator, validation)
         settings: Record = {"family": config.repair.family, "layers": list(operator.layers)}
         settings["train_text"] = corpus.source.as_record()
         settings["threads"] = torch.get_num_threads()
@@ -84,11 +95,40 @@ def train_into(
                 ),
             )
             settings["heldout_text"] = other.source.as_record()
-    spent = [(record["seconds"], record["cpu_seconds"]) for record in run.log("train").read()]
-    metrics["train.seconds"] = sum(wall for wall, _ in spent)
-    metrics["train.cpu_seconds"] = sum(cpu for _, cpu in spent)
-    metrics["train.steps_per_second"] = len(spent) / metrics["train.seconds"]
+    metrics |= _spent(run)
     run.write_metrics("train_metrics", metrics, settings)
     training = {"run_id": run.run_id, "seed": config.seed, **metrics}
     save(operator, run.path / OPERATOR, config.repair, model, run.config_hash, training)
     return metrics
+
+
+def _calibration(config: TrainingConfig, windows: Windows) -> Tensor:
+    """The windows of training text that closed forms are learned from."""
+    return replace(windows, length=config.eval.calibration_len).spread(config.eval.calibration_windows)
+
+
+def _validated(run: RunDir, operator: Trained, validation: Validation) -> Record:
+    """The best state's validation, after its parts were settled, beside no operator and the start."""
+    kept = list(run.log("validation").read())
+    best = min(kept, key=lambda record: record["loss"])
+    parts = run.once("train_parts", lambda: settled(operator, validation))
+    for part in parts["off"]:
+        operator.switch(part, False)
+    losses = ("text_damaged", "text_clean", "retrieval_clean", "retrieval_damaged", "loss")
+    return {
+        "none": run.once("train_validation_none", lambda: validation.measure(None)),
+        "start": {name: kept[0][name] for name in losses},
+        "best_step": best["step"],
+        "parts": parts,
+    }
+
+
+def _spent(run: RunDir) -> Record:
+    """How long the steps took."""
+    spent = [(record["seconds"], record["cpu_seconds"]) for record in run.log("train").read()]
+    seconds = sum(wall for wall, _ in spent)
+    return {
+        "train.seconds": seconds,
+        "train.cpu_seconds": sum(cpu for _, cpu in spent),
+        "train.steps_per_second": len(spent) / seconds if spent else 0.0,
+    }

@@ -18,28 +18,41 @@ _SPREAD = 0.05  # added to the spread of log-norms
 _CLIP = 4.0  # the most that one head vector may say
 
 
+def rms(stored: Tensor) -> Tensor:
+    """RMS of each head vector of `stored` `[…, d]`, whatever single elements are."""
+    return stored.clamp(-1e4, 1e4).square().mean(-1).sqrt()
+
+
 def log_norms(stored: Tensor, scale: Tensor) -> Tensor:
     """Log RMS of each head vector of `stored` `[..., L, G, d]` over its head's RMS."""
-    return _log_ratio(stored.clamp(-1e4, 1e4).square().mean(-1).sqrt(), scale)
+    return _log_ratio(rms(stored), scale)
 
 
 def is_sink(stored: Tensor, stats: Statistics) -> Tensor:
     """Which tokens of `stored` `[B, T, L, G, d]` (finite) are sinks: `[B, T]`."""
-    return have_norms(stored.clamp(-1e4, 1e4).square().mean(-1).sqrt(), stats)
+    return have_norms(rms(stored), stats)
 
 
-def have_norms(rms: Tensor, stats: Statistics) -> Tensor:
+def have_norms(size: Tensor, stats: Statistics) -> Tensor:
     """The same for tokens whose head vectors have these RMS, `[…, L, G]`."""
     if stats.sink is None:
-        return torch.zeros(rms.shape[:-2], dtype=torch.bool, device=rms.device)
-    ordinary, ordinary_sd, sink, sink_sd = stats.sink.log_norm
-    seen = _log_ratio(rms, stats.scale)
+        return torch.zeros(size.shape[:-2], dtype=torch.bool, device=size.device)
+    return like_sinks(size, stats.scale, stats.sink.log_norm)
+
+
+def like_sinks(size: Tensor, scale: Tensor, log_norm: Tensor) -> Tensor:
+    """Which tokens have head vectors of RMS `size` `[…, L, G]` more like those of sinks: `[…]`.
+
+    `log_norm` `[4, L, G]` has the mean and spread of ordinary tokens, then of sinks, relative to `scale`.
+    """
+    ordinary, ordinary_sd, sink, sink_sd = log_norm
+    seen = _log_ratio(size, scale)
     ratio = _log_density(seen, sink, sink_sd) - _log_density(seen, ordinary, ordinary_sd)
     return ratio.clamp(-_CLIP, _CLIP).mean((-1, -2)) > 0
 
 
-def _log_ratio(rms: Tensor, scale: Tensor) -> Tensor:
-    return (rms / scale).clamp(min=1e-4).log()
+def _log_ratio(size: Tensor, scale: Tensor) -> Tensor:
+    return (size / scale).clamp(min=1e-4).log()
 
 
 def _log_density(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.cache.state import KV, positions
+from cachemedicpp.cache.state import KV
 from cachemedicpp.corruption.config import AxesConfig
-from cachemedicpp.repair.base import QueryRepair
+from cachemedicpp.repair.base import QueryRepair, numbered
 from cachemedicpp.repair.heuristics.time import reachable
 from cachemedicpp.repair.operators.lowrank import masked
 from homeostat.core.errors import UserError
@@ -63,11 +63,7 @@ class Forget(QueryRepair):
     def _region(self, layer: int, K: Tensor, mask: Tensor | None, dropped: int) -> tuple[Tensor, Tensor]:
         """The numbers of the stored positions, and where damage may have been."""
         batch, stored = K.shape[0], K.shape[2]
-        real = torch.ones(batch, stored, dtype=torch.bool, device=K.device)
-        if mask is not None:  # what the newest query may not read is padding
-            row = mask[:, 0, -1, :stored]
-            real = (row if row.dtype == torch.bool else row == 0).expand(batch, -1)
-        numbers = positions(stored, real.int(), batch, K.device) + dropped
+        real, numbers = numbered(K, mask, dropped)
         if self.suspects is not None:
             told = self.suspects[layer][..., -stored:].to(K.device)
             if batch < len(told):  # a layer that no fork was damaged in, run once for all of them

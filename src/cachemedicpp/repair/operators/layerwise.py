@@ -15,9 +15,15 @@ class Layerwise(LowRankRepair):
     """`layers × tensors` independent forms."""
 
     def __init__(
-        self, name: str, layers: tuple[int, ...], geometry: Geometry, tensors: str, make: Callable[[], Form]
+        self,
+        name: str,
+        layers: tuple[int, ...],
+        geometry: Geometry,
+        tensors: str,
+        make: Callable[[], Form],
+        before_rotary: bool = False,
     ) -> None:
-        super().__init__(name, layers, geometry)
+        super().__init__(name, layers, geometry, before_rotary)
         self._forms = {(layer, tensor): make() for layer in layers for tensor in tensors}
         self.forms = nn.ModuleDict(
             {f"{layer}_{tensor}": form for (layer, tensor), form in self._forms.items()}

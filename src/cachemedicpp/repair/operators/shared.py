@@ -27,8 +27,9 @@ class Shared(LowRankRepair):
         make: Callable[[], Form],
         rank: int,
         head_embedding: bool,
+        before_rotary: bool = False,
     ) -> None:
-        super().__init__(name, layers, geometry)
+        super().__init__(name, layers, geometry, before_rotary)
         self._forms = {tensor: make() for tensor in tensors}
         self.forms = nn.ModuleDict(self._forms)
         self.layer_embedding = nn.ParameterDict(

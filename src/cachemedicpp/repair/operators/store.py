@@ -9,13 +9,13 @@ from cachemedicpp.cache.state import Geometry
 from cachemedicpp.repair.cards import make_card, read_tensors, save_repair
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators.build import build_operator
-from cachemedicpp.repair.operators.lowrank import LowRankRepair
+from cachemedicpp.repair.operators.trained import Trained
 from homeostat.core.config import parse_config, resolved
 from homeostat.core.records import Record
 
 
 def save(
-    operator: LowRankRepair,
+    operator: Trained,
     folder: Path,
     config: RepairConfig,
     model: Any,
@@ -28,7 +28,7 @@ def save(
     save_repair(folder, tensors, card)
 
 
-def load(folder: Path, card: Record) -> LowRankRepair:
+def load(folder: Path, card: Record) -> Trained:
     """Rebuild the operator a card describes and fill it with its tensors."""
     config = parse_config(RepairConfig, card["settings"], source=str(folder))
     operator = build_operator(config, Geometry(**card["geometry"]))
