@@ -8,8 +8,9 @@ from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
 from skyt.repair.rules.patterns.conditions import Condition, always, leaving
-from skyt.repair.rules.patterns.duty import Duties, Rewriting
+from skyt.repair.rules.patterns.duty import Duties
 from skyt.repair.rules.patterns.flow import ends_function, ends_round, own
+from skyt.repair.rules.patterns.rewriting import Rewriting
 from skyt.repair.rules.patterns.template import Found, Template, build, match
 
 NOTHING = Duties()

@@ -10,7 +10,7 @@ what a template of the matched pieces evaluates, in its order, names that templa
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.syntax import LOOPS, blocks, count_reads, int_value, load, number, read_names
 from skyt.repair.rules.analysis.trees import NESTED, clone, same, walk
 from skyt.repair.rules.patterns.conditions import Where
-from skyt.repair.rules.patterns.template import Found, Template, Value, first, pieces, value
+from skyt.repair.rules.patterns.template import Found, Value, first, pieces, value
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,6 @@ class Made:
     words: str
     compute: Callable[[Found, Where], Value | None]
     like: str = ""  # a template with the same evaluations, in the same order, and the same truth
-
-
-class Spelled(ast.NodeTransformer):
-    """A template with computed names replaced by what they evaluate."""
-
-    def __init__(self, made: Mapping[str, Made]) -> None:
-        self.likes = {name: m.like for name, m in made.items() if m.like}
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        like = self.likes.get(node.id)
-        return Template.read(like).body[0].value if like else node  # type: ignore[attr-defined]
 
 
 def constant_value(node: ast.expr) -> int | str | bool | None:

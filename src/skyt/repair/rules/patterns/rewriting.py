@@ -5,20 +5,103 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import mentions, operands
-from skyt.repair.rules.analysis.trees import Shape, head, same, shape
+from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Shape, clone, head, same, shape, walk
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
-from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
-from skyt.repair.rules.patterns.duty import Rewriting
+from skyt.repair.rules.patterns.conditions import Condition, Where, together, truth_only
+from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, fill, match
+from skyt.repair.rules.patterns.template import (
+    OUTER,
+    Found,
+    Template,
+    block_name,
+    build,
+    fewest,
+    fill,
+    match,
+    read,
+)
 from skyt.repair.rules.registry import RULES, BlockRule, Example, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
+Jumps = frozenset[tuple[str, str]]
+
+
+class Rewriting:
+    """One pair of templates of a rule, with what has to be shown for it."""
+
+    def __init__(
+        self, before: str, after: str, needs: Sequence[Condition], made: Mapping[str, Made] | None = None
+    ) -> None:
+        self.before, self.after, self.needs = Template.read(before), Template.read(after), needs
+        self.made = {name: m for name, m in (made or {}).items() if name in self.after.names}
+        if unknown := self.after.names - self.before.names - set(self.made):
+            raise ValueError(f"{sorted(unknown)[0]} stands for nothing: it is not in\n{self.before.text}")
+        self.given, old, new = together(needs), walk(self.before.body), walk(self.after.body)
+        self.gone = self.given.own & stored_names(self.before.body) - self.after.names
+        self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
+        self.loops = any(isinstance(n, LOOPS) for n in old)
+        self.heads = [_names([s.target, s.iter]) for s in old if isinstance(s, ast.For)]
+        looped = stored_names([s.target for s in new if isinstance(s, ast.For)])
+        parts = [(n.generators[0], elements(n)) for n in old if isinstance(n, COMPREHENSIONS)]
+        self.released = [  # variables of comprehensions that become loops, and the pieces that have them
+            (bound, _names([g.target, *g.ifs, *inner]))
+            for g, inner in parts
+            if (bound := stored_names(g.target)) & looped
+        ]
+        self.shown: Callable[[Jumps], Duties] = cache(self._shown)
+        self.duties = self.shown(frozenset())
+
+    def _shown(self, jumps: Jumps) -> Duties:
+        """What has to be shown where blocks have these jumps."""
+        likes = {name: m.like for name, m in self.made.items() if m.like}
+        said = {name: read(likes.get(name, name)).body for name in self.after.names}
+        blocks = {block_name(s) for s in walk(self.after.body)}
+        spelled: Any = {name: body if name in blocks else body[0].value for name, body in said.items()}  # type: ignore[attr-defined]
+        evaluated = Template("", build(self.after.body, spelled))
+        return duties(self.before, evaluated, replace(self.given, jumps=jumps))
+
+    def pieces(self, found: Found, where: Where) -> Found | None:
+        """All that the after side needs; None where a condition fails or something bears no moving."""
+        if (OUTER in found and not self.given.inner) or self._confused(found):
+            return None
+        if not self.given.holds(found, where):
+            return None
+        pieces = dict(found)
+        for name, computed in self.made.items():
+            piece = computed.compute(pieces, where)
+            if piece is None:
+                return None
+            pieces[name] = piece
+        if not self.shown(_jumps(found) if self.loops else frozenset()).done(pieces, where.scope):
+            return None
+        for bound, names in self.released:
+            variables = {v for target in bound for v in stored_names(found[target])}
+            new = {v: where.name(v.rstrip("0123456789_") or "c", pieces) for v in sorted(variables)}
+            pieces |= {n: rename(clone(pieces[n]), new) for n in names if n in pieces}  # type: ignore[type-var]
+        return pieces
+
+    def _confused(self, found: Found) -> bool:
+        """Whether a variable of a loop is also another one, or what the loop goes through."""
+        named = [[p.id for n in head if isinstance(p := found.get(n), ast.Name)] for head in self.heads]
+        return any(len(names) != len({*names}) for names in named)
+
+
+def _names(nodes: Sequence[ast.AST]) -> set[str]:
+    return {n.id for n in walk(nodes) if isinstance(n, ast.Name)}
+
+
+def _jumps(found: Found) -> Jumps:
+    """The blocks that have a `break` or `continue` of their own."""
+    blocks = [(name, piece) for name, piece in found.items() if isinstance(piece, list)]
+    return frozenset((n, word) for n, body in blocks for k, word in JUMPS.items() if own_breaks(body, (k,)))
 
 
 def rewrite(
@@ -106,16 +189,18 @@ def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
 
 def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
     """What applies the forms of a rule, grouped by their before side, to a block."""
-    known: dict[Shape, list[tuple[list[ast.stmt], Shape | None, _Ends, list[Rewriting]]]] = {}
+    known: dict[
+        Shape, list[tuple[list[ast.stmt], Shape | None, Callable[..., Iterable[int]], list[Rewriting]]]
+    ] = {}
     for t, group in groups:
-        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _Ends(t.body), group))
+        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _ends(t.body), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, (seen, start) in enumerate(place.looks):
             for wanted, first, ends, group in known.get(seen, ()):
                 if first is not None and first != start:
                     continue
-                for end in ends.after(i, body):
+                for end in ends(i, body):
                     found: Found = {}
                     if match(wanted, body[i:end], found):
                         new = _rewritten(group, found, body[i:end], place, i)
@@ -132,21 +217,21 @@ def _first(s: ast.stmt) -> Shape | None:
     return () if first is None else Template("", [ast.Expr(value=first)]).shape
 
 
-class _Ends:
-    """Where what a template matches may end: at the end of the block if its last name stands for several
-    statements."""
+def _ends(wanted: list[ast.stmt]) -> Callable[[int, list[ast.stmt]], Iterable[int]]:
+    """What tells where a match that starts somewhere in a block may end: at the end of the block if the
+    template's last name stands for several statements."""
+    least, last = fewest(wanted), wanted[-1].__class__
+    whole, exact = block_name(wanted[-1]) is not None, least == len(wanted)
 
-    def __init__(self, wanted: list[ast.stmt]) -> None:
-        self.least, self.last = fewest(wanted), wanted[-1].__class__
-        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
-
-    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
-        end, size = start + self.least, len(body)
-        if self.whole or end > size:
+    def ends(start: int, body: list[ast.stmt]) -> Iterable[int]:
+        end, size = start + least, len(body)
+        if whole:
             return (size,) if end <= size else ()
-        if self.fixed:
-            return (end,) if body[end - 1].__class__ is self.last else ()
-        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
+        return [
+            k for k in range(end, (min(end, size) if exact else size) + 1) if body[k - 1].__class__ is last
+        ]
+
+    return ends
 
 
 def _rewritten(
