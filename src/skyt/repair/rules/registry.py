@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from skyt.repair.rules.analysis.conditions import after_statement
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import Shape as NodeShape
 from skyt.repair.rules.analysis.trees import look
@@ -120,7 +119,7 @@ class Place:
         """The scope just before the statement at this index of the block."""
         scopes = self._scopes or [self.start]
         while len(scopes) <= index:
-            scopes.append(after_statement(self.body[len(scopes) - 1], scopes[-1]))
+            scopes.append(scopes[-1].after(self.body[len(scopes) - 1]))
         self._scopes = scopes
         return scopes[index]
 

@@ -289,9 +289,8 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
         known = pure_call(node, scope.pure, own) and (builtin or name in scope.pure)
         found.look(scope, *owner)
         found.look(scope, *arguments(node), deep=name not in SHALLOW)
-        if name in scope.pure:
-            names, attributes = scope.program.outside.of(name)
-            found.reads |= names
-            found.heap_reads |= names | ({ATTRIBUTES} if attributes else set())
+        if name in scope.pure:  # which may read what is captured, and what is not owned
+            found.reads |= scope.captured
+            found.heap_reads |= {UNKNOWN, ATTRIBUTES}
     found.other |= not known
     found.errors |= raised if known else ANYTHING

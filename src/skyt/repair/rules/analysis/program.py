@@ -14,8 +14,6 @@ from functools import cached_property
 
 from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
 from skyt.repair.rules.analysis.functions import FunctionInfo, made_names, owned_names
-from skyt.repair.rules.analysis.infer import Inference
-from skyt.repair.rules.analysis.reach import Outside
 from skyt.repair.rules.analysis.syntax import (
     attribute_order,
     bound_anywhere,
@@ -25,7 +23,7 @@ from skyt.repair.rules.analysis.syntax import (
     stored_names,
 )
 from skyt.repair.rules.analysis.trees import walk, words
-from skyt.repair.rules.analysis.types import ANY, Type, element, is_number, join, kind
+from skyt.repair.rules.analysis.types import ANY, Inference, Type, element, is_number, join, kind
 from skyt.repair.rules.facts import Facts
 
 MAX_ROUNDS = 8
@@ -78,11 +76,6 @@ class Program:
     @cached_property
     def attribute_order(self) -> dict[str, str]:
         return attribute_order(self.tree, self.facts.public)
-
-    @cached_property
-    def outside(self) -> Outside:
-        """What functions read that is not their own. On demand: few programs call their own functions."""
-        return Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
 
     @cached_property
     def methods(self) -> frozenset[tuple[str, str]]:

@@ -82,18 +82,3 @@ def free_names(node: ast.AST) -> set[str]:
         own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         outside = [node.generators[0].iter]
     return (found - own).union(*map(free_names, outside))
-
-
-class Outside:
-    """What each function of the program reads that is not its own, calls included."""
-
-    def __init__(self, functions: Mapping[str, ast.FunctionDef]) -> None:
-        self.names: dict[str, set[str]] = {n: free_names(f) for n, f in functions.items()}
-        own = {n: walk(f) for n, f in functions.items()}
-        self.attributes = {n for n, nodes in own.items() if any(isinstance(x, ast.Attribute) for x in nodes)}
-
-    def of(self, name: str) -> tuple[set[str], bool]:
-        """(names of variables, whether attributes of objects may be read) for a call of this function."""
-        called = closure({name}, self.names)
-        names = set[str]().union(*(self.names[c] for c in called))
-        return names - self.names.keys(), bool(called & self.attributes)

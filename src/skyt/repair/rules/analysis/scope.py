@@ -12,7 +12,20 @@ from functools import cached_property
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.program import Program
-from skyt.repair.rules.analysis.syntax import FLIPPED, call, int_value, opposite, read_names
+from skyt.repair.rules.analysis.syntax import (
+    FLIPPED,
+    call,
+    compare,
+    conjuncts,
+    int_value,
+    leaves,
+    load,
+    number,
+    opposite,
+    own_breaks,
+    read_names,
+    stored_names,
+)
 from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
 from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
@@ -51,6 +64,7 @@ class Scope:
         self._known = known
         self.pure = program.pure
         self.owned = info.owned if info else frozenset()
+        self.captured = info.captured if info else frozenset()
 
     @cached_property
     def known(self) -> Sequence[ast.expr]:
@@ -113,6 +127,50 @@ class Scope:
     def changes(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something, whatever holds before it."""
         return self.bare.effects(node)
+
+    def at_start(self) -> Scope:
+        """What holds where the function starts: what the contract promises of the parameters."""
+        found: list[ast.expr] = []
+        for argument, parameter in self.info.given.items() if self.info else ():
+            for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
+                if bound is not None:
+                    found.append(compare(load(argument), op, number(bound)))
+            if parameter.nonempty:
+                found.append(load(argument))
+        return self.with_known(found)
+
+    def quiet(self, node: ast.AST) -> Scope:
+        """What holds at every point while something runs: its parts may change what held before it. At the
+        start of every round of a loop that is nothing that any round may change."""
+        read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Load | None)
+        if not self.known or (read and not self.program.grows and plain(node)):  # type: ignore[arg-type]
+            return self
+        return self.without(self.changes(node))
+
+    def when(self, test: ast.expr, holds: bool = True) -> Scope:
+        """What is known where a test has turned out true, or false."""
+        return self.with_known(conjuncts(test, holds)).without(self.changes(test))
+
+    def in_round(self, s: ast.For) -> Scope:
+        """What holds in a loop, given what holds at its head: bounds of a variable that runs over a range."""
+        match s.target, s.iter:
+            case ast.Name(id=name), ast.Call(func=ast.Name(id="range"), args=[*first, high]):
+                written = stored_names(s.body)
+                if len(first) < 2 and name not in written:
+                    bounds = ((ast.GtE, first[0] if first else ast.Constant(value=0)), (ast.Lt, high))
+                    facts = [compare(load(name), op, b) for op, b in bounds if not read_names(b) & written]
+                    return self.with_known(facts).without(self.changes(s.body))
+        return self
+
+    def after(self, s: ast.stmt) -> Scope:
+        """What holds behind a statement."""
+        if not self.known and not isinstance(s, ast.If | ast.While):
+            return self
+        if isinstance(s, ast.If) and leaves(s.body):
+            return self.when(s.test, False).without(self.changes(s.orelse))
+        if isinstance(s, ast.While) and not own_breaks(s.body):
+            return self.quiet(s).when(s.test, False)
+        return self.quiet(s)
 
     def is_module(self, name: str) -> bool:
         return name in MODULES and (self.info is None or name not in self.info.env)

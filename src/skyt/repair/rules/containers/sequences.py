@@ -6,11 +6,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.infer import dotted
 from skyt.repair.rules.analysis.syntax import call, count_reads, load, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
 from skyt.repair.rules.analysis.types import ANY, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import LAZY
+from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
 from skyt.repair.rules.patterns.conditions import (
     Condition,
     Where,
@@ -56,7 +55,7 @@ def in_step(function: str, argument: str) -> Condition:
             return isinstance(made, ast.ListComp) and total
         if name in {"set", "frozenset"} and kind(scope.type_of(made)) not in IN_TURN:
             return False
-        lazy = isinstance(made, ast.Call) and (scope.builtin(made.func) or dotted(made.func)) in LAZY
+        lazy = isinstance(made, ast.Call) and called_name(made.func) in LAZY
         if total or name in {"", "sorted", "list", "tuple"} or not (lazy or comprehended):
             return True
         t = scope.type_of(made.elt) if comprehended else ANY

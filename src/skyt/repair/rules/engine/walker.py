@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from skyt.repair.rules.analysis.conditions import after_statement, domain_conditions, quiet, range_facts, when
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.functions import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
@@ -33,7 +32,7 @@ class Walker:
         self.info = info
 
     def function(self) -> None:
-        scope = Scope(self.context.program, self.info).with_known(domain_conditions(self.info))
+        scope = Scope(self.context.program, self.info).at_start()
         self.block(self.info.node, "body", scope, "return")
 
     def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
@@ -42,7 +41,7 @@ class Walker:
         here = scope
         for s in body:
             self.statement(s, here, end if s is body[-1] else "")
-            here = here if s is body[-1] else after_statement(s, here)
+            here = here if s is body[-1] else here.after(s)
         for _ in range(60):
             new = self._apply_block(Place(body, scope, self.context, end)) if body else None
             if new is None:
@@ -62,19 +61,18 @@ class Walker:
 
     def statement(self, s: ast.stmt, scope: Scope, end: str) -> None:
         if isinstance(s, ast.If):
-            s.test = self.expr(s.test, quiet(s.test, scope), True)
-            self.block(s, "body", when(s.test, scope), end)
+            s.test = self.expr(s.test, scope.quiet(s.test), True)
+            self.block(s, "body", scope.when(s.test), end)
             if s.orelse:
-                self.block(s, "orelse", when(s.test, scope, False), end)
+                self.block(s, "orelse", scope.when(s.test, False), end)
         elif isinstance(s, LOOPS):
-            inner = body = quiet(s, scope)
+            inner = body = scope.quiet(s)
             if isinstance(s, ast.While):
-                s.test = self.expr(s.test, quiet(s.test, inner), True)
-                body = when(s.test, inner)
+                s.test = self.expr(s.test, inner.quiet(s.test), True)
+                body = inner.when(s.test)
             else:
-                s.iter = self.expr(s.iter, quiet(s.iter, scope), False)
-                if facts := range_facts(s):
-                    body = inner.with_known(facts).without(inner.changes(s.body))
+                s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
+                body = inner.in_round(s)
             self.block(s, "body", body, "continue")
             self.block(s, "orelse", inner, end)
         elif not isinstance(s, NESTED):
@@ -102,14 +100,14 @@ class Walker:
             here = scope
             for i, value in enumerate(node.values):
                 node.values[i] = self.expr(value, here, boolean)
-                here = when(node.values[i], here, isinstance(node.op, ast.And))
+                here = here.when(node.values[i], isinstance(node.op, ast.And))
             node.values = operands(node)  # `a and (b and c)` is `a and b and c`
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
         elif isinstance(node, ast.IfExp):
             node.test = self.expr(node.test, scope, True)
-            node.body = self.expr(node.body, when(node.test, scope), boolean)
-            node.orelse = self.expr(node.orelse, when(node.test, scope, False), boolean)
+            node.body = self.expr(node.body, scope.when(node.test), boolean)
+            node.orelse = self.expr(node.orelse, scope.when(node.test, False), boolean)
         elif isinstance(node, COMPREHENSIONS):
             self._comprehension(node, scope)
         elif isinstance(node, ast.Lambda):
@@ -125,9 +123,9 @@ class Walker:
         whole = isinstance(node, ast.stmt)
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
-                setattr(node, name, self.expr(value, quiet(value, scope) if whole else scope, False))
+                setattr(node, name, self.expr(value, scope.quiet(value) if whole else scope, False))
             elif isinstance(value, list):
-                here = quiet(node, scope) if whole else scope
+                here = scope.quiet(node) if whole else scope
                 for i, item in enumerate(value):
                     if isinstance(item, ast.expr):
                         value[i] = self.expr(item, here, False)
