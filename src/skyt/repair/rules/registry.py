@@ -20,7 +20,7 @@ from skyt.repair.rules.analysis.trees import Shape as NodeShape
 from skyt.repair.rules.analysis.trees import look
 
 if TYPE_CHECKING:
-    from skyt.repair.rules.analysis.functions import FunctionInfo
+    from skyt.repair.rules.analysis.program import FunctionInfo
     from skyt.repair.rules.engine.context import Context
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]

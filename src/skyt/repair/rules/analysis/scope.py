@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
-from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.program import Program
+from skyt.repair.rules.analysis.program import FunctionInfo, Program
 from skyt.repair.rules.analysis.syntax import (
     FLIPPED,
     call,

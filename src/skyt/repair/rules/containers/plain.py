@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, root
-from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.program import READ
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from skyt.repair.rules.analysis.functions import READ, use_of
+from skyt.repair.rules.analysis.program import READ, use_of
 from skyt.repair.rules.analysis.syntax import binds, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import children, text, walk
 from skyt.repair.rules.analysis.types import is_int, is_str

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.functions import FunctionInfo
+from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.reach import free_names
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import (

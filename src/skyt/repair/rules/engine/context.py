@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
+from skyt.repair.rules.analysis.reach import Liveness
 from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
 from skyt.repair.rules.analysis.trees import in_order, walk
 from skyt.repair.rules.facts import Facts

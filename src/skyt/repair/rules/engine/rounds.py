@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
-from skyt.repair.rules.analysis.liveness import unbound_name
-from skyt.repair.rules.analysis.reach import Reach
+from skyt.repair.rules.analysis.reach import Reach, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
 from skyt.repair.rules.analysis.trees import bare, text, walk

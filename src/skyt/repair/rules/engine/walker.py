@@ -7,7 +7,7 @@ import ast
 from dataclasses import replace
 
 from skyt.repair.rules.analysis.effects import Effects
-from skyt.repair.rules.analysis.functions import FunctionInfo
+from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import (
     LOOPS,
