@@ -28,7 +28,7 @@ BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
 StatementRule = Callable[[Any, "Place", int], list[ast.stmt] | None]
 ModuleRule = Callable[["Context"], bool]
 Shape = Literal["expression", "block", "module"]
-Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program (or the body of f alone)
+Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
 
 
 class About(TypedDict):
@@ -37,15 +37,15 @@ class About(TypedDict):
 
     needs: str
     sound: str
-    fires: Example
-    keeps: Example
+    fires: str
+    keeps: str
 
 
-def example(given: Example) -> Example:
-    """An example whose program is spelled out: the body alone stands for `def f` with the facts' names."""
-    facts, code = given
+def example(given: str) -> Example:
+    """Facts, which are the first line, and a program: the body alone stands for `def f` with their names."""
+    facts, _, code = given.partition("\n")
     if "def f(" in code:
-        return given
+        return facts, code
     names = ", ".join(part.partition(":")[0].strip() for part in facts.split(";"))
     return facts, f"def f({names}):\n" + textwrap.indent(code, " ")
 

@@ -33,16 +33,11 @@ FILLS: tuple[tuple[str, str, str, list[Condition]], ...] = (
     "read; loop variables dead after the loop; a key and its value in either order",
     sound="a comprehension evaluates the same conditions and elements in the same order; `sum` and `join` "
     "put them together in that order, starting from nothing",
-    fires=(
-        "xs: list[int]",
-        "r = []\nd = {}\ns = set()\nt = 0\nfor x in xs:\n if x > 1:\n  r.append(x)\nfor x in xs:\n"
-        " d[x] = x * x\nfor x in xs:\n s.add(x % 3)\nfor x in xs:\n t = t + x\nreturn [r, d, sorted(s), t]",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "r = []\nd = {}\nt = 0\nfor x in xs:\n r.append(len(r))\nfor x in xs:\n d[x] = len(d)\n"
-        "for x in xs:\n if x > t:\n  t = t + x\nreturn [r, d, t]",
-    ),
+    fires="xs: list[int]\nr = []\nd = {}\ns = set()\nt = 0\nfor x in xs:\n if x > 1:\n  r.append(x)\n"
+    "for x in xs:\n d[x] = x * x\nfor x in xs:\n s.add(x % 3)\nfor x in xs:\n t = t + x\n"
+    "return [r, d, sorted(s), t]",
+    keeps="xs: list[int]\nr = []\nd = {}\nt = 0\nfor x in xs:\n r.append(len(r))\nfor x in xs:\n"
+    " d[x] = len(d)\nfor x in xs:\n if x > t:\n  t = t + x\nreturn [r, d, t]",
 )
 def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; loops may be nested."""
@@ -117,11 +112,9 @@ rewrite(
     ],
     made={"r": fresh("r")},
     because="a comprehension evaluates the same conditions and elements in the same order as a loop",
-    fires=(
-        "xs: list[int]",
-        "def f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n return 7 // k",
-    ),
-    keeps=("xs: list[int]", "def f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1"),
+    fires="xs: list[int]\ndef f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n"
+    " return 7 // k",
+    keeps="xs: list[int]\ndef f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1",
 )
 
 ROUND = "for target in e:\n if c:\n  targets = f\n  body"
@@ -136,12 +129,9 @@ rewrite(
     ),
     because="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
-    fires=(
-        "xs: list[int]",
-        "t = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\n"
-        "for y in (x + t for x in xs):\n t = t + y\nreturn t",
-    ),
-    keeps=("xs: list[int]", "for y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs"),
+    fires="xs: list[int]\nt = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\n"
+    "for y in (x + t for x in xs):\n t = t + y\nreturn t",
+    keeps="xs: list[int]\nfor y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs",
 )
 
 
@@ -151,8 +141,8 @@ rewrite(
     ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [boolean("b")]),
     needs=[last_for],
     because="the length of a list is the number of its elements; True counts as 1 and False as 0",
-    fires=("xs: list[int]", "return len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)"),
-    keeps=("xs: list[int]", "return len([1 // x for x in xs]) + sum(x for x in xs)"),
+    fires="xs: list[int]\nreturn len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
+    keeps="xs: list[int]\nreturn len([1 // x for x in xs]) + sum(x for x in xs)",
 )
 
 LARGER = ("a < b", "a <= b", "b > a", "b >= a")  # which says that b is the larger one
@@ -166,6 +156,6 @@ rewrite(
     needs=[integer("a", "b")],
     made={"p": ranked("a", "b", 0), "q": ranked("a", "b", 1)},
     because="the larger of two integers is what is left after replacing the smaller by the larger",
-    fires=("n: int; m: int", "if n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]"),
-    keeps=("n: float; m: float", "if n < m:\n n = m\nreturn n"),
+    fires="n: int; m: int\nif n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]",
+    keeps="n: float; m: float\nif n < m:\n n = m\nreturn n",
 )

@@ -68,18 +68,12 @@ def _start(node: ast.expr) -> str:
     "missing: 0 as default, and nothing that could tell whether the entry is there",
     sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
     "missing entry is what `get` gives",
-    fires=(
-        "s: str",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n n = collections.Counter(s)\n"
-        " g = collections.defaultdict(lambda: [])\n e = collections.Counter()\n for c in s:\n  d[c] += 2\n"
-        "  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n"
-        " return [dict(d), [k for k in d if d[k] > 2], dict(e), max(n.values()), len(g)]",
-    ),
-    keeps=(
-        "s: str",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-        " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
-    ),
+    fires="s: str\nimport collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+    " n = collections.Counter(s)\n g = collections.defaultdict(lambda: [])\n e = collections.Counter()\n"
+    " for c in s:\n  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n"
+    " return [dict(d), [k for k in d if d[k] > 2], dict(e), max(n.values()), len(g)]",
+    keeps="s: str\nimport collections\ndef f(s):\n d = collections.defaultdict(int)\n"
+    " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
 )
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
@@ -200,16 +194,10 @@ SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse"
     needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
     "a list has too, at its ends, by index, for membership, length and truth",
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
-    fires=(
-        "xs: list[int]",
-        "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
-        "  q.append(x)\n  if len(q) > 3:\n   r.append(q.popleft())\n return [r, list(q), q[-1]]",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n p = collections.deque(xs)\n"
-        " for x in p:\n  q.append(x)\n  p.append(x)\n return list(q) + list(p)",
-    ),
+    fires="xs: list[int]\nimport collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n"
+    " for x in xs:\n  q.append(x)\n  if len(q) > 3:\n   r.append(q.popleft())\n return [r, list(q), q[-1]]",
+    keeps="xs: list[int]\nimport collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n"
+    " p = collections.deque(xs)\n for x in p:\n  q.append(x)\n  p.append(x)\n return list(q) + list(p)",
 )
 def deque_to_list(context: Context) -> bool:
     """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
@@ -319,12 +307,9 @@ rewrite(
         ),
     },
     because="a counter adds one for each element in turn, starting from nothing",
-    fires=(
-        "s: str",
-        "import collections\ndef f(s):\n e = dict(collections.Counter(c.lower() for c in s))\n"
-        " return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
-    ),
-    keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
+    fires="s: str\nimport collections\ndef f(s):\n e = dict(collections.Counter(c.lower() for c in s))\n"
+    " return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
+    keeps="s: str\nimport collections\ndef f(s):\n return collections.Counter(s)['a']",
 )
 
 METHODS = ("append", "add", "extend", "update", "remove", "discard")
@@ -334,12 +319,9 @@ rewrite(
     *((before, INSERT.format("v")) for before in ("d.setdefault(k, v)", "d[k] = d.get(k, v)")),
     needs=ENTRY,
     because="`setdefault` stores its value exactly where the key is missing, and gives the entry",
-    fires=(
-        "xs: list[str]",
-        "d = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
-        " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
-    ),
-    keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
+    fires="xs: list[str]\nd = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
+    " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
+    keeps="xs: list[str]\nd = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d",
 )
 
 CHOICES = ("if k in d: {found}\nelse: d[k] = {first}", "if k not in d: d[k] = {first}\nelse: {found}")
@@ -359,16 +341,10 @@ rewrite(
     needs=[*ENTRY, unseen("x")],
     because="a list of one element is an empty list to which it is appended; a list that nobody else has may "
     "be lengthened in place",
-    fires=(
-        "xs: list[str]",
-        "d = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
-        "  d[len(x)] = [x]\n e[x] = e.get(x, []) + [len(x)]\nreturn [d, e]",
-    ),
-    keeps=(
-        "xs: list[str]",
-        "d = {}\ne = {}\nr = []\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]"
-        "\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
-    ),
+    fires="xs: list[str]\nd = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
+    "  d[len(x)] = [x]\n e[x] = e.get(x, []) + [len(x)]\nreturn [d, e]",
+    keeps="xs: list[str]\nd = {}\ne = {}\nr = []\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n"
+    "  d[x] = [len(d)]\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
 )
 rewrite(
     "count-by-get",
@@ -385,11 +361,8 @@ rewrite(
     needs=[*ENTRY, immutable("k"), unseen("e", "d.get(k, 0) + e")],
     made={"w": folded("v - e")},
     because="`get` gives the value under the key, or the default that would have been stored there first",
-    fires=(
-        "s: str",
-        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
-        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
-        "  g[c] = len(s)\nreturn [d, e, g]",
-    ),
-    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
+    fires="s: str\nd = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+    " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n  g[c] = len(s)\n"
+    "return [d, e, g]",
+    keeps="s: str\nd = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d",
 )

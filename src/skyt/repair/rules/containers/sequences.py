@@ -102,12 +102,9 @@ rewrite(
         "kept": _generated("(x for x in e if y)", like="filter(h, e)"),
     },
     because="the same elements come in the same order, whether in a list first or one by one",
-    fires=(
-        "s: str; xs: list[int]",
-        "return [''.join([c for c in s if c != 'a']), list(map(ord, s)), list(filter(lambda c: c != 'a', s)),"
-        " list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
-    ),
-    keeps=("s: str; xs: list[int]", "return [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]"),
+    fires="s: str; xs: list[int]\nreturn [''.join([c for c in s if c != 'a']), list(map(ord, s)), "
+    "list(filter(lambda c: c != 'a', s)), list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
+    keeps="s: str; xs: list[int]\nreturn [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]",
 )
 
 KINDS = (
@@ -151,11 +148,9 @@ rewrite(
     needs=[of_kind("str list", "s"), plain("s"), looking_up("s[i]", "i", only=True)],
     made=_named("s[i]"),
     because="the elements come in the order of their indices",
-    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
-    keeps=(
-        "xs: list[int]; k: int",
-        "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
-    ),
+    fires="xs: list[int]; k: int >= 0\nreturn sum(xs[i] * xs[i] for i in range(k, len(xs)))",
+    keeps="xs: list[int]; k: int\n"
+    "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
 )
 rewrite(
     "entry-for-key",
@@ -163,11 +158,9 @@ rewrite(
     needs=[of_kind("dict", "d"), plain("d"), looking_up("d[k]", "k", only=False)],
     made=_named("d[k]"),
     because="an item is a key with the entry under it",
-    fires=(
-        "s: str",
-        "d = {x: ord(x) for x in s}\nreturn [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
-    ),
-    keeps=("s: str", "d = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]"),
+    fires="s: str\nd = {x: ord(x) for x in s}\n"
+    "return [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
+    keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
 )
 rewrite(
     "change-in-place",
@@ -178,16 +171,16 @@ rewrite(
     ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [closed("k", "r")]),
     needs=[of_kind("list", "x"), owned("x"), not_gone_through("x")],
     because="nobody else holds the list, so a new list in its place cannot be told apart",
-    fires=("xs: list[int]", "r = list(xs)\nr.sort()\nr.reverse()\nreturn r"),
-    keeps=("xs: list[int]", "xs.sort()\nreturn xs"),
+    fires="xs: list[int]\nr = list(xs)\nr.sort()\nr.reverse()\nreturn r",
+    keeps="xs: list[int]\nxs.sort()\nreturn xs",
 )
 rewrite(
     "expand-divmod",
     ("divmod(a, b)", "(a // b, a % b)"),
     needs=[integer("a", "b"), small("a", "b")],
     because="`divmod` of two integers is their quotient and their remainder",
-    fires=("n: int; m: int", "q, r = divmod(n, m)\nreturn q + r"),
-    keeps=("x: float; y: float", "q, r = divmod(x, y)\nreturn q + r"),
+    fires="n: int; m: int\nq, r = divmod(n, m)\nreturn q + r",
+    keeps="x: float; y: float\nq, r = divmod(x, y)\nreturn q + r",
 )
 rewrite(
     "set-operator",
@@ -197,16 +190,16 @@ rewrite(
     ("a.symmetric_difference(b)", "a ^ b"),
     needs=[of_kind("set", "a", "b")],
     because="the method of a set, given a set, is its operator",
-    fires=("s: str; t: str", "return sorted(set(s).intersection(set(t)))"),
-    keeps=("s: str; t: str", "return sorted(set(s).intersection(t))"),
+    fires="s: str; t: str\nreturn sorted(set(s).intersection(set(t)))",
+    keeps="s: str; t: str\nreturn sorted(set(s).intersection(t))",
 )
 rewrite(
     "return-without-copy",
     ("return list(x)", "return x"),
     needs=[of_kind("list", "x"), plain("x"), values_shared],
     because="results are observed by value, and nobody in the program could change what two names share",
-    fires=("xs: list[int]", "return list(xs)"),
-    keeps=("xs: list[int]", "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y"),
+    fires="xs: list[int]\nreturn list(xs)",
+    keeps="xs: list[int]\ndef g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
 )
 rewrite(
     "plain-copy",
@@ -215,8 +208,8 @@ rewrite(
     ("x.copy()", "list(x)", [of_kind("list", "x")]),
     ("''.join(x)", "x", [text("x")]),
     because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
-    fires=("xs: list[int]; s: str", "ys = xs[:]\nys.append(1)\nreturn [ys, s[:]]"),
-    keeps=("xs: list[int]; ts: list[str]", "ys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]"),
+    fires="xs: list[int]; s: str\nys = xs[:]\nys.append(1)\nreturn [ys, s[:]]",
+    keeps="xs: list[int]; ts: list[str]\nys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]",
 )
 FROM_END = [constant("k"), at_least(0, "len(x) - k")]
 rewrite(
@@ -233,16 +226,16 @@ rewrite(
     ("len(x[:-k])", "len(x) - k", FROM_END),
     needs=[of_kind("str list", "x")],
     because="a slice goes from 0 to the length unless it says otherwise; below 0 it counts from the end",
-    fires=("s: str; n: int", "if len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]"),
-    keeps=("s: str; xs: list[int]", "g = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]"),
+    fires="s: str; n: int\nif len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]",
+    keeps="s: str; xs: list[int]\ng = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]",
 )
 rewrite(
     "concatenate-left",
     ("a + (b + c)", "a + b + c"),
     needs=[text("a", "b", "c")],
     because="concatenation is associative",
-    fires=("s: str", "return s + ('a' + s)"),
-    keeps=("x: float; y: float", "return x + (y + 0.1)"),
+    fires="s: str\nreturn s + ('a' + s)",
+    keeps="x: float; y: float\nreturn x + (y + 0.1)",
 )
 
 TESTS = [test for op in ("==", "!=", "<", "<=") for test in (f"{{}} {op} x", f"x {op} {{}}")]
@@ -255,12 +248,6 @@ rewrite(
     ),
     needs=[of_kind("list", "k"), owned("k"), returning_always("leave"), apart("leave", "x", of="k")],
     because="where the branch is taken nobody sees the list any more, and else the element is popped anyway",
-    fires=(
-        "s: str",
-        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
-    ),
-    keeps=(
-        "s: str",
-        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return len(k)\n k.pop()\nreturn True",
-    ),
+    fires="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
+    keeps="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return k\n k.pop()\nreturn True",
 )

@@ -70,11 +70,9 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
     sound="the rest of the function, evaluated for each of these values, returns the same; a case for each "
     "value has that value for the parameter",
-    fires=(
-        "n: int >= 0",
-        "if n == 1:\n return 1\nif n < 4:\n return n\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r",
-    ),
-    keeps=("n: int", "if n == 1:\n return 5\nif n < 3:\n return n\nreturn 1 + n - n"),
+    fires="n: int >= 0\nif n == 1:\n return 1\nif n < 4:\n return n\nr = 1\nfor i in range(n):\n"
+    " r = r * 2 - 1\nreturn r",
+    keeps="n: int\nif n == 1:\n return 5\nif n < 3:\n return n\nreturn 1 + n - n",
 )
 def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`if n == 1: return 1` goes when the rest of the function returns 1 for n = 1; with `n >= 0`,
@@ -113,8 +111,8 @@ rewrite(
     ("return x", "return []", [of_kind("list", "x"), values_shared]),
     needs=[plain("x"), known_empty("x")],
     because="an empty str or list has the value of the literal",
-    fires=("xs: list[int]", "if xs:\n return [xs[0]]\nreturn xs"),
-    keeps=("xs: list[int]", "if len(xs) > 1:\n return [xs[0]]\nreturn xs"),
+    fires="xs: list[int]\nif xs:\n return [xs[0]]\nreturn xs",
+    keeps="xs: list[int]\nif len(xs) > 1:\n return [xs[0]]\nreturn xs",
 )
 
 
@@ -135,8 +133,8 @@ rewrite(
     *_skipping("return None", ends_function, running_out("rest")),
     because="skipping the rest of a loop body, or of a function that returns None, is having the rest in the "
     "other branch; where there is no rest, it is what happens anyway",
-    fires=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t"),
-    keeps=("xs: list[int]", "t = 0\nfor x in xs:\n if x < 1:\n  break\n t = t + x\nreturn t"),
+    fires="xs: list[int]\nt = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t",
+    keeps="xs: list[int]\nt = 0\nfor x in xs:\n if x < 1:\n  break\n t = t + x\nreturn t",
 )
 rewrite(
     "decided-branch",
@@ -146,8 +144,8 @@ rewrite(
     ("if c: body", "pass", [always(False, "c")]),
     ("while c: body", "pass", [always(False, "c")]),
     because="a condition that is a constant chooses its branch for good",
-    fires=("n: int", "if False:\n return 0\nif True:\n return n\nreturn 1"),
-    keeps=("n: int", "if n:\n return n\nreturn 0"),
+    fires="n: int\nif False:\n return 0\nif True:\n return n\nreturn 1",
+    keeps="n: int\nif n:\n return n\nreturn 0",
 )
 rewrite(
     "drop-empty-branch",
@@ -156,16 +154,16 @@ rewrite(
     ("if c: body\nelse: body", "body"),
     ("if c: pass", "pass"),
     because="a branch without statements only evaluates its test",
-    fires=("n: int", "if n > 3:\n pass\nelse:\n n = n + 1\nreturn n"),
-    keeps=("xs: list[int]", "if xs.pop() > 3:\n pass\nreturn xs"),
+    fires="n: int\nif n > 3:\n pass\nelse:\n n = n + 1\nreturn n",
+    keeps="xs: list[int]\nif xs.pop() > 3:\n pass\nreturn xs",
 )
 rewrite(
     "flatten-else",
     ("if c: body\nelse: other", "if c: body\nother", [leaving("body")]),
     ("if c: body\nelse: other", "if not c: other\nbody", [leaving("other")]),
     because="behind a branch that always leaves, `else` and the code after it are the same place",
-    fires=("n: int", "if n > 3:\n return 1\nelif n > 2:\n n = 1\nelse:\n return 2\nreturn n"),
-    keeps=("n: int", "if n > 3:\n n = 1\nelse:\n n = 2\nreturn n"),
+    fires="n: int\nif n > 3:\n return 1\nelif n > 2:\n n = 1\nelse:\n return 2\nreturn n",
+    keeps="n: int\nif n > 3:\n n = 1\nelse:\n n = 2\nreturn n",
 )
 rewrite(
     "merge-branches",
@@ -175,8 +173,8 @@ rewrite(
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
     because="what is done under two conditions is done under their `and`, what is done under either under "
     "their `or`",
-    fires=("n: int; m: int", "if n > 3:\n if m > 4:\n  return 1\nif m > 5:\n return 1\nreturn 0"),
-    keeps=("n: int; m: int", "if n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m"),
+    fires="n: int; m: int\nif n > 3:\n if m > 4:\n  return 1\nif m > 5:\n return 1\nreturn 0",
+    keeps="n: int; m: int\nif n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m",
 )
 
 
@@ -187,8 +185,8 @@ rewrite(
     needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
     "commutes with its test",
     sound="the test decides which of the two values the statement is executed with",
-    fires=("n: int", "r = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2"),
-    keeps=("n: int", "return [1][n] + (1 if 5 // (n - 1) < 1 else 2)"),
+    fires="n: int\nr = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2",
+    keeps="n: int\nreturn [1][n] + (1 if 5 // (n - 1) < 1 else 2)",
 )
 def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
@@ -229,8 +227,8 @@ rewrite(
     made={"d": Made("the opposite of `c`, if that is the preferred one", _preferred, like="not c")},
     because="swapping two branches under the negated condition changes nothing; behind a branch that always "
     "leaves, `else` and the code after it are the same place",
-    fires=("n: int", "if n != 1:\n m = 2\nelse:\n m = 3\nif n != m:\n return 2\nreturn n"),
-    keeps=("n: int", "if n == 1:\n m = 2\nelse:\n m = 3\nif n == m:\n return 2\nreturn n"),
+    fires="n: int\nif n != 1:\n m = 2\nelse:\n m = 3\nif n != m:\n return 2\nreturn n",
+    keeps="n: int\nif n == 1:\n m = 2\nelse:\n m = 3\nif n == m:\n return 2\nreturn n",
 )
 rewrite(
     "return-truth",
@@ -241,6 +239,6 @@ rewrite(
     ("if c: return v\nreturn False", "return c and v", [boolean("c", "v"), no_quantifier("v")]),
     ("if c: return v\nreturn True", "return not c or v", [boolean("c", "v"), no_quantifier("v")]),
     because="True or False by a condition is its truth, and with another value what `and` and `or` give",
-    fires=("n: int; m: int", "if n > 3:\n return m > 4\nreturn False"),
-    keeps=("s: str; m: int", "if s:\n return m > 4\nreturn False"),
+    fires="n: int; m: int\nif n > 3:\n return m > 4\nreturn False",
+    keeps="s: str; m: int\nif s:\n return m > 4\nreturn False",
 )

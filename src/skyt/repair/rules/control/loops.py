@@ -36,8 +36,8 @@ rewrite(
     needs=[breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
-    fires=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t"),
-    keeps=("xs: list[int]", "t = 1\nfor x in xs:\n if x < 1:\n  break\nt = 3\nreturn t"),
+    fires="xs: list[int]\nt = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t",
+    keeps="xs: list[int]\nt = 1\nfor x in xs:\n if x < 1:\n  break\nt = 3\nreturn t",
 )
 rewrite(
     "while-true",
@@ -45,8 +45,8 @@ rewrite(
     ("while t:\n if c:\n  leave\n rest", "while not c: rest\nleave", [leaving("leave")]),
     needs=[always(True, "t")],
     because="`while True` that starts by leaving under a condition is `while` the condition does not hold",
-    fires=("n: int >= 0 <= 50", "while True:\n if n < 3:\n  break\n n = n - 1\nreturn n"),
-    keeps=("n: int >= 0 <= 50", "while True:\n n = n - 1\n if n < 3:\n  break\nreturn n"),
+    fires="n: int >= 0 <= 50\nwhile True:\n if n < 3:\n  break\n n = n - 1\nreturn n",
+    keeps="n: int >= 0 <= 50\nwhile True:\n n = n - 1\n if n < 3:\n  break\nreturn n",
 )
 rewrite(
     "index-to-element",
@@ -56,8 +56,8 @@ rewrite(
     needs=[of_kind("str list", "s"), unchanged("s", by="body"), own("i")],
     made={"c": fresh("c"), "inner": replacing("body", ("s[i]", "c"))},
     because="the elements come in the order of their indices",
-    fires=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t"),
-    keeps=("s: str", "t = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + i\nreturn t"),
+    fires="s: str\nt = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t",
+    keeps="s: str\nt = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + i\nreturn t",
 )
 rewrite(
     "enumerate-to-index",
@@ -72,14 +72,9 @@ rewrite(
     },
     because="the element that comes with an index is the one at that index; the shorter of two tails of one "
     "sequence ends with it",
-    fires=(
-        "xs: list[int]",
-        "t = 0\nfor i, x in enumerate(xs):\n t += i * x\nfor a, b in zip(xs, xs[1:]):\n t += a * b\nreturn t",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "t = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
-    ),
+    fires="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n t += i * x\nfor a, b in zip(xs, xs[1:]):\n"
+    " t += a * b\nreturn t",
+    keeps="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
 )
 ALL, ANY = "all(c for target in e if d)", "any(c for target in e if d)"
 QUANTIFIERS = (ALL, ANY, f"not {ALL}", f"not {ANY}")
@@ -95,11 +90,9 @@ rewrite(
     *((f"return a or {q}", f"if a: return True\nreturn {q}", [boolean("a")]) for q in QUANTIFIERS),
     because="`any` and `all` evaluate one element after the other and stop at the first that decides, and "
     "are not asked if what comes before them in an `and` or `or` decides",
-    fires=("n: int; xs: list[int]", "return n > 2 and n < 9 and all(x > 1 for x in xs)"),
-    keeps=(
-        "n: int; xs: list[int]",
-        "if n:\n return n and any(x > 1 for x in xs)\nreturn all([x > 1 for x in xs])",
-    ),
+    fires="n: int; xs: list[int]\nreturn n > 2 and n < 9 and all(x > 1 for x in xs)",
+    keeps="n: int; xs: list[int]\nif n:\n return n and any(x > 1 for x in xs)\n"
+    "return all([x > 1 for x in xs])",
 )
 LIMITS = {  # a condition of a loop, and the first value of `i` for which it does not hold
     "i < n": "n",
@@ -129,8 +122,8 @@ rewrite(
     *_counting("i * i <= n", "math.isqrt(n) + 1", at_least(0, "i", "n")),
     needs=[integer("i", "n"), own("i"), apart("rest", of="i"), no_continue("body")],
     because="the counter then takes exactly the values of a range, one a round",
-    fires=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t"),
-    keeps=("n: int >= 0 <= 50", "t = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i"),
+    fires="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t",
+    keeps="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i",
 )
 rewrite(
     "counter-by-hand",
@@ -141,11 +134,9 @@ rewrite(
     needs=[integer("i"), own("i"), no_continue("body"), not_kept("i", by="body")],
     made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
     because="such a variable is the number of the round",
-    fires=("xs: list[int]", "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r"),
-    keeps=(
-        "xs: list[int]",
-        "i = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\nreturn r",
-    ),
+    fires="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r",
+    keeps="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\n"
+    "return r",
 )
 rewrite(
     "shift-index",
@@ -159,6 +150,6 @@ rewrite(
     made={"j": fresh("i"), "k": looks_back("i", "body", "a"), "inner": replacing("body", ("i", "j + k"))},
     because="counting from 1 and looking at i - 1 is counting from 0 and looking at i; where nobody looks, "
     "only the number of rounds matters",
-    fires=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t"),
-    keeps=("xs: list[int]", "t = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t"),
+    fires="xs: list[int]\nt = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t",
+    keeps="xs: list[int]\nt = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t",
 )

@@ -29,16 +29,10 @@ IMPORTS = (ast.Import, ast.ImportFrom)
     "annotations in the body of a class: neither decorators nor bases, which may read them",
     sound="such statements cannot change a call's result; a definition that nothing names is never used; "
     "output, `__main__` and annotations are not observed",
-    fires=(
-        "n: int",
-        "class Box:\n def __init__(self, x: int):\n  self.x = x\n def unused(self):\n  return 0\n"
-        "def f(n: int) -> int:\n return Box(n).x\nif __name__ == '__main__':\n print(f(1))",
-    ),
-    keeps=(
-        "n: int",
-        "class Box:\n def __init__(self, x):\n  self.x = x\n def all(self):\n  return self.x + LIMIT\n"
-        "LIMIT = 3\ndef g(n):\n return Box(n)\ndef f(n):\n return g(n).all()",
-    ),
+    fires="n: int\nclass Box:\n def __init__(self, x: int):\n  self.x = x\n def unused(self):\n  return 0\n"
+    "def f(n: int) -> int:\n return Box(n).x\nif __name__ == '__main__':\n print(f(1))",
+    keeps="n: int\nclass Box:\n def __init__(self, x):\n  self.x = x\n def all(self):\n"
+    "  return self.x + LIMIT\nLIMIT = 3\ndef g(n):\n return Box(n)\ndef f(n):\n return g(n).all()",
 )
 def drop_unused(context: Context) -> bool:
     """Annotations go, and what a call of the entry point does not reach: demo code, imports, definitions."""
@@ -103,8 +97,8 @@ def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.AST]:
     phase=0,
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
-    fires=("n: int >= 0", "from math import isqrt\nreturn isqrt(n)"),
-    keeps=("n: int >= 0", "import json\nreturn json.dumps(n)"),
+    fires="n: int >= 0\nfrom math import isqrt\nreturn isqrt(n)",
+    keeps="n: int >= 0\nimport json\nreturn json.dumps(n)",
 )
 def imports_on_top(context: Context) -> bool:
     """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
@@ -161,8 +155,8 @@ def _imported_first(function: ast.FunctionDef, tree: ast.Module) -> list[ast.stm
     "may raise stays",
     sound="`pass` and expressions without effects that cannot raise do nothing, and a value nobody can read "
     "need not be stored",
-    fires=("n: int", "n + 1\nm = n + 1\nreturn n"),
-    keeps=("n: int", "1 // n\nm = n + 1\nreturn m"),
+    fires="n: int\nn + 1\nm = n + 1\nreturn n",
+    keeps="n: int\n1 // n\nm = n + 1\nreturn m",
 )
 def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """Statements that do nothing go, and stores that nobody reads."""

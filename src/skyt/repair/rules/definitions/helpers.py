@@ -46,11 +46,9 @@ NONE = ast.Constant(value=None)
     "its body fits",
     sound="parameters become locals with fresh names, assigned in order; returns become the caller's "
     "returns or its value",
-    fires=("n: int", "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a"),
-    keeps=(
-        "n: int",
-        "def f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n return g(a - 1, b)",
-    ),
+    fires="n: int\ndef f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a",
+    keeps="n: int\ndef f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n"
+    " return g(a - 1, b)",
 )
 def inline_function(context: Context) -> bool:
     """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
@@ -193,8 +191,8 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     "assigns; if it reads some, it is only called",
     sound="such a function does not depend on where it is defined; what it reads when it is called is what "
     "is passed when it is called",
-    fires=("n: int", "def g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)"),
-    keeps=("n: int", "t = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)"),
+    fires="n: int\ndef g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)",
+    keeps="n: int\nt = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)",
 )
 def lift_function(context: Context) -> bool:
     """A nested function takes the parameters of the outer function that it reads as parameters of its own,
@@ -224,16 +222,10 @@ def lift_function(context: Context) -> bool:
 @module(
     needs="a class that defines each of its methods once",
     sound="methods are looked up by name, and none is called while the class is made",
-    fires=(
-        "n: int",
-        "class Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
-        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]",
-    ),
-    keeps=(
-        "n: int",
-        "class Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
-        " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
-    ),
+    fires="n: int\nclass Box:\n def low(self):\n  return self.x - 1\n def high(self):\n  return self.x + 1\n"
+    " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return [b.high(), b.low()]",
+    keeps="n: int\nclass Box:\n def low(self):\n  return 0\n def low(self):\n  return self.x\n"
+    " def __init__(self, x):\n  self.x = x\ndef f(n):\n b = Box(n)\n return b.low()",
 )
 def order_methods(context: Context) -> bool:
     """`__init__`, then the contract's methods in its order, then the others as they are first named."""

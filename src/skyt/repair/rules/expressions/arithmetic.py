@@ -26,8 +26,8 @@ LINEAR = (ast.Add, ast.Sub, ast.USub)
     needs="operands of type int; terms without effects that can be evaluated in any order",
     sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
     "exact",
-    fires=("n: int", "return 1 + n + 2"),
-    keeps=("n: float", "return 1 + n + 2"),
+    fires="n: int\nreturn 1 + n + 2",
+    keeps="n: float\nreturn 1 + n + 2",
 )
 def linear_form(node: ast.BinOp | ast.UnaryOp, scope: Scope, boolean: bool) -> ast.expr | None:
     """`1 + n + 2` is `n + 3`, `n + n` is `n * 2`: a sum of terms in one order, with its constant last."""
@@ -48,8 +48,8 @@ rewrite(
     *((f"(a + b % k {op} c) % k", f"(a + b {op} c) % k", [integer("a", "b", "c", "k")]) for op in "+-"),
     because="quotient times divisor and remainder make up an integer, exactly, and a multiple of the divisor "
     "added or taken away changes no remainder",
-    fires=("n: int; m: int", "return [n + (m - n) // 2, n - n % 7, (n + m % 26 - 65) % 26]"),
-    keeps=("n: int; m: int; x: float", "return [x + (n - x) // 2, x - x % 7, (n + m % 27 - 65) % 26]"),
+    fires="n: int; m: int\nreturn [n + (m - n) // 2, n - n % 7, (n + m % 26 - 65) % 26]",
+    keeps="n: int; m: int; x: float\nreturn [x + (n - x) // 2, x - x % 7, (n + m % 27 - 65) % 26]",
 )
 rewrite(
     "integer-root",
@@ -57,16 +57,16 @@ rewrite(
     *((f"math.floor({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
     needs=[at_least(0, "n"), at_most(2**50, "n")],
     because="below 2**52 the double nearest to a square root never rounds past an integer",
-    fires=("n: int >= 0 <= 1000000", "return int(n ** 0.5)"),
-    keeps=("n: int >= 0", "return int(n ** 0.5)"),
+    fires="n: int >= 0 <= 1000000\nreturn int(n ** 0.5)",
+    keeps="n: int >= 0\nreturn int(n ** 0.5)",
 )
 rewrite(
     "absolute",
     ("abs(x)", "x", [at_least(0, "x")]),
     ("abs(x)", "-x", [at_most(0, "x")]),
     because="a number that is not negative is its own absolute value, that of the others is their negative",
-    fires=("n: int >= 0; m: int <= 0", "return abs(n) + abs(m)"),
-    keeps=("n: int; m: int", "return abs(n) + abs(m)"),
+    fires="n: int >= 0; m: int <= 0\nreturn abs(n) + abs(m)",
+    keeps="n: int; m: int\nreturn abs(n) + abs(m)",
 )
 
 
@@ -89,6 +89,6 @@ rewrite(
     ("sum(e for x in range(a, n) if c)", "sum(e for x in range(k, n) if c)", [conditions.number("a")]),
     made={"k": Made("the first `x` for which `e` is not known to be 0, or to be left out", _first_term)},
     because="leaving out a term that is 0 does not change a sum",
-    fires=("n: int", "return sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)"),
-    keeps=("n: int", "return sum(x * x + n for x in range(n) if 7 // (x - n) < 3)"),
+    fires="n: int\nreturn sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)",
+    keeps="n: int\nreturn sum(x * x + n for x in range(n) if 7 // (x - n) < 3)",
 )

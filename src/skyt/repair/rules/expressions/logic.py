@@ -63,15 +63,15 @@ rewrite(
     ("not c", "d"),
     made={"d": opposite_of("c")},
     because="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
-    fires=("n: int", "return not n < 3"),
-    keeps=("x: float", "return not x < 3"),
+    fires="n: int\nreturn not n < 3",
+    keeps="x: float\nreturn not x < 3",
 )
 rewrite(
     "split-chain",
     *((f"a {p} b {q} c", f"a {p} b and b {q} c") for p in OPERATORS for q in OPERATORS),
     because="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
-    fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
-    keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
+    fires="n: int; xs: list[int]\nreturn [0 < n < 9, 0 < 7 // n < 9]",
+    keeps="n: int; xs: list[int]\nreturn 0 < xs.pop() < 9",
 )
 less_than = rewrite(
     "less-than",
@@ -79,8 +79,8 @@ less_than = rewrite(
     ("a >= b", "b <= a"),
     needs=[ordered("a", "b")],
     because="`a > b` and `b < a` are the same comparison on built-in types",
-    fires=("n: int; m: int", "return n > m"),
-    keeps=("x: float; y: float", "return x > y"),
+    fires="n: int; m: int\nreturn n > m",
+    keeps="x: float; y: float\nreturn x > y",
 )
 strict_integers = rewrite(
     "strict-integers",
@@ -92,8 +92,8 @@ strict_integers = rewrite(
     needs=[integer("a", "b")],
     made={"m": folded("b + 1"), "k": folded("a - 1")},
     because="between integers there is nothing, and the same constant on both sides keeps their order",
-    fires=("n: int; m: int", "return [n <= 3, n < m + 1, n < m - 1]"),
-    keeps=("n: float; m: int", "return [n <= 3, n < m + 1, n < m - 1]"),
+    fires="n: int; m: int\nreturn [n <= 3, n < m + 1, n < m - 1]",
+    keeps="n: float; m: int\nreturn [n <= 3, n < m + 1, n < m - 1]",
 )
 rewrite(
     "truth-of-integer",
@@ -101,8 +101,8 @@ rewrite(
     on=(ast.Name, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute),
     needs=[truth_only, integer("x")],
     because="an int is false exactly when it is 0",
-    fires=("n: int", "if n:\n return 1\nreturn 2"),
-    keeps=("n: any", "if n:\n return 1\nreturn 2"),
+    fires="n: int\nif n:\n return 1\nreturn 2",
+    keeps="n: any\nif n:\n return 1\nreturn 2",
 )
 rewrite(
     "constant-operand",
@@ -113,8 +113,8 @@ rewrite(
     ("x and True", "x", [truth_only]),
     ("x or False", "x", [truth_only]),
     because="True is the unit of `and`, False of `or`; what follows a deciding constant is not evaluated",
-    fires=("n: int; s: str", "if s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2"),
-    keeps=("n: int; s: str", "return [1 // n < 2 and False, s and True]"),
+    fires="n: int; s: str\nif s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2",
+    keeps="n: int; s: str\nreturn [1 // n < 2 and False, s and True]",
 )
 FULL = ("len(x) != 0", "len(x) > 0", "0 < len(x)", "len(x) >= 1", "1 <= len(x)")
 EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
@@ -128,8 +128,8 @@ rewrite(
     ("x != ''", "bool(x)", [of_kind("str", "x")]),
     because="such a value is empty exactly when its length is 0, or it equals the empty value of its type, "
     "and exactly then it is false",
-    fires=("s: str; xs: list[int]", "return [len(s) == 0, s != '', xs == []]"),
-    keeps=("s: str; xs: list[int]", "return [len(s) == 1, len(xs) == [], s == []]"),
+    fires="s: str; xs: list[int]\nreturn [len(s) == 0, s != '', xs == []]",
+    keeps="s: str; xs: list[int]\nreturn [len(s) == 1, len(xs) == [], s == []]",
 )
 TRUE = ("bool(x)", "x == True", "x is True", "x != False", "x is not False")
 FALSE = ("x == False", "x is False", "x != True", "x is not True")
@@ -139,8 +139,8 @@ rewrite(
     *((text, "x", [boolean("x")]) for text in TRUE),
     *((text, "not x", [boolean("x")]) for text in FALSE),
     because="`bool(x)` is true when x is; of a boolean, it, `x is True` and `x == True` are the boolean",
-    fires=("n: int; s: str", "b = n > 3\nif bool(s):\n return b == True\nreturn 2"),
-    keeps=("n: int; s: str", "return [n == True, bool(s)]"),
+    fires="n: int; s: str\nb = n > 3\nif bool(s):\n return b == True\nreturn 2",
+    keeps="n: int; s: str\nreturn [n == True, bool(s)]",
 )
 
 
@@ -168,11 +168,8 @@ rewrite(
     made={"x": ranked("a", "b", 0), "y": ranked("a", "b", 1)},
     because="equality, products and extremes are symmetric, and conditions hold together, or not, in "
     "whichever order they are asked",
-    fires=(
-        "a: int; b: int",
-        "if a + b < 9 and a != b:\n return 3 * a\nif 3 == b:\n return max(b, a)\nreturn a",
-    ),
-    keeps=("a: int; b: int; x: float; y: any", "return [9 // (a + b) < 9 and a != b, 3 * x, 3 == y]"),
+    fires="a: int; b: int\nif a + b < 9 and a != b:\n return 3 * a\nif 3 == b:\n return max(b, a)\nreturn a",
+    keeps="a: int; b: int; x: float; y: any\nreturn [9 // (a + b) < 9 and a != b, 3 * x, 3 == y]",
 )
 
 
@@ -183,8 +180,8 @@ rewrite(
     needs="the condition, or its opposite, holds on every path here; or bounds from the contract's domain"
     " decide it",
     sound="nothing it reads has changed since it was decided; in-domain values lie within the bounds",
-    fires=("n: int >= 0", "if n < 0:\n return 1\nreturn 2"),
-    keeps=("n: int", "if n < 0:\n return 1\nreturn 2"),
+    fires="n: int >= 0\nif n < 0:\n return 1\nreturn 2",
+    keeps="n: int\nif n < 0:\n return 1\nreturn 2",
 )
 def decided_condition(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -218,8 +215,8 @@ rewrite(
     ("k < b", "b != k", [number("k"), at_least(0, "b - k")]),
     made={"m": folded("k - 1")},
     because="of the integers from k on, only k is below k + 1, and all but k are above k",
-    fires=("n: int >= 0", "return [n < 1, 0 < n]"),
-    keeps=("n: int", "return [n < 1, 0 < n]"),
+    fires="n: int >= 0\nreturn [n < 1, 0 < n]",
+    keeps="n: int\nreturn [n < 1, 0 < n]",
 )
 rewrite(
     "known-instance",
@@ -227,6 +224,6 @@ rewrite(
     ("isinstance(x, k)", "False", [instance("x", "k", False)]),
     needs=[domain_only],
     because="in-domain arguments have the contract's types (an int is never a bool there)",
-    fires=("n: int", "return [isinstance(n, int), isinstance(n, (str, list))]"),
-    keeps=("n: any; m: int", "return [isinstance(n, int), isinstance(m, (str, Exception))]"),
+    fires="n: int\nreturn [isinstance(n, int), isinstance(n, (str, list))]",
+    keeps="n: any; m: int\nreturn [isinstance(n, int), isinstance(m, (str, Exception))]",
 )

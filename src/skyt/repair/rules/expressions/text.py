@@ -27,16 +27,16 @@ rewrite(
     *((f"{function}(c)", function[0]) for function in ("ord", "chr", "len")),
     made={function[0]: folded(f"{function}(c)") for function in ("ord", "chr", "len")},
     because="such a call gives the value that the literal gives",
-    fires=("n: int", "return [dict(), ord('a') + len('abc') + n]"),
-    keeps=("xs: list[int]", "return [list(xs), ord('ab')]"),
+    fires="n: int\nreturn [dict(), ord('a') + len('abc') + n]",
+    keeps="xs: list[int]\nreturn [list(xs), ord('ab')]",
 )
 rewrite(
     "plain-range",
     ("range(a, b, 1)", "range(a, b)"),
     ("range(0, b)", "range(b)"),
     because="a range starts at 0 and counts by 1 unless it says otherwise",
-    fires=("n: int >= 0 <= 9", "return [i for i in range(0, n, 1)]"),
-    keeps=("n: int >= 0 <= 9", "return [i for i in range(1, n)]"),
+    fires="n: int >= 0 <= 9\nreturn [i for i in range(0, n, 1)]",
+    keeps="n: int >= 0 <= 9\nreturn [i for i in range(1, n)]",
 )
 
 
@@ -45,8 +45,8 @@ rewrite(
     ast.Call,
     needs="values of type str, int, float or bool, without format specifications",
     sound="formatting such a value without a specification gives what `str` gives",
-    fires=("s: str; n: int", "return f'{s}:{n}' + '<{}{}>'.format(n, s)"),
-    keeps=("s: str; n: int", "return f'{s:>5}{n!r}' + '{0}{}'.format(n)"),
+    fires="s: str; n: int\nreturn f'{s}:{n}' + '<{}{}>'.format(n, s)",
+    keeps="s: str; n: int\nreturn f'{s:>5}{n!r}' + '{0}{}'.format(n)",
 )
 def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
     """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
@@ -107,8 +107,8 @@ rewrite(
         ),
     },
     because="the join of the pieces so far is their concatenation so far",
-    fires=("s: str", "r = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n r.append('b')\nreturn ''.join(r)"),
-    keeps=("s: str", "r = []\nfor c in s:\n r.append(c)\n if r:\n  r.append('b')\nreturn ''.join(r)"),
+    fires="s: str\nr = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n r.append('b')\nreturn ''.join(r)",
+    keeps="s: str\nr = []\nfor c in s:\n r.append(c)\n if r:\n  r.append('b')\nreturn ''.join(r)",
 )
 
 CLASS = re.compile(r"\[(\^?)((?:\\.|[^]\\[])+)\]")
@@ -151,6 +151,6 @@ rewrite(
     *((f"re.{name}(p, a)", f"re.{name}(q, a)") for name in FUNCTIONS),
     made={"q": Made("the constant `p` in canonical spelling", _canonical)},
     because="the new spelling parses to the same expression (checked with the parser of `re` itself)",
-    fires=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)"),
-    keeps=("s: str", "import re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s, flags=2)"),
+    fires="s: str\nimport re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s)",
+    keeps="s: str\nimport re\ndef f(s):\n return re.sub('[\\\\s]+', '-', s, flags=2)",
 )

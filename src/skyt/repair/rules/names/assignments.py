@@ -39,8 +39,8 @@ rewrite(
     ("x = y = z = e", "x = e\ny = e\nz = e"),
     needs=[of_kind("int bool str none", "e")],
     because="every variable gets the same value, left to right, and evaluating it again gives it again",
-    fires=("n: int", "a = b = 0\nreturn a + b + n"),
-    keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
+    fires="n: int\na = b = 0\nreturn a + b + n",
+    keeps="n: int\na = b = []\na.append(n)\nreturn b",
 )
 
 
@@ -58,8 +58,8 @@ rewrite(
     needs=[unseen("target")],
     because="where no part reads what an earlier one stored, all values are the same as before any store, "
     "and a local that is stored earlier cannot be seen",
-    fires=("n: int", "a, b = 0, n\nreturn a - b"),
-    keeps=("a: int; b: int", "a, b = b, a\nreturn a - b"),
+    fires="n: int\na, b = 0, n\nreturn a - b",
+    keeps="a: int; b: int\na, b = b, a\nreturn a - b",
 )
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>")
 rewrite(
@@ -67,8 +67,8 @@ rewrite(
     *((f"target {op}= e", f"target = target {op} e") for op in ARITHMETIC),
     needs=[immutable("target"), settled("target", "e")],
     because="on immutable values `x += e` is `x = x + e`",
-    fires=("n: int", "n += 1\nreturn n"),
-    keeps=("n: any", "n += 1\nreturn n"),
+    fires="n: int\nn += 1\nreturn n",
+    keeps="n: any\nn += 1\nreturn n",
 )
 rewrite(
     "extend-in-place",
@@ -76,8 +76,8 @@ rewrite(
     ("x += e", "x.extend(e)"),
     needs=[of_kind("list", "x"), local("x")],
     because="on a list `x += e` is `x.extend(e)`",
-    fires=("n: int", "x = [n]\nx += [n, 1]\nx += [n]\nreturn x"),
-    keeps=("x: any", "x += [1]\nreturn x"),
+    fires="n: int\nx = [n]\nx += [n, 1]\nx += [n]\nreturn x",
+    keeps="x: any\nx += [1]\nreturn x",
 )
 
 
@@ -111,8 +111,8 @@ rewrite(
     needs=[own("t"), unseen("x"), unseen("y")],
     made={"h": replace(replacing("g", ("x", "f"), ("t", "e")), like="")},  # evaluates anew what it reads
     because="one simultaneous assignment gives every variable the same value",
-    fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
-    keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
+    fires="a: int >= 1; b: int >= 1\nwhile b:\n t = a % b\n a = b\n b = t\nreturn a",
+    keeps="a: int >= 1; b: int >= 1\nt = a\na = b\nb = t\nreturn a - b + t",
 )
 
 
@@ -126,15 +126,10 @@ rewrite(
     "`abs`, `int` that cannot raise, or a plain name",
     sound="the value is computed at the same point of the computation as before, or evaluating it again "
     "gives the same value, and nothing else",
-    fires=(
-        "xs: list[int]; n: int",
-        "if n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\nreturn k * k + m + t",
-    ),
-    keeps=(
-        "xs: list[int]; n: int",
-        "t = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n m = 7 // n\n"
-        "return [[8][n], m, k * k, n < 3 or t < 2]",
-    ),
+    fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\n"
+    "return k * k + m + t",
+    keeps="xs: list[int]; n: int\nt = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n"
+    " m = 7 // n\nreturn [[8][n], m, k * k, n < 3 or t < 2]",
 )
 def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is
@@ -300,8 +295,8 @@ def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, sco
     "behind it, neither of which reads or writes what the other writes, and of which not both may raise or "
     "leave",
     sound="two computations that do not touch each other's data can be done in either order",
-    fires=("xs: list[int]; n: int", "a = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
-    keeps=("xs: list[int]; n: int", "a = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
+    fires="xs: list[int]; n: int\na = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
+    keeps="xs: list[int]; n: int\na = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
 )
 def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """Conditions first; assignments by the shape of the value, then by where the variable is first read."""

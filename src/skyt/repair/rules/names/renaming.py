@@ -30,8 +30,8 @@ BUILTIN_ATTRIBUTES = frozenset(
     needs="a name of a builtin that a function or the module binds, with no `global` and no keyword of that "
     "name; or a variable of a comprehension that is also a name outside it",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
-    fires=("xs: list[int]", "sum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]"),
-    keeps=("xs: list[int]", "def f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]"),
+    fires="xs: list[int]\nsum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]",
+    keeps="xs: list[int]\ndef f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]",
 )
 def own_names(context: Context) -> bool:
     """`sum = 0` hides a builtin that rules may want to use: the local gets another name. So does the variable
@@ -87,14 +87,9 @@ def _renamed(where: ast.AST, names: set[str], context: Context) -> None:
     needs="a value, or the variable of a loop, that is not read after its block or loop, under a name that "
     "is bound elsewhere too",
     sound="values that never meet others under their name can have any free name",
-    fires=(
-        "s: str; xs: list[int]",
-        "t = 0\nfor x in xs:\n t = t + x\nfor x in xs:\n t = t - 2 * x\ns = s.lower()\nreturn s * t + s",
-    ),
-    keeps=(
-        "s: str; xs: list[int]",
-        "x = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",
-    ),
+    fires="s: str; xs: list[int]\nt = 0\nfor x in xs:\n t = t + x\nfor x in xs:\n t = t - 2 * x\n"
+    "s = s.lower()\nreturn s * t + s",
+    keeps="s: str; xs: list[int]\nx = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",
 )
 def own_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
@@ -140,8 +135,8 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
     phase=2,
     needs="public names; for parameters: calls by position",
     sound="a name that only the program itself uses can be any name that is not taken",
-    fires=("n: int", "m = n\nreturn m"),
-    keeps=("n: int", "def f(v0):\n return v0"),
+    fires="n: int\nm = n\nreturn m",
+    keeps="n: int\ndef f(v0):\n return v0",
 )
 def rename_private(context: Context) -> bool:
     """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""

@@ -28,7 +28,7 @@ from skyt.repair.rules.patterns.template import (
     match,
     read,
 )
-from skyt.repair.rules.registry import RULES, BlockRule, Example, ExpressionRule, Place, Rule, example
+from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 Jumps = frozenset[tuple[str, str]]
@@ -111,8 +111,8 @@ def rewrite(
     made: Mapping[str, Made] | None = None,
     on: tuple[type[ast.expr], ...] = (),
     because: str,
-    fires: Example,
-    keeps: Example,
+    fires: str,
+    keeps: str,
 ) -> Callable[..., Any]:
     """Register a rule, and give what applies it. Every form is (before, after), with conditions of its own if
     it has any. `made` computes names of the after side; `on` are the kinds of expression that a before side
