@@ -12,8 +12,8 @@ import ast
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from functools import cache, cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import Shape as NodeShape
@@ -25,20 +25,9 @@ if TYPE_CHECKING:
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
-StatementRule = Callable[[Any, "Place", int], list[ast.stmt] | None]
-ModuleRule = Callable[["Context"], bool]
 Shape = Literal["expression", "block", "module"]
+F = TypeVar("F", bound=Callable[..., Any])
 Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
-
-
-class About(TypedDict):
-    """What a rule says of itself: the facts it needs, why it keeps behaviour, a program on which it fires,
-    and one on which it must not."""
-
-    needs: str
-    sound: str
-    fires: str
-    keeps: str
 
 
 def example(given: str) -> Example:
@@ -97,10 +86,6 @@ class Place:
         return name not in self.context.liveness(self.info.node).always
 
     @cached_property
-    def live_out(self) -> frozenset[str]:
-        return self.live_at(self.body[-1])
-
-    @cached_property
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
         return self.start.within(self.body)
@@ -138,50 +123,26 @@ def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object]], list
     return find
 
 
-def _registers(
-    shape: Shape, nodes: tuple[type, ...], about: About, phase: int = 1, again: bool = False
-) -> Callable[[Any], Any]:
-    """What enters a function as a rule of this shape, and gives it back."""
+def rule(
+    shape: Shape,
+    *nodes: type,
+    needs: str,
+    sound: str,
+    fires: str,
+    keeps: str,
+    phase: int = 1,
+    again: bool = False,
+) -> Callable[[F], F]:
+    """What enters a function as a rule. `nodes` are kinds of expression, or of statement that a block must
+    have. Module rules of `phase` 0 run once before the fixed point (and inside it too with `again`),
+    those of phase 1 inside, of phase 2 once after."""
 
-    def register(f: Callable[..., Any]) -> Callable[..., Any]:
-        shown = {**about, "fires": example(about["fires"]), "keeps": example(about["keeps"])}
-        made = {"phase": phase, "again": again, "home": f.__module__, "name": f.__name__.replace("_", "-")}
-        RULES.append(Rule(shape=shape, apply=f, looks=frozenset(nodes), **made, **shown))  # type: ignore[arg-type]
+    def register(f: F) -> F:
+        about = (needs, sound, f, frozenset(nodes), phase, again, example(fires), example(keeps))
+        RULES.append(Rule(f.__name__.replace("_", "-"), shape, *about, home=f.__module__))
         return f
 
     return register
 
 
-def expression(*nodes: type, **about: Unpack[About]) -> Callable[[ExpressionRule], ExpressionRule]:
-    """A rule for expressions of these kinds."""
-    return _registers("expression", nodes, about)
-
-
-def block(*statements: type, **about: Unpack[About]) -> Callable[[BlockRule], BlockRule]:
-    """`statements` are kinds of which a block must have one for the rule to have something to do."""
-    return _registers("block", statements, about)
-
-
-def statement(*statements: type, **about: Unpack[About]) -> Callable[[StatementRule], BlockRule]:
-    """A block rule that puts statements in the place of one: it sees the statement, the place of its block,
-    and its index there."""
-
-    def register(f: StatementRule) -> BlockRule:
-        @wraps(f)
-        def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-            for i, s in enumerate(body):
-                new = f(s, place, i)
-                if new is not None:
-                    return [*body[:i], *new, *body[i + 1 :]]
-            return None
-
-        return block(*statements, **about)(apply)
-
-    return register
-
-
-def module(
-    *, phase: int = 1, again: bool = False, **about: Unpack[About]
-) -> Callable[[ModuleRule], ModuleRule]:
-    """`phase` 0 runs once before the fixed point (and inside it too with `again`), 1 inside, 2 once after."""
-    return _registers("module", (), about, phase, again)
+expression, block, module = partial(rule, "expression"), partial(rule, "block"), partial(rule, "module")

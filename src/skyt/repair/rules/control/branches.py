@@ -32,7 +32,7 @@ from skyt.repair.rules.patterns.flow import ends_function, ends_round, known_emp
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
-from skyt.repair.rules.registry import Place, block, statement
+from skyt.repair.rules.registry import Place, block
 
 FEW = 4  # values of a parameter that are tried
 LARGEST = 60  # nodes of a statement that is repeated
@@ -178,7 +178,7 @@ rewrite(
 )
 
 
-@statement(
+@block(
     ast.Return,
     ast.Assign,
     ast.Expr,
@@ -188,18 +188,19 @@ rewrite(
     fires="n: int\nr = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2",
     keeps="n: int\nreturn [1][n] + (1 if 5 // (n - 1) < 1 else 2)",
 )
-def expand_conditional(s: ast.stmt, place: Place, i: int) -> list[ast.stmt] | None:
+def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
-    scope, nodes = place.before(i), walk(s)
-    for choice in [n for n in nodes if isinstance(n, ast.IfExp)] if len(nodes) <= LARGEST else []:
-        earlier = before(s, choice)
-        seen = scope.effects(earlier or [])
-        if earlier is None or not seen.pure or conflict(seen, scope.effects(choice.test), scope):
-            continue
-        then, other = exchanged(s, choice, choice.body), exchanged(s, choice, choice.orelse)
-        if isinstance(s, ast.Return):
-            return [ast.If(test=choice.test, body=[then], orelse=[]), other]
-        return [ast.If(test=choice.test, body=[then], orelse=[other])]
+    for i, s in enumerate(body):
+        scope, nodes = place.before(i), walk(s)
+        for choice in [n for n in nodes if isinstance(n, ast.IfExp)] if len(nodes) <= LARGEST else []:
+            earlier = before(s, choice)
+            seen = scope.effects(earlier or [])
+            if earlier is None or not seen.pure or conflict(seen, scope.effects(choice.test), scope):
+                continue
+            then, other = exchanged(s, choice, choice.body), exchanged(s, choice, choice.orelse)
+            if isinstance(s, ast.Return):
+                return [*body[:i], ast.If(test=choice.test, body=[then], orelse=[]), other, *body[i + 1 :]]
+            return [*body[:i], ast.If(test=choice.test, body=[then], orelse=[other]), *body[i + 1 :]]
     return None
 
 

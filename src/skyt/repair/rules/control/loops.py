@@ -3,6 +3,8 @@ numbers, and for counters kept by hand."""
 
 from __future__ import annotations
 
+import ast
+
 from skyt.repair.rules.patterns.conditions import (
     Condition,
     always,
@@ -17,9 +19,7 @@ from skyt.repair.rules.patterns.flow import (
     apart,
     breaking,
     ends_function,
-    never_read,
     no_continue,
-    not_kept,
     own,
     unchanged,
 )
@@ -131,7 +131,7 @@ rewrite(
         "i = 0\n*between\nfor target in e:\n body\n i = i + 1\n *rest",
         "*between\nfor j, target in enumerate(e):\n inner\n *rest",
     ),
-    needs=[integer("i"), own("i"), no_continue("body"), not_kept("i", by="body")],
+    needs=[integer("i"), own("i"), no_continue("body"), apart("body", of="i", within=(ast.GeneratorExp,))],
     made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
     because="such a variable is the number of the round",
     fires="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r",
@@ -143,7 +143,7 @@ rewrite(
     (
         "for i in range(a, b): body",
         "for i in range(b - a): body",
-        [integer("a", "b"), never_read("i", by="body")],
+        [integer("a", "b"), apart("body", of="i")],
     ),
     ("for i in range(a, b): body", "for j in range(a - k, b - k): inner", [constant("a"), integer("b")]),
     needs=[own("i")],

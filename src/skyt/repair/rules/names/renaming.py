@@ -118,7 +118,7 @@ def _mentions(where: ast.AST, name: str) -> int:
 def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | None:
     """The rest of a block from an assignment on, with a name of its own for what is assigned."""
     name, rest = simple_target(body[i]), body[i + 1 :]
-    if name is None or name in place.live_out or not place.private(name):
+    if name is None or name in place.live_at(body[-1]) or not place.private(name):
         return None
     if name not in place.info.arguments:
         stores = place.context.census(place.info.node).stores[name]

@@ -9,16 +9,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, is_false, is_quantifier, is_true, leaves
+from skyt.repair.rules.analysis.trees import walk, words
 from skyt.repair.rules.analysis.types import SIZED, is_int, is_str, kind
 from skyt.repair.rules.analysis.types import ordered as in_order
-from skyt.repair.rules.patterns.template import Found, Value, value
+from skyt.repair.rules.patterns.template import Found, value
 
 if TYPE_CHECKING:
     from skyt.repair.rules.registry import Place
+
+CLASSES = words("int str list float bool dict set tuple")
 
 
 @dataclass(frozen=True)
@@ -71,26 +74,24 @@ def together(needs: Sequence[Condition]) -> Condition:
     )
 
 
-def each(words: str, names: tuple[str, ...], test: Callable[[ast.expr, Where], bool]) -> Condition:
+def each(words: str, names: Sequence[str], test: Callable[[Any, Where], object]) -> Condition:
     """A condition on each of some names, or on what is made of them (`len(x) - k`)."""
 
     def holds(found: Found, where: Where) -> bool:
-        return all(test(found[n] if n in found else value(n, **found), where) for n in names)  # type: ignore[arg-type]
+        return all(test(found[n] if n in found else value(n, **found), where) for n in names)
 
     return Condition(f"{shown(names)}: {words}", holds)
 
 
-def asking(words: str, test: Callable[[ast.expr, Where], bool]) -> Callable[..., Condition]:
-    """What asks one thing of every name that it is given: `integer("a", "b")`."""
-    return lambda *names: each(words, names, test)
+def asking(words: str, test: Callable[[Any, Where], object], says: str = "") -> Callable[..., Condition]:
+    """What asks one thing of every name that it is given: `integer("a", "b")`. Where it holds it may say
+    something about the names (see Condition)."""
 
+    def asked(*names: str) -> Condition:
+        said: dict[str, Any] = {says: frozenset(names)} if says else {}
+        return replace(each(words, names, test), **said)
 
-def asking_blocks(words: str, test: Callable[[list[ast.stmt]], object]) -> Callable[..., Condition]:
-    """What asks one thing of every block that it is given: `leaving("body")`."""
-    return lambda *names: Condition(
-        f"{shown(names)} {words}",
-        lambda found, where: all(test(found[n]) for n in names),  # type: ignore[arg-type]
-    )
+    return asked
 
 
 def shown(names: Sequence[str]) -> str:
@@ -102,7 +103,7 @@ def _kind(e: ast.expr, w: Where) -> str:
     return "str" if is_str(t) else kind(t)
 
 
-def _plain(e: ast.expr, w: Where) -> bool:
+def is_plain(e: ast.expr, w: Where) -> bool:
     return isinstance(e.value if isinstance(e, ast.Attribute) else e, ast.Name)
 
 
@@ -119,12 +120,12 @@ sized = asking("a str or container", lambda e, w: _kind(e, w) in SIZED | {"str"}
 number = asking("an integer constant", lambda e, w: int_value(e) is not None)
 constant = asking("a positive integer constant", lambda e, w: (int_value(e) or 0) > 0)
 not_constant = asking("not an integer constant", lambda e, w: int_value(e) is None)
-plain = asking("a name or attribute", _plain)
-small = asking("short", lambda e, w: sum(1 for _ in ast.walk(e)) <= 20)
+plain = asking("a name or attribute", is_plain)
+small = asking("short", lambda e, w: len(walk(e)) <= 20)
 no_quantifier = asking("no `any` or `all` over a generator at its end", _no_quantifier)
+leaving = asking("always leaves (return, raise, break, continue)", lambda b, w: leaves(b), "leaving")
+running_on = asking("may run on to what follows", lambda b, w: not leaves(b))
 
-_leaving = asking_blocks("always leaves (return, raise, break, continue)", leaves)
-running_on = asking_blocks("may run on to what follows", lambda body: not leaves(body))
 truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
 last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
 values_shared = Condition(
@@ -156,35 +157,23 @@ def ordered(a: str, b: str) -> Condition:
     )
 
 
-def leaving(*names: str) -> Condition:
-    return replace(_leaving(*names), leaving=frozenset(names))
-
-
 def always(value: bool, name: str) -> Condition:
     """A condition that is the constant True, or False."""
-    words = f"a constant that is {str(value).lower()}"
-    return replace(
-        each(words, (name,), lambda e, w: (is_true if value else is_false)(e)), known={name: value}
-    )
-
-
-CLASSES = frozenset({"int", "str", "list", "float", "bool", "dict", "set", "tuple"})
+    test = is_true if value else is_false
+    asked = each(f"a constant that is {str(value).lower()}", (name,), lambda e, w: test(e))
+    return replace(asked, known={name: value})
 
 
 def instance(x: str, k: str, is_one: bool = True) -> Condition:
-    return Condition(
-        f"`{x}` is of {'a' if is_one else 'no'} class in `{k}`",
-        lambda found, w: _instance(found[x], found[k], w) is is_one,
-    )
+    """Whether a value of known type is of one of some built-in classes."""
 
+    def holds(found: Found, w: Where) -> bool:
+        classes: Any = found[k]
+        t = _kind(found[x], w)  # type: ignore[arg-type]
+        names = {w.scope.builtin(c) for c in (classes.elts if isinstance(classes, ast.Tuple) else [classes])}
+        above = {t, "object", "int" if t == "bool" else t}
+        if t not in CLASSES or "" in names:
+            return False
+        return bool(names & above) if is_one else names <= CLASSES - above
 
-def _instance(x: Value, classes: Value, w: Where) -> bool | None:
-    """Whether a value is of one of some built-in classes, where its type is known."""
-    t = _kind(x, w)  # type: ignore[arg-type]
-    nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
-    names = [c.id for c in nodes if isinstance(c, ast.Name) and not w.scope.is_local(c.id)]
-    if t not in CLASSES or len(names) != len(nodes):
-        return None
-    if {t, "object"} & {*names} or (t == "bool" and "int" in names):
-        return True
-    return False if {*names} <= CLASSES else None
+    return Condition(f"`{x}` is of {'a' if is_one else 'no'} class in `{k}`", holds)

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from typing import Any
 
 from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs
-from skyt.repair.rules.analysis.syntax import (
-    count_reads,
-    mentions,
-    own_breaks,
-    read_names,
-    returns,
-    stored_names,
-)
+from skyt.repair.rules.analysis.syntax import mentions, own_breaks, read_names, returns, stored_names
 from skyt.repair.rules.analysis.trees import walk
 from skyt.repair.rules.analysis.types import is_str
-from skyt.repair.rules.patterns.conditions import Condition, Where, asking, asking_blocks, each, shown
+from skyt.repair.rules.patterns.conditions import Condition, Where, asking, is_plain, shown
 from skyt.repair.rules.patterns.template import Found, value
+
+
+def mine(e: ast.expr, where: Where) -> bool:
+    """Whether this is a container that the function made and nobody else has."""
+    return where.private(e) and e.id in where.scope.owned  # type: ignore[attr-defined]
+
+
+def _returning(body: list[ast.stmt], w: Where) -> bool:
+    return returns(body) and not own_breaks(body, (ast.Break, ast.Continue))
+
+
+def _not_gone_through(e: ast.expr, where: Where) -> bool:
+    """Else the loop would go on with the old list."""
+    loops = [n for n in walk(where.place.info.node) if isinstance(n, ast.For)]  # type: ignore[union-attr]
+    over = [n.body for n in loops if mentions(n.iter, read_names(e))]
+    return not any(x is where.matched[0] for body in over for x in walk(body))
+
 
 closed = asking("without variables", lambda e, w: not read_names(e))
 known_empty = asking("known to be empty here", lambda e, w: w.scope.implied(e) is False)
-no_continue = asking_blocks("has no `continue`", lambda body: not own_breaks(body, (ast.Continue,)))
-running_out = asking_blocks("does not always return", lambda body: not returns(body))
-breaking = asking_blocks("has a `break`", own_breaks)
-_returning = asking_blocks(
-    "always leaves the function", lambda b: returns(b) and not own_breaks(b, (ast.Break, ast.Continue))
-)
+owned = asking("a container that nobody else has", mine, "own")
+local = asking("a local variable", lambda e, w: w.private(e), "own")  # storing it once more is not seen
+not_gone_through = asking("not what a loop around goes through", _not_gone_through)
+returning_always = asking("always leaves the function, never a loop around it", _returning, "leaving")
+running_out = asking("does not always return", lambda b, w: not returns(b))
+no_continue = asking("has no `continue`", lambda b, w: not own_breaks(b, (ast.Continue,)))
+breaking = asking("has a `break`", lambda b, w: own_breaks(b))
 
 
-def returning_always(name: str) -> Condition:
-    """A block that leaves the function, never the loop around it."""
-    return replace(_returning(name), leaving=frozenset({name}))
+def _ending(words: str, end: str) -> Condition:
+    return Condition(words, lambda f, w: w.last and w.place is not None and w.place.end == end, end=end)
+
+
+ends_round = _ending("at the end of a loop's body", "continue")
+ends_function = _ending("at the end of a function", "return")
 
 
 def own(*names: str) -> Condition:
@@ -53,31 +67,6 @@ def own(*names: str) -> Condition:
     return Condition(words, holds, own=frozenset(names))
 
 
-def mine(e: ast.expr, where: Where) -> bool:
-    """Whether this is a container that the function made and nobody else has."""
-    return where.private(e) and e.id in where.scope.owned  # type: ignore[attr-defined]
-
-
-def owned(name: str) -> Condition:
-    return replace(each("a container that nobody else has", (name,), mine), own=frozenset({name}))
-
-
-def local(*names: str) -> Condition:
-    """Variables that no nested function sees, so that nobody can tell whether they are stored once more."""
-    return replace(each("a local variable", names, lambda e, w: w.private(e)), own=frozenset(names))
-
-
-def not_gone_through(name: str) -> Condition:
-    """No loop around this goes through the list: it would go on with the old one."""
-
-    def test(e: ast.expr, where: Where) -> bool:
-        loops = [n for n in walk(where.place.info.node) if isinstance(n, ast.For)]  # type: ignore[union-attr]
-        over = [n for n in loops if mentions(n.iter, read_names(e))]
-        return not any(x is where.matched[0] for n in over for x in walk(n.body))
-
-    return each("not what a loop around goes through", (name,), test)
-
-
 def unchanged(*names: str, by: str) -> Condition:
     """Variables that a block neither assigns nor, where they hold a container, changes."""
 
@@ -95,37 +84,15 @@ def unchanged(*names: str, by: str) -> Condition:
     return Condition(f"{shown(names)}: a name that `{by}` does not change", holds)
 
 
-def apart(*names: str, of: str) -> Condition:
-    """Pieces in which a variable does not occur."""
-    return Condition(
-        f"{shown(names)}: without `{of}`",
-        lambda found, where: not any(mentions(found[n], read_names(found[of])) for n in names),
-    )
-
-
-def never_read(name: str, by: str) -> Condition:
-    return Condition(
-        f"`{by}` does not read `{name}`",
-        lambda found, where: not count_reads(found[by], found[name].id),  # type: ignore[union-attr]
-    )
-
-
-def not_kept(name: str, by: str) -> Condition:
-    """No generator of a block keeps the variable for later."""
+def apart(*names: str, of: str, within: tuple[type[ast.AST], ...] = ()) -> Condition:
+    """Pieces in which a variable does not occur, or not in these parts of them."""
 
     def holds(found: Found, where: Where) -> bool:
-        later = [n for n in walk(found[by]) if isinstance(n, ast.GeneratorExp)]
-        return not mentions(later, read_names(found[name]))
+        parts = [n for name in names for n in walk(found[name]) if not within or isinstance(n, within)]
+        return not mentions(parts, {found[of].id})  # type: ignore[union-attr]
 
-    return Condition(f"no generator of `{by}` has `{name}`", holds)
-
-
-def _ending(words: str, end: str) -> Condition:
-    return Condition(words, lambda f, w: w.last and w.place is not None and w.place.end == end, end=end)
-
-
-ends_round = _ending("at the end of a loop's body", "continue")
-ends_function = _ending("at the end of a function", "return")
+    kinds = "".join(f", in a {kind.__name__}" for kind in within)
+    return Condition(f"{shown(names)}: without `{of}`{kinds}", holds)
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:
@@ -161,15 +128,14 @@ def settled(target: str, value: str) -> Condition:
     values are one key."""
 
     def holds(found: Found, where: Where) -> bool:
-        place, key = found[target], None
+        place: Any = found[target]
         if isinstance(place, ast.Subscript):
-            key, place = place.slice, place.value
-            if not where.scope.effects(found[value]).pure:
+            key, place, scope = place.slice, place.value, where.scope
+            equal = scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
+            if not scope.effects(found[value]).pure or not (
+                equal or isinstance(key, ast.Name | ast.Constant)
+            ):
                 return False
-        owner = place.value if isinstance(place, ast.Attribute) else place
-        if key is None or isinstance(key, ast.Name | ast.Constant):
-            return isinstance(owner, ast.Name)
-        equal = where.scope.type_of(key) in {"int", "bool", "str", "char"} and where.scope.effects(key).pure
-        return isinstance(owner, ast.Name) and equal
+        return is_plain(place, where)
 
     return Condition(f"`{target}` is the same place after `{value}` was computed", holds)
