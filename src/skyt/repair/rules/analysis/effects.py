@@ -18,7 +18,7 @@ from skyt.repair.rules.analysis.raising import ANYTHING, assigns, fits_target, h
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
-from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, SHALLOW, UNKNOWN, called_name
+from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, UNKNOWN, called_name
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
@@ -137,20 +137,20 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
     if node.__class__ is ast.Name:
         (found.reads if node.ctx.__class__ is ast.Load else found.writes).add(node.id)
     elif node.__class__ not in LEAVES:
-        for part in _parts(node, scope):
+        for part in _parts(node):
             _add(part, scope, found)
         _add_itself(node, scope, found)
 
 
-def _parts(node: ast.AST, scope: Scope) -> list[ast.AST]:
-    """What runs before a node, in its scope."""
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """What runs before a node."""
     match node:
         case ast.Call(func=ast.Attribute() as function):
-            return [*_parts(function, scope), *arguments(node)]
+            return [*_parts(function), *arguments(node)]
         case ast.Call():
             return [*arguments(node)]
         case ast.Attribute(value=owner):
-            return [] if scope.is_member(node) else [owner]
+            return [owner] if called_name(node)[0] == "." else []
         case ast.FunctionDef() | ast.Lambda():
             return []
     return [node.generators[0].iter] if isinstance(node, COMPREHENSIONS) else children(node)
@@ -197,7 +197,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.fails(not all(assigns(target, value, scope) for target in targets))
         case ast.AugAssign(target=target, value=value):
             _add(old := loaded(target), scope, found)
-            if scope.type_of(old) not in IMMUTABLE:
+            if not scope.immutable(old):
                 found.heap_writes.add(root(target))
             found.look(scope, value, deep=True)
             found.fails()
@@ -217,10 +217,8 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             _add_inner([body], {a.arg for a in parameters.args}, scope, found)
             found.fails()
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-            parts, own = children(node), stored_names([g.target for g in node.generators])
-            _add_inner(parts, own, scope, found)
-            key = parts[0] if isinstance(node, ast.SetComp | ast.DictComp) else ast.Constant(0)
-            found.fails(not hashable(scope.type_of(key)))  # type: ignore[arg-type]
+            _add_inner(children(node), stored_names([g.target for g in node.generators]), scope, found)
+            found.fails(isinstance(node, ast.SetComp | ast.DictComp))
         case _ if not isinstance(node, PLAIN):  # which may do everything
             names = {UNKNOWN, ATTRIBUTES, *(n.id for n in walk(node) if isinstance(n, ast.Name))}
             found.include(Effects(names, names, names, names, {UNKNOWN}, jumps=True, other=True))
@@ -237,7 +235,7 @@ def _add_inner(nodes: Sequence[ast.AST], own: set[str], scope: Scope, found: Eff
 
 
 def _add_attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
-    if scope.is_member(node):
+    if called_name(node)[0] != ".":  # a member of a module
         return
     place, owner = "." + node.attr, kind(scope.type_of(node.value))
     if not isinstance(node.ctx, ast.Load):
@@ -284,11 +282,10 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
         if name in {".extend", ".update", ".extendleft", ".remove"}:
             found.look(scope, *node.args, deep=True)
     else:
-        builtin = not (isinstance(node.func, ast.Name) and not scope.builtin(node.func))
-        builtin = builtin and not any(kind(scope.type_of(o)).startswith("object:") for o in owner)
-        known = pure_call(node, scope.pure, own) and (builtin or name in scope.pure)
+        own_method = any(kind(scope.type_of(o)).startswith("object:") for o in owner)
+        known = pure_call(node, scope.pure, own) and not own_method
         found.look(scope, *owner)
-        found.look(scope, *arguments(node), deep=name not in SHALLOW)
+        found.look(scope, *arguments(node), deep=True)
         if name in scope.pure:  # which may read what is captured, and what is not owned
             found.reads |= scope.captured
             found.heap_reads |= {UNKNOWN, ATTRIBUTES}

@@ -17,7 +17,6 @@ from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_c
 from skyt.repair.rules.analysis.syntax import (
     BINDING,
     assignments_of,
-    attribute_order,
     bound_anywhere,
     loaded,
     local_functions,
@@ -172,7 +171,8 @@ class Program:
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
         attributes = {n: ANY for c in classes for n in stored_names(c.body)}
         self.inference = Inference({c.name for c in classes}, attributes, dict.fromkeys(self.by_name))
-        Solver(self, self._exposed(nodes)).solve()
+        called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+        Solver(self, {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called}).solve()
         for info in self.functions.values():
             info.owned = owned_names(info, self.by_name)
         self.pure = self._purity()
@@ -183,7 +183,12 @@ class Program:
 
     @cached_property
     def attribute_order(self) -> dict[str, str]:
-        return attribute_order(self.tree, self.facts.public)
+        """For attributes that only the program names: a number in the order in which they are first assigned,
+        and nothing for methods."""
+        nodes, public = in_order(self.tree) if self.inference.classes else [], self.facts.public
+        stores = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
+        order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
+        return {**dict.fromkeys({name for _, name in self.methods} - public, ""), **order}
 
     @cached_property
     def methods(self) -> frozenset[tuple[str, str]]:
@@ -195,14 +200,6 @@ class Program:
         """By class, the attributes that every object has once it is made."""
         made = [i for i in self.functions.values() if i.node.name == "__init__"]
         return {i.owner.name: _set_at_once(i) for i in made if i.owner is not None}
-
-    def _exposed(self, nodes: list[ast.AST]) -> frozenset[int]:
-        """Functions that may get arguments from anywhere: handed to `map` or as a key, special methods."""
-        called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
-        handed = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called}
-        special = {n for _, n in self.methods if n.startswith("__") and n != "__init__"}
-        infos = self.functions.items()
-        return frozenset(k for k, i in infos if i.node.name in (handed if i.owner is None else special))
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
@@ -241,16 +238,16 @@ def _set_at_once(info: FunctionInfo) -> frozenset[str]:
 
 
 class Solver:
-    """Fills in the types of variables, attributes and results. Functions in `exposed` are called with
-    anything."""
+    """Fills in the types of variables, attributes and results. Functions whose names are `handed` on (to
+    `map`, or as a key) are called with anything."""
 
-    def __init__(self, program: Program, exposed: frozenset[int]) -> None:
+    def __init__(self, program: Program, handed: set[str]) -> None:
         self.inference, self.by_name = program.inference, program.by_name
         self.functions = list(program.functions.values())
         self.all = [*(i.env for i in self.functions), self.inference.attributes, self.inference.results]
         for info in self.functions:
             info.made = made_names(info, self.by_name)
-            self._start(info, id(info.node) in exposed)
+            self._start(info, info.owner is None and info.node.name in handed)
 
     def _start(self, info: FunctionInfo, exposed: bool) -> None:
         env, defaults = info.env, info.node.args.defaults

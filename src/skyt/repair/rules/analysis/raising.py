@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NOTHING: frozenset[str] = frozenset()
 ANYTHING = frozenset({UNKNOWN})
-LONGEST = 10**4000  # Python refuses to write integers of more than 4300 digits
 LARGEST = 2**62  # no container has as many elements
 ITERABLE = SIZED | {"str", "char", "iter"}
 SEQUENCES = frozenset({"list", "tuple", "str", "char", "deque"})
@@ -42,22 +41,18 @@ def _shown(node: ast.expr, scope: Scope) -> bool:
     """Whether a value can be written as text: an integer may have too many digits, but not a caller's."""
     t = scope.type_of(node)
     given = isinstance(node, ast.Name) and scope.given(node.id)
-    return given or _between(node, scope, LONGEST) if is_int(t) else t in IMMUTABLE
+    return given if is_int(t) else t in IMMUTABLE
 
 
 # The words of the table: what is said of a type, and of a value in its place. Other words are kinds of types.
 OF_TYPE: dict[str, Callable[[Type], bool]] = {
     "any": lambda t: True,
     "plain": lambda t: t in IMMUTABLE,
-    "plains": lambda t: _items(t) in IMMUTABLE,
     "flat": lambda t: kind(t) in SIZED and all(x in IMMUTABLE for x in t[1:]),  # type: ignore[index]
     "whole": lambda t: t in WHOLE,
-    "wholes": lambda t: _items(t) in WHOLE,
     "number": lambda t: t in WHOLE or t == "float",
     "text": is_str,
-    "texts": lambda t: is_str(_items(t)),
     "key": hashable,
-    "keys": lambda t: hashable(_items(t)),
     "sortable": lambda t: _items(t) in {"int", "str", "char"},
     "iterable": lambda t: kind(t) in ITERABLE,
     "sized": lambda t: kind(t) in ITERABLE - {"iter"},
@@ -159,7 +154,8 @@ def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
         if word in OF_VALUE:
             fits = OF_VALUE[word](node, scope)
         else:
-            fits = OF_TYPE[word](t) if word in OF_TYPE else kind(t) == word
+            one, of = (word[:-1], _items(t)) if word[:-1] in OF_TYPE else (word, t)  # `texts`: its items are
+            fits = OF_TYPE[one](of) if one in OF_TYPE else kind(t) == word
         if not fits:
             return False
     return True

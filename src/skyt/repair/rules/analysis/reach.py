@@ -70,21 +70,19 @@ def free_names(node: ast.AST) -> set[str]:
     """Names that mean something outside this node."""
     found, own, outside = set[str](), set[str](), list[ast.AST]()
     for n in walk_shallow(children(node) if node.__class__ in SCOPES else node):
-        if isinstance(n, ast.Global | ast.Nonlocal):
-            found.update(n.names)
-        elif n.__class__ in SCOPES:
+        if n.__class__ in SCOPES:
             found |= free_names(n)
         elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
             found.add(n.id)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         body = node.body if isinstance(node.body, list) else [node.body]
-        declared = {x for n in walk(body) if isinstance(n, ast.Global | ast.Nonlocal) for x in n.names}
-        own = ({a.arg for a in walk(node.args) if isinstance(a, ast.arg)} | stored_names(body)) - declared
+        own = {a.arg for a in walk(node.args) if isinstance(a, ast.arg)} | stored_names(body)
         outside = [node.args, *getattr(node, "decorator_list", [])]
     elif isinstance(node, COMPREHENSIONS):
         own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         outside = [node.generators[0].iter]
-    return (found - own).union(*map(free_names, outside))
+    declared = [n.names for n in walk(node) if isinstance(n, ast.Global | ast.Nonlocal)]
+    return (found - own).union(*declared, *map(free_names, outside))
 
 
 class Liveness:

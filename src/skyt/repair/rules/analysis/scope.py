@@ -13,7 +13,6 @@ from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
 from skyt.repair.rules.analysis.syntax import (
     FLIPPED,
-    call,
     compare,
     conjuncts,
     int_value,
@@ -23,7 +22,6 @@ from skyt.repair.rules.analysis.syntax import (
     opposite,
     own_breaks,
     read_names,
-    stored_names,
 )
 from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
@@ -150,17 +148,6 @@ class Scope:
         """What is known where a test has turned out true, or false."""
         return self.with_known(conjuncts(test, holds)).without(self.changes(test))
 
-    def in_round(self, s: ast.For) -> Scope:
-        """What holds in a loop, given what holds at its head: bounds of a variable that runs over a range."""
-        match s.target, s.iter:
-            case ast.Name(id=name), ast.Call(func=ast.Name(id="range"), args=[*first, high]):
-                written = stored_names(s.body)
-                if len(first) < 2 and name not in written:
-                    bounds = ((ast.GtE, first[0] if first else ast.Constant(value=0)), (ast.Lt, high))
-                    facts = [compare(load(name), op, b) for op, b in bounds if not read_names(b) & written]
-                    return self.with_known(facts).without(self.changes(s.body))
-        return self
-
     def after(self, s: ast.stmt) -> Scope:
         """What holds behind a statement."""
         if not self.known and not isinstance(s, ast.If | ast.While):
@@ -170,14 +157,6 @@ class Scope:
         if isinstance(s, ast.While) and not own_breaks(s.body):
             return self.quiet(s).when(s.test, False)
         return self.quiet(s)
-
-    def is_module(self, name: str) -> bool:
-        return name in MODULES and (self.info is None or name not in self.info.env)
-
-    def is_member(self, node: ast.expr) -> bool:
-        """Whether this is `module.name`."""
-        owner = node.value if isinstance(node, ast.Attribute) else None
-        return isinstance(owner, ast.Name) and self.is_module(owner.id)
 
     def builtin(self, node: ast.expr) -> str:
         """The name of the builtin that a name means; empty where the program binds the name itself."""
@@ -218,7 +197,19 @@ class Scope:
 
     def interval(self, node: ast.expr) -> Interval:
         """An interval that surely holds the value of an expression, where that is an integer."""
-        return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
+        if not is_int(self.type_of(node)):
+            return EVERYTHING
+        low, high = _by_form(node, self)
+        for left, op, right in self.compared:
+            value = int_value(right)
+            if op in LIMITS and value is not None and same(left, node):
+                least, most = LIMITS[op](value)
+                low = least if low is None else low if least is None else max(low, least)
+                high = most if high is None else high if most is None else min(high, most)
+        unequal = [b for a, op, b in self.compared if op is ast.NotEq and same(a, node)]
+        while low is not None and low in map(int_value, unequal):
+            low += 1
+        return low, high
 
     def at_least(self, low: int, node: ast.expr) -> bool:
         least = self.interval(node)[0]
@@ -256,9 +247,7 @@ class Scope:
         """Whether this lookup surely finds its key."""
         container, index = node.value, node.slice
         if kind(self.type_of(container)) in {"list", "deque", "str"}:
-            if int_value(index) in (0, -1):
-                return self.nonempty(container)
-            return bool(self.known) and self._within(index, container)
+            return int_value(index) in (0, -1) and self.nonempty(container)
         for left, op, right in self.compared:
             if op is ast.In and same(left, index) and same(right, container):
                 return True
@@ -266,12 +255,6 @@ class Scope:
             if op is ast.In and same(left, index) and table:
                 return all(any(same(k, e) for k in container.keys) for e in right.elts)  # type: ignore[attr-defined]
         return False
-
-    def _within(self, index: ast.expr, container: ast.expr) -> bool:
-        """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
-        length = call("len", container)
-        below = (op is ast.Lt and same(a, index) and same(b, length) for a, op, b in self.compared)
-        return self.at_least(0, index) and any(below)
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""
@@ -291,25 +274,6 @@ def plain(node: ast.expr) -> bool:
     return all(n.__class__ in PLAIN for n in walk(node))
 
 
-def interval(node: ast.expr, scope: Scope) -> Interval:
-    """An interval that surely holds the value of an integer expression."""
-    low, high = _by_form(node, scope)
-    unequal: set[int] = set()
-    for left, op, right in scope.compared:
-        value = int_value(right)
-        if value is None or not same(left, node):
-            continue
-        if op is ast.NotEq:
-            unequal.add(value)
-        elif op in LIMITS:
-            least, most = LIMITS[op](value)
-            low = least if low is None else low if least is None else max(low, least)
-            high = most if high is None else high if most is None else min(high, most)
-    while low is not None and low in unequal:
-        low += 1
-    return low, high
-
-
 def _by_form(node: ast.expr, scope: Scope) -> Interval:
     value = int_value(node)
     if value is not None:
@@ -324,53 +288,42 @@ def _by_form(node: ast.expr, scope: Scope) -> Interval:
             return int(scope.nonempty(container)), None
         case ast.Call(func=ast.Name(id="abs")):
             return 0, None
-        case ast.Call(func=ast.Name(id="max"), args=[_, _, *_] as args, keywords=[]):
-            lows = [low for a in args if (low := interval(a, scope)[0]) is not None]
-            return max(lows, default=None), None
         case ast.BinOp():
             return _arithmetic(node, scope)
     return EVERYTHING
 
 
 def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
-    (a, b), (c, d) = interval(node.left, scope), interval(node.right, scope)
+    (a, b), (c, d) = scope.interval(node.left), scope.interval(node.right)
     match node.op:
         case ast.Add():
             return _plus(a, c), _plus(b, d)
         case ast.Sub():
-            return _plus(a, _minus(d)), _plus(b, _minus(c))
+            return _plus(a, d, -1), _plus(b, c, -1)
         case ast.Mult() if a is not None and c is not None and a >= 0 and c >= 0:
             return a * c, b * d if b is not None and d is not None else None
-        case ast.Mult():
-            square = same(node.left, node.right) and not any(isinstance(n, ast.Call) for n in walk(node))
-            return (0, None) if square else EVERYTHING
         case ast.FloorDiv() if c is not None and c > 0:
             low = None if a is None else a // c if a < 0 else 0 if d is None else a // d
             return low, b // c if b is not None and b >= 0 else None
         case ast.Mod() if c is not None and c >= 0:  # the divisor is positive or the operation raises
             return 0, d - 1 if d is not None and c > 0 else None
-        case ast.Pow() if a is not None and c is not None and a >= 0 and c >= 0:
-            return min(a, 1), None
     return EVERYTHING
 
 
-def _plus(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
-def _minus(a: int | None) -> int | None:
-    return None if a is None else -a
+def _plus(a: int | None, b: int | None, times: int = 1) -> int | None:
+    return None if a is None or b is None else a + times * b
 
 
 def _nonnegative(info: FunctionInfo, program: Program) -> set[str]:
     """Integer variables that are never negative: the greatest set in which every assignment keeps the
     promise."""
     if info.nonnegative is None:
+        least = {name: given.min for name, given in info.given.items() if given.min is not None}
         info.nonnegative = {
             name
             for name, values in info.assigned.items()
             if None not in values and is_int(info.env.get(name)) and name not in info.captured
-            if name not in info.arguments or (name in info.given and _promised(info.given[name].min))
+            if name not in info.arguments or least.get(name, -1) >= 0
         }
         scope = Scope(program, info)
         while bad := {n for n in info.nonnegative if not all(_keeps(v, scope) for v in info.assigned[n])}:
@@ -386,8 +339,4 @@ def _keeps(value: ast.expr | None, scope: Scope) -> bool:
             return True
         case ast.Call(func=ast.Name(id="range"), args=[first, *_]):
             value = first
-    return value is not None and _promised(interval(value, scope)[0])
-
-
-def _promised(low: int | None) -> bool:
-    return low is not None and low >= 0
+    return value is not None and scope.at_least(0, value)

@@ -62,24 +62,22 @@ def text(node: ast.AST | Sequence[ast.AST]) -> str:
     try:
         return ast.unparse(node)
     except ValueError:  # up to Python 3.11 a backslash cannot stand inside the braces of an f-string
-        return ast.unparse(_Spelled().visit(clone(node)))
+        strings = [n for n in walk(node) if isinstance(n, ast.JoinedStr)]
+        return ast.unparse(clone(node, {id(n): _concatenated(n) for n in strings}))
 
 
-class _Spelled(ast.NodeTransformer):
-    """f-strings as the sums of `format` calls that they stand for."""
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        whole: ast.expr = ast.Constant("")
-        for part in map(self.visit, node.values):
-            whole = ast.BinOp(whole, ast.Add(), part)
-        return whole
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        value = self.visit(node.value)
-        if converter := {ord("s"): "str", ord("r"): "repr", ord("a"): "ascii"}.get(node.conversion):
-            value = ast.Call(ast.Name(converter, ast.Load()), [value], [])
-        spec = [self.visit(node.format_spec)] if node.format_spec else []
-        return ast.Call(ast.Name("format", ast.Load()), [value, *spec], [])
+def _concatenated(node: ast.JoinedStr) -> ast.expr:
+    """An f-string as the sum of `format` calls that it stands for."""
+    whole: ast.expr = ast.Constant("")
+    for part in node.values:
+        match part:
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=spec):
+                given = [value] if spec is None else [value, _concatenated(spec)]  # type: ignore[arg-type]
+                part = ast.Call(ast.Name("format", ast.Load()), given, [])
+            case ast.FormattedValue():
+                part = ast.JoinedStr([part])
+        whole = ast.BinOp(whole, ast.Add(), part)
+    return whole
 
 
 def size(node: ast.AST) -> int:

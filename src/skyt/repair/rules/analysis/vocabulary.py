@@ -34,12 +34,6 @@ CONSUMERS = words(
     "collections.deque collections.Counter .join .extend .update"
 )
 
-# Calls that look at what they are given, and not into its elements.
-SHALLOW = words(
-    "len list tuple set dict frozenset range enumerate zip reversed bool isinstance next .keys .values "
-    ".items .get .copy collections.deque collections.OrderedDict"
-)
-
 VIEWS = words("keys values items")
 TEXT_QUESTIONS = words(
     "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"

@@ -72,7 +72,6 @@ class Walker:
                 body = inner.when(s.test)
             else:
                 s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
-                body = inner.in_round(s)
             self.block(s, "body", body, "continue")
             self.block(s, "orelse", inner, end)
         elif not isinstance(s, NESTED):
