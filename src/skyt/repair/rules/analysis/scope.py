@@ -77,14 +77,14 @@ class Scope:
         return self.program.type_of(node, self.info)
 
     def with_known(self, conditions: Sequence[ast.expr]) -> Scope:
-        stable = [c for c in conditions if plain(c) or self.effects(c).pure]
+        stable = [c for c in conditions if plain(c) or self.changes(c).pure]
         if not stable:
             return self
         return Scope(self.program, self.info, [*self.known, *stable])
 
     def without(self, changed: Effects) -> Scope:
         """The scope after something ran: conditions that read what it wrote are forgotten."""
-        if not self.known or changed.total:
+        if not self.known or changed.pure:
             return self
         kept = [c for c in self.known if self._survives(c, changed)]
         return self if len(kept) == len(self.known) else Scope(self.program, self.info, kept)
@@ -108,7 +108,10 @@ class Scope:
         return found[0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
-        """The effects of something here. They are remembered until the tree changes: do not add to them."""
+        """The effects of something here: what is known rules out errors, nothing else. They are remembered
+        until the tree changes: do not add to them."""
+        if self.known and not (anywhere := self.changes(node)).errors:
+            return anywhere
         nodes = [node] if isinstance(node, ast.AST) else node
         key = (id(self.info), *map(id, self.known), None, *map(id, nodes))
         found = self.program.seen.get(key)
@@ -146,7 +149,7 @@ class Scope:
 
     def when(self, test: ast.expr, holds: bool = True) -> Scope:
         """What is known where a test has turned out true, or false."""
-        return self.with_known(conjuncts(test, holds)).without(self.changes(test))
+        return self.with_known(conjuncts(test, holds)).quiet(test)
 
     def after(self, s: ast.stmt) -> Scope:
         """What holds behind a statement."""

@@ -38,15 +38,16 @@ class Walker:
     def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
         """A list of statements; `end` is what running off its end amounts to (see Place)."""
         body: list[ast.stmt] = getattr(owner, field_name)
-        here = scope
+        scopes, count = [scope], len(self.context.trace)
         for s in body:
-            self.statement(s, here, end if s is body[-1] else "")
-            here = here if s is body[-1] else here.after(s)
+            self.statement(s, scopes[-1], end if s is body[-1] else "")
+            scopes += [] if s is body[-1] else [scopes[-1].after(s)]
+        known = scopes if len(self.context.trace) == count else []
         for _ in range(60):
-            new = self._apply_block(Place(body, scope, self.context, end)) if body else None
+            new = self._apply_block(Place(body, scope, self.context, end, known)) if body else None
             if new is None:
                 return
-            body = new or ([ast.Pass()] if field_name == "body" else [])
+            body, known = new or ([ast.Pass()] if field_name == "body" else []), []
             setattr(owner, field_name, body)
             self.context.moved()
 

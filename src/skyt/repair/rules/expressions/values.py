@@ -12,7 +12,7 @@ from typing import Any
 from skyt.repair.rules.analysis.ranking import factor, linear, written
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, load, number, substitute
-from skyt.repair.rules.analysis.trees import clone, same
+from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns import conditions
 from skyt.repair.rules.patterns.conditions import Where, at_least, at_most, integer
@@ -157,23 +157,15 @@ def _formatted(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr]:
     return []
 
 
-class _Grown(ast.NodeTransformer):
-    """`t = t + x` for `r.append(x)`, and `t` for `''.join(r)`."""
-
-    def __init__(self, r: ast.expr, t: ast.expr, scope: Scope) -> None:
-        self.r, self.t, self.scope = r, t, scope
-
-    def visit(self, node: ast.AST) -> Any:
-        p = pieces("r.append(x)", node, r=self.r) if isinstance(node, ast.Expr) else None
-        if p is not None and is_str(self.scope.type_of(p["x"])):
-            return made("t = t + x", t=self.t, x=p["x"])[0]
-        joined = isinstance(node, ast.Call) and pieces("''.join(r)", node, r=self.r) is not None
-        return clone(self.t) if joined else self.generic_visit(node)
-
-
-def _growing(found: Found, where: Where) -> list[ast.stmt]:
-    change = _Grown(found["r"], found["t"], where.scope)  # type: ignore[arg-type]
-    return [change.visit(clone(s)) for s in found["rest"]]  # type: ignore[union-attr]
+def _growing(found: Found, where: Where) -> list[ast.stmt] | None:
+    """A block with `t = t + x` for `r.append(x)`, and `t` for `''.join(r)`; None if it has no such join."""
+    r, t, nodes = found["r"], found["t"], walk(found["rest"])
+    grown = {id(n): t for n in nodes if isinstance(n, ast.Call) and pieces("''.join(r)", n, r=r)}
+    for node in nodes if grown else ():
+        p = pieces("r.append(x)", node, r=r) if isinstance(node, ast.Expr) else None
+        if p is not None and is_str(where.scope.type_of(p["x"])):
+            grown[id(node)] = made("t = t + x", t=t, x=p["x"])[0]  # type: ignore[assignment]
+    return [clone(s, grown) for s in found["rest"]] if grown else None  # type: ignore
 
 
 rewrite(
