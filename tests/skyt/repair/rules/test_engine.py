@@ -85,7 +85,7 @@ def test_a_program_with_a_name_that_may_be_unbound_is_left_alone() -> None:
 
 
 def test_the_trace_names_every_rule_and_shows_its_change() -> None:
-    form = normal_form("def f(n):\n x = n + 1 + 2\n return x", INT)
+    form = normal_form("def f(n):\n x = n + 1 + 2\n return x", INT, steps=True)
     assert {"linear-form", "inline-temporary", "rename-private"} <= set(form.rules)
     assert all(step.before != step.after for step in form.trace)
 

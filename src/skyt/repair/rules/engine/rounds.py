@@ -46,10 +46,13 @@ class NormalForm:
         return tuple(dict.fromkeys(a.rule for a in self.trace))
 
 
-def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) -> NormalForm:
+def normal_form(
+    code: str, facts: Facts, rules: Sequence[Rule] | None = None, steps: bool = False
+) -> NormalForm:
     """Bring a program to its normal form under the facts. Deterministic, idempotent, never raises.
 
-    `rules` replaces the registered ones (used to measure one rule, or to shuffle their order).
+    `rules` replaces the registered ones (used to measure one rule, or to shuffle their order). With `steps`
+    the trace has the texts before and after each application.
     """
     plain = normalise(code)
 
@@ -65,7 +68,7 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
         nodes = len(walk(bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
-        form = _run(tree, facts, RULES if rules is None else rules)
+        form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
         problem = why_not_compiled(form.text)
         return failed(f"the rules lead to what is not Python: {problem}") if problem else form
     except BeyondError as error:  # normalisation drops what `__doc__` shows
@@ -95,9 +98,8 @@ def _clean(context: Context) -> None:
         raise BeyondError(f"{local} may be read before it has a value")
 
 
-def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
-    context = Context(tree, facts, rules)
-    complete = True
+def _run(context: Context) -> NormalForm:
+    facts, complete = context.facts, True
     _clean(context)
     for _ in range(MAX_ROUNDS):
         if context.facts is not facts or not context.rounds:

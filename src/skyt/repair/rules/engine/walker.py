@@ -18,7 +18,7 @@ from skyt.repair.rules.analysis.syntax import (
     read_names,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, text, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Place, Rule
@@ -91,7 +91,7 @@ class Walker:
         for rule in self.context.find("expression", frozenset((node.__class__, shape(node)))):
             new: ast.expr | None = rule.apply(node, scope, boolean)
             if new is not None and keeps_sets(node, new):
-                self.context.record(rule.name, text(node), text(new))
+                self.context.record(rule.name, node, new)
                 return new
         return None
 
@@ -147,12 +147,12 @@ class Walker:
                 setattr(node, name, self.expr(getattr(node, name), here, False))
 
 
-def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[str, str]:
-    """The text of the statements that are not in both, of all where they only changed places."""
+def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The statements that are not in both, all where they only changed places."""
     old, new = {id(s) for s in before}, {id(s) for s in after}
     if old == new:
-        return text(before), text(after)
-    return text([s for s in before if id(s) not in new]), text([s for s in after if id(s) not in old])
+        return before, after
+    return [s for s in before if id(s) not in new], [s for s in after if id(s) not in old]
 
 
 def verified(context: Context) -> Facts:
