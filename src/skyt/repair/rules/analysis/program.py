@@ -177,10 +177,6 @@ class Program:
             info.owned = owned_names(info, self.by_name)
         self.pure = self._purity()
 
-    def type_of(self, node: ast.expr | None, function: FunctionInfo | None) -> Type:
-        result = self.inference.of(node, function.env if function else {})
-        return ANY if result is None else result
-
     @cached_property
     def attribute_order(self) -> dict[str, str]:
         """For attributes that only the program names: a number in the order in which they are first assigned,

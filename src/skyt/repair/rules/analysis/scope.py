@@ -23,8 +23,8 @@ from skyt.repair.rules.analysis.syntax import (
     own_breaks,
     read_names,
 )
-from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
-from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
+from skyt.repair.rules.analysis.trees import OPERATORS, STORING, same, walk
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, Type, is_int, kind
 from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
 
 MODULES = frozenset(MODULE_MEMBERS)
@@ -74,7 +74,8 @@ class Scope:
         return Scope(self.program, self.info, lambda: self.without(self.effects(body)).known)
 
     def type_of(self, node: ast.expr | None) -> Type:
-        return self.program.type_of(node, self.info)
+        result = self.program.inference.of(node, self.info.env if self.info else {})
+        return ANY if result is None else result
 
     def with_known(self, conditions: Sequence[ast.expr]) -> Scope:
         stable = [c for c in conditions if plain(c) or self.changes(c).pure]
@@ -142,8 +143,8 @@ class Scope:
     def quiet(self, node: ast.AST) -> Scope:
         """What holds at every point while something runs: its parts may change what held before it. At the
         start of every round of a loop that is nothing that any round may change."""
-        read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), ast.Load | None)
-        if not self.known or (read and not self.program.grows and plain(node)):  # type: ignore[arg-type]
+        read = getattr(node, "ctx", None).__class__ not in STORING
+        if not self.known or (read and not self.program.grows and plain(node)):
             return self
         return self.without(self.changes(node))
 
@@ -272,7 +273,7 @@ class Scope:
         return self.type_of(node) in IMMUTABLE
 
 
-def plain(node: ast.expr) -> bool:
+def plain(node: ast.AST) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
     return all(n.__class__ in PLAIN for n in walk(node))
 

@@ -16,6 +16,7 @@ from skyt.repair.rules.analysis.trees import (
 )
 
 LOOPS = (ast.For, ast.While)
+DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
 BLOCKS = ("body", "orelse")
 OF_ONE_LOOP = {kind: tuple(f for f in kind._fields if f in BLOCKS) for kind in KINDS}
 OF_ONE_LOOP |= {**dict.fromkeys(LOOPS, ("orelse",)), **dict.fromkeys(NESTED, ())}
@@ -62,10 +63,10 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
         if n.__class__ is ast.Name:
             if n.ctx.__class__ is not ast.Load:
                 found.add(n.id)
-        elif isinstance(n, ast.alias):
+        elif n.__class__ is ast.alias:
             found.add((n.asname or n.name).split(".")[0])
-        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(n.name)
+        elif n.__class__ in DEFINITIONS:
+            found.add(n.name)  # type: ignore[attr-defined]
     return found
 
 

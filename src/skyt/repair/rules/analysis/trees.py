@@ -13,7 +13,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CONTEXTS = frozenset({ast.Load, ast.Store, ast.Del})
+STORING = frozenset({ast.Store, ast.Del})
+CONTEXTS = STORING | {ast.Load}
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = frozenset({*NESTED, *COMPREHENSIONS})

@@ -23,6 +23,8 @@ from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Place, Rule
 
+WHOLE = frozenset({ast.Constant, ast.Name, ast.Set})  # nothing inside changes; for sets see keeps_sets
+
 
 class Walker:
     """One walk over one function: expressions first, then the blocks around them."""
@@ -79,7 +81,8 @@ class Walker:
             self._parts(s, scope)
 
     def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
-        self._children(node, scope, boolean)
+        if node.__class__ not in WHOLE:
+            self._children(node, scope, boolean)
         for _ in range(12):
             new = self._apply_expression(node, scope, boolean)
             if new is None:
@@ -115,7 +118,7 @@ class Walker:
             node.body = self.expr(node.body, scope.without(bound), False)
         elif isinstance(node, ast.FormattedValue):  # the format is not an expression of its own
             node.value = self.expr(node.value, scope, False)
-        elif not isinstance(node, ast.Constant | ast.Name | ast.Set):  # for sets see keeps_sets
+        else:
             self._parts(node, scope)
 
     def _parts(self, node: ast.AST, scope: Scope) -> None:

@@ -201,10 +201,7 @@ def _private_attributes(tree: ast.Module, context: Context) -> list[str]:
 
 def _of_objects(name: str, nodes: list[ast.AST], context: Context) -> bool:
     """Whether every use of an attribute is surely of an object of the program's classes."""
-    own = {
-        id(n)
-        for info in context.program.functions.values()
-        for n in own_nodes(info.node)
-        if isinstance(n, ast.Attribute) and kind(context.program.type_of(n.value, info)).startswith("object:")
-    }
+    infos, of = context.program.functions.values(), context.program.inference.of
+    uses = [(n, info) for info in infos for n in own_nodes(info.node) if isinstance(n, ast.Attribute)]
+    own = {id(n) for n, info in uses if kind(of(n.value, info.env)).startswith("object:")}
     return all(id(n) in own for n in nodes if isinstance(n, ast.Attribute) and n.attr == name)

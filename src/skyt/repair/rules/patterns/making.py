@@ -58,8 +58,9 @@ def ranked(a: str, b: str, place: int) -> Made:
 
     def compute(found: Found, where: Where) -> Value:
         one, other = found[a], found[b]
-        fixed = conflict(where.scope.effects(one), where.scope.effects(other), where.scope)
-        turned = not fixed and rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        turned = rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        if turned and conflict(where.scope.effects(one), where.scope.effects(other), where.scope):
+            turned = False
         return (one, other)[place if not turned else 1 - place]
 
     return Made(f"number {place + 1} of `{a}` and `{b}` in their order", compute, like=(a, b)[place])

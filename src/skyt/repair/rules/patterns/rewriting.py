@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Shape, clone, head, same, shape, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, together, truth_only
 from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
@@ -149,7 +149,7 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     truth = all(truth_only in r.needs for r in rules)  # most expressions are not asked for their truth alone
 
     def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-        if truth and not boolean:
+        if (truth and not boolean) or getattr(whole, "ctx", None).__class__ in STORING:
             return None
         looks = shape(whole)
         for pattern, wanted, group in groups:
@@ -172,15 +172,15 @@ def _expression(rules: list[Rewriting]) -> ExpressionRule:
     return apply
 
 
-def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
+def _runs(pattern: ast.expr, node: ast.expr) -> list[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
     """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands, with
     those before and after it: what may be done to the run alone may be done to it among others."""
-    if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-        yield [], node, []
-    if isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp):
-        values, count = node.values, len(pattern.values)
-        for i in range(len(values) - count + 1 if len(values) > count else 0):
-            yield values[:i], ast.BoolOp(op=node.op, values=values[i : i + count]), values[i + count :]
+    if not (isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp)):
+        return [([], node, [])]
+    values, count = node.values, len(pattern.values)
+    starts = range(len(values) - count + 1 if len(values) > count else 0)
+    parts = [(values[:i], values[i : i + count], values[i + count :]) for i in starts]
+    return [([], node, []), *((a, ast.BoolOp(op=node.op, values=b), c) for a, b, c in parts)]
 
 
 def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
