@@ -193,17 +193,13 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
                 return None
             given = [[Opaque() for _ in range(k)] for k in range(count)]
             return (p["x"].id, given) if isinstance(p["x"], ast.Name) else None
-        case ast.Compare(left=ast.Name(id=name) as x, ops=[op], comparators=[right]):
+        case ast.Compare(left=ast.Name(id=name) as x, ops=[ast.Eq() | ast.Lt() as op], comparators=[right]):
             low, high = scope.interval(x)[0], int_value(right)
-            values: Sequence[int | None] = []
+            if high is None or not is_int(scope.type_of(x)):
+                return None
             if isinstance(op, ast.Eq):
-                values = [high]
-            elif isinstance(op, ast.In) and isinstance(right, ast.Tuple):
-                values = [int_value(e) for e in right.elts]
-            elif isinstance(op, ast.Lt) and low is not None and high is not None:
-                values = range(low, high)
-            few = is_int(scope.type_of(x)) and 0 < len(values) <= FEW and None not in values
-            return (name, values) if few else None
+                low, high = high, high + 1
+            return (name, range(low, high)) if low is not None and low < high <= low + FEW else None
     return None
 
 
@@ -212,8 +208,7 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
     needs="a parameter that can have only few values here (type int with a bound, or an empty str or list)",
     sound="the rest of the function, evaluated for each of these values, returns the same; a case for each "
     "value has that value for the parameter",
-    fires="n: int >= 0\nif n == 1:\n return 1\nif n < 4:\n return n\nr = 1\nfor i in range(n):\n"
-    " r = r * 2 - 1\nreturn r",
+    fires="n: int >= 0\nif n < 2:\n return n\nr = 1\nfor i in range(n):\n r = r * 2 - 1\nreturn r",
     keeps="n: int\nif n == 1:\n return 5\nif n < 3:\n return n\nreturn 1 + n - n",
 )
 def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
@@ -221,15 +216,15 @@ def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     `if n < 2: return n` is `if n == 0: return 0` and `if n == 1: return 1`."""
     info = place.info
     for i, s in enumerate(body):
-        p, scope = pieces("if c: return e", s), place.before(i)
-        found = _values(p["c"], scope) if p is not None else None
-        if p is None or found is None:
+        p, rest = pieces("if c: return e", s), body[i + 1 :]
+        found = _values(p["c"], place.before(i)) if p is not None else None
+        if p is None or found is None or not rest:
             continue
-        (name, values), rest = found, body[i + 1 :]
+        name, values = found
         given = name in info.arguments and body is info.node.body and name not in stored_names(body[:i])
-        if rest and given and all(_agree(p["e"], rest, {name: v}, place.scope) for v in values):
+        if given and all(_agree(p["e"], rest, {name: v}, place.scope) for v in values):
             return [*body[:i], *rest]
-        if isinstance(p["e"], ast.Name) and p["e"].id == name and is_int(scope.type_of(p["e"])):
+        if isinstance(values, range) and getattr(p["e"], "id", "") == name:
             cases = [made("if n == k: return k", n=name, k=number(v))[0] for v in values]
             return [*body[:i], *cases, *rest]
     return None

@@ -38,7 +38,6 @@ from skyt.repair.rules.analysis.trees import (
     walk,
     walk_shallow,
 )
-from skyt.repair.rules.analysis.types import SIZED, is_str, kind
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import before, simple_target
 from skyt.repair.rules.registry import Place, block, module
@@ -320,19 +319,10 @@ def _fit(
         return [*start, *body, *([] if returns(body) else [ast.Return(value=NONE)])]
     earlier, result = before(s, call), context.name("r")
     inner = _assigning(body, result)
-    if earlier is None or not inner or not all(_unaffected(b, scope) for b in earlier):
+    seen = scope.effects(earlier or [])  # before or after the helper is the same for what reads only locals
+    if earlier is None or not inner or not seen.total or seen.heap_reads:
         return None
     return [*start, *inner, exchanged(s, call, load(result))]
-
-
-def _unaffected(node: ast.expr, scope: Scope) -> bool:
-    """Whether evaluating this before or after the helper is the same: it reads locals or finds a method."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        t = scope.type_of(node.value)
-        if is_str(t) or kind(t) in SIZED:
-            return True
-    seen = scope.effects(node)
-    return seen.total and not seen.heap_reads
 
 
 def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:

@@ -122,39 +122,22 @@ rewrite(
 
 @expression(
     ast.JoinedStr,
-    ast.Call,
     needs="values of type str, int, float or bool, without format specifications",
     sound="formatting such a value without a specification gives what `str` gives",
-    fires="s: str; n: int\nreturn f'{s}:{n}' + '<{}{}>'.format(n, s)",
-    keeps="s: str; n: int\nreturn f'{s:>5}{n!r}' + '{0}{}'.format(n)",
+    fires="s: str; n: int\nreturn f'{s}:{n}'",
+    keeps="s: str; n: int\nreturn f'{s:>5}{n!r}'",
 )
-def format_to_concatenation(node: ast.JoinedStr | ast.Call, scope: Scope, boolean: bool) -> ast.expr | None:
-    """`f"{a}:{n}"` and `"{}:{}".format(a, n)` are `a + ":" + str(n)`."""
-    parts = _formatted(node, scope)
+def format_to_concatenation(node: ast.JoinedStr, scope: Scope, boolean: bool) -> ast.expr | None:
+    """`f"{a}:{n}"` is `a + ":" + str(n)`."""
+    given = [v for v in node.values if isinstance(v, ast.FormattedValue)]
+    if any(v.format_spec is not None or v.conversion not in (-1, ord("s")) for v in given):
+        return None
+    parts = [v.value if isinstance(v, ast.FormattedValue) else v for v in node.values]
     types = [scope.type_of(part) for part in parts]
     if not parts or not scope.builtin(load("str")) or not {*types} <= {"str", "char", "int", "float", "bool"}:
         return None
     texts = [part if is_str(t) else call("str", part) for part, t in zip(parts, types, strict=True)]
     return reduce(lambda left, right: ast.BinOp(left=left, op=ast.Add(), right=right), texts)
-
-
-def _formatted(node: ast.JoinedStr | ast.Call, scope: Scope) -> list[ast.expr]:
-    """The texts and values that are put one after the other, in order; none if there is more to it."""
-    match node:
-        case ast.JoinedStr(values=values):
-            given = [v for v in values if isinstance(v, ast.FormattedValue)]
-            plain = all(v.format_spec is None and v.conversion in (-1, ord("s")) for v in given)
-            return [v.value if v in given else v for v in values] if plain else []
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=args):
-            texts = re.split(r"(\{\})", text)
-            braces = any("{" in t or "}" in t for t in texts[::2])
-            # all are evaluated before the first is written
-            in_turn = len(args) < 2 or all(scope.effects(a).total for a in args)
-            if node.keywords or braces or len(texts) != 2 * len(args) + 1 or not in_turn:
-                return []
-            rest = iter(args)
-            return [next(rest) if t == "{}" else ast.Constant(value=t) for t in texts if t]
-    return []
 
 
 def _growing(found: Found, where: Where) -> list[ast.stmt] | None:

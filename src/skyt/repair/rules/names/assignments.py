@@ -4,11 +4,11 @@ information is left; values that change places do so at once."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, permutations
 
-from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, mutates_receiver
+from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_receiver
 from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
@@ -141,7 +141,7 @@ def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         name = simple_target(last)
         if name is None or not place.private(name) or count_reads(t, name) != 1:
             continue
-        if isinstance(t, ast.Assign) if name in stored_names(t) else name not in place.live_at(t):
+        if name not in stored_names(t) and name not in place.live_at(t):
             new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
             if new is not None and size(new) <= size(s) + LARGEST:
                 return [*body[:i], new, *body[i + 2 :]]
@@ -217,7 +217,8 @@ def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
             continue
         if seen.raises and not any(_at_once(rest[0], use, scope) for use in _uses(rest[0], name)):
             continue
-        if _changed(rest, name, seen, scope) is not None:
+        last = max(k for k, t in enumerate(rest) if count_reads(t, name))
+        if not disturbs(scope.effects(rest[: last + 1]), seen, scope):
             return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
     return None
 
@@ -227,66 +228,17 @@ def _at_once(t: ast.stmt, use: ast.AST, scope: Scope) -> bool:
     return earlier is not None and scope.effects(earlier).total
 
 
-def _changed(
-    body: list[ast.stmt], name: str, seen: Effects, scope: Scope, already: bool = False
-) -> bool | None:
-    """Whether what a value reads may be another after these statements; None if a use comes after that."""
-    for s in body:
-        for step in _steps(s):
-            changes = disturbs(scope.effects(step), seen, scope)
-            if count_reads(step, name) and (already or (changes and not _last_moment(step, seen, scope))):
-                return None
-            already = already or changes
-        if isinstance(s, ast.If):
-            ends = [_changed(inner, name, seen, scope, already) for inner in (s.body, s.orelse)]
-            if None in ends:
-                return None
-            already = any(ends)
-    return already
-
-
-def _steps(s: ast.stmt) -> Sequence[ast.AST | Sequence[ast.AST]]:
-    """What a statement does, in order: the rounds of a loop are one step, branches none."""
-    match s:
-        case ast.If():
-            return [s.test]
-        case ast.For():
-            return [s.iter, [s.target, *s.body, *s.orelse]]
-        case ast.Assign():
-            return [s.value, s.targets]
-    return [s]
-
-
-def _last_moment(step: ast.AST | Sequence[ast.AST], seen: Effects, scope: Scope) -> bool:
-    """`stack.append(value)`, `table[value] = …`: all is evaluated before the change."""
-    match step.value if isinstance(step, ast.Expr) else step:
-        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
-            parts = [owner, *args, *(k.value for k in keywords)]
-        case [ast.Subscript(value=owner, slice=key)]:
-            parts = [owner, key]
-        case _:
-            return False
-    return not disturbs(scope.effects(parts), seen, scope)
-
-
 def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
     """Whether a value is so small, or used so rarely, that its name can go."""
     if isinstance(value, ast.Name | ast.Constant):
         return True
-    nodes, again = (
-        walk(value),
-        [n for n in walk(rest) if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda))],
-    )
+    nodes = walk(value)
     called = {scope.builtin(n.func) for n in nodes if isinstance(n, ast.Call)}
     small = len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes)
-    if small and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
-        if called <= {"len"}:
-            return True
-        parts = [
-            n.value for n in walk([n for n in again if isinstance(n, LOOPS)]) if isinstance(n, ast.Subscript)
-        ]
-        if called <= CHEAP and scope.effects(value).total and not count_reads(parts, name):
-            return True  # unless a loop looks up parts of it
+    cheap = called <= {"len"} or (called <= CHEAP and scope.effects(value).total)
+    if small and cheap and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
+        return True
+    again = [n for n in walk(rest) if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda))]
     return uses == 1 and not any(count_reads(n.body if isinstance(n, ast.For) else n, name) for n in again)
 
 
