@@ -193,13 +193,17 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
                 return None
             given = [[Opaque() for _ in range(k)] for k in range(count)]
             return (p["x"].id, given) if isinstance(p["x"], ast.Name) else None
-        case ast.Compare(left=ast.Name(id=name) as x, ops=[ast.Eq() | ast.Lt() as op], comparators=[right]):
+        case ast.Compare(left=ast.Name(id=name) as x, ops=[op], comparators=[right]):
             low, high = scope.interval(x)[0], int_value(right)
-            if high is None or not is_int(scope.type_of(x)):
-                return None
+            values: Sequence[int | None] = []
             if isinstance(op, ast.Eq):
-                low, high = high, high + 1
-            return (name, range(low, high)) if low is not None and low < high <= low + FEW else None
+                values = [high]
+            elif isinstance(op, ast.In) and isinstance(right, ast.Tuple):
+                values = [int_value(e) for e in right.elts]
+            elif isinstance(op, ast.Lt) and low is not None and high is not None:
+                values = range(low, high)
+            few = is_int(scope.type_of(x)) and 0 < len(values) <= FEW and None not in values
+            return (name, values) if few else None
     return None
 
 
@@ -224,7 +228,7 @@ def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         given = name in info.arguments and body is info.node.body and name not in stored_names(body[:i])
         if given and all(_agree(p["e"], rest, {name: v}, place.scope) for v in values):
             return [*body[:i], *rest]
-        if isinstance(values, range) and getattr(p["e"], "id", "") == name:
+        if getattr(p["e"], "id", "") == name and isinstance(values[0], int):
             cases = [made("if n == k: return k", n=name, k=number(v))[0] for v in values]
             return [*body[:i], *cases, *rest]
     return None

@@ -22,7 +22,7 @@ class Holder:
     uses: list[ast.expr]
     parents: dict[int, ast.AST] = field(repr=False)
 
-    def parent(self, node: ast.AST) -> ast.AST | None:
+    def parent(self, node: ast.AST | None) -> ast.AST | None:
         return self.parents.get(id(node))
 
     def scope(self, node: ast.AST, context: Context) -> Scope:

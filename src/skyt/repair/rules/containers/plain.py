@@ -25,7 +25,6 @@ from skyt.repair.rules.registry import module
 COUNTER = "collections.Counter(e)"
 INSERT = "if k not in d: d[k] = {}"
 STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
-COUNTED = frozenset({"list", "tuple", "set", "deque", "iter"})
 
 
 def stable_key(key: ast.expr, scope: Scope) -> bool:
@@ -68,12 +67,11 @@ def _start(node: ast.expr) -> str:
     "missing: 0 as default, and nothing that could tell whether the entry is there",
     sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
     "missing entry is what `get` gives",
-    fires="s: str\nimport collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-    " n = collections.Counter(s)\n g = collections.defaultdict(lambda: [])\n e = collections.Counter()\n"
-    " for c in s:\n  d[c] += 2\n  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n"
-    " return [dict(d), [k for k in d if d[k] > 2], dict(e), max(n.values()), len(g)]",
-    keeps="s: str\nimport collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-    " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
+    fires="s: str\nimport collections\nd = collections.defaultdict(int)\nn = collections.Counter(s)\n"
+    "g = collections.defaultdict(lambda: [])\nfor c in s:\n d[c] += n['a']\n g[c.lower()].append(c)\n"
+    "return [dict(d), [k for k in d if d[k] > 2], max(n.values()), len(g)]",
+    keeps="s: str\nimport collections\nd = collections.defaultdict(int)\ne = collections.Counter(s)\n"
+    "for c in s:\n d[c] += d['a'] + 1\nreturn [dict(d), e]",
 )
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
@@ -132,7 +130,7 @@ class _Plain(ast.NodeTransformer):
         done, parent = self.holder.use(use), self.holder.parent(use)
         if done == "[]":
             return self._entry(parent)  # type: ignore[arg-type]
-        self.seen, outer = True, self.holder.parent(parent) if parent is not None else None
+        self.seen, outer = True, self.holder.parent(parent)
         if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
             self.new[id(parent)] = lambda copied: copied.args[0]
         viewed = done[1:] in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
@@ -171,8 +169,7 @@ class _Plain(ast.NodeTransformer):
         """`d[k].append(x)` as a statement."""
         if self.counter or not self.holder.use(entry).startswith("."):
             return None
-        called = self.holder.parent(self.holder.parent(entry))  # type: ignore[arg-type]
-        outer = self.holder.parent(called)  # type: ignore[arg-type]
+        outer = self.holder.parent(self.holder.parent(self.holder.parent(entry)))
         return outer if isinstance(outer, ast.Expr) else None
 
     def _present(self, entry: ast.Subscript) -> bool:
@@ -194,10 +191,10 @@ SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse"
     needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
     "a list has too, at its ends, by index, for membership, length and truth",
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
-    fires="xs: list[int]\nimport collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n"
-    " for x in xs:\n  q.append(x)\n  if len(q) > 3:\n   r.append(q.popleft())\n return [r, list(q), q[-1]]",
-    keeps="xs: list[int]\nimport collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n"
-    " p = collections.deque(xs)\n for x in p:\n  q.append(x)\n  p.append(x)\n return list(q) + list(p)",
+    fires="xs: list[int]\nimport collections\nq = collections.deque([0])\nr = []\nfor x in xs:\n"
+    " q.append(x)\n if len(q) > 3:\n  r.append(q.popleft())\nreturn [r, list(q), q[-1]]",
+    keeps="xs: list[int]\nimport collections\nq = collections.deque(maxlen=2)\np = collections.deque(xs)\n"
+    "for x in p:\n q.append(x)\n p.append(x)\nreturn list(q) + list(p)",
 )
 def deque_to_list(context: Context) -> bool:
     """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
@@ -224,7 +221,7 @@ def _as_list(use: ast.expr, holder: Holder) -> bool:
     done = holder.use(use)
     if not done.startswith("."):  # of a deque that changes while a loop goes through it Python makes an error
         return done == "[]" or done in READ - {"for"}
-    called: Any = holder.parent(holder.parent(use))  # type: ignore[arg-type]
+    called: Any = holder.parent(holder.parent(use))
     shared = not called.keywords and len(called.args) == SHARED.get(done[1:], -1)
     return shared and not (done == ".extend" and any(n in holder.uses for n in walk(called.args)))
 
@@ -307,9 +304,9 @@ rewrite(
         ),
     },
     because="a counter adds one for each element in turn, starting from nothing",
-    fires="s: str\nimport collections\ndef f(s):\n e = dict(collections.Counter(c.lower() for c in s))\n"
-    " return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
-    keeps="s: str\nimport collections\ndef f(s):\n return collections.Counter(s)['a']",
+    fires="s: str\nimport collections\ne = dict(collections.Counter(c.lower() for c in s))\n"
+    "return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
+    keeps="s: str\nimport collections\nreturn collections.Counter(s)['a']",
 )
 
 METHODS = ("append", "add", "extend", "update", "remove", "discard")
@@ -341,9 +338,8 @@ rewrite(
     needs=[*ENTRY, unseen("x")],
     because="a list of one element is an empty list to which it is appended; a list that nobody else has may "
     "be lengthened in place",
-    fires="xs: list[str]\nd = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
-    "  d[len(x)] = [x]\n e[x] = e.get(x, []) + [len(x)]\nreturn [d, e]",
-    keeps="xs: list[str]\nd = {}\ne = {}\nr = []\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n"
+    fires="s: str\nd = {}\nfor x in s:\n if x in d:\n  d[x].append(x)\n else:\n  d[x] = [x]\nreturn d",
+    keeps="s: str\nd = {}\ne = {}\nr = []\nfor x in s:\n if x in d:\n  d[x].append(len(d))\n else:\n"
     "  d[x] = [len(d)]\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
 )
 rewrite(
