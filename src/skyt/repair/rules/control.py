@@ -15,33 +15,9 @@ from skyt.repair.rules.analysis.trees import exchanged, walk
 from skyt.repair.rules.analysis.types import is_int, is_str, kind
 from skyt.repair.rules.expressions.logic import opposite
 from skyt.repair.rules.names.assignments import before
-from skyt.repair.rules.patterns.conditions import (
-    Condition,
-    Where,
-    always,
-    at_least,
-    boolean,
-    constant,
-    integer,
-    leaving,
-    no_quantifier,
-    of_kind,
-    plain,
-    running_on,
-    text,
-    values_shared,
-)
-from skyt.repair.rules.patterns.flow import (
-    apart,
-    breaking,
-    ends_function,
-    ends_round,
-    known_empty,
-    no_continue,
-    own,
-    running_out,
-    unchanged,
-)
+from skyt.repair.rules.patterns import conditions as when
+from skyt.repair.rules.patterns import flow
+from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, fresh, looks_back, replacing, returning
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
@@ -53,8 +29,8 @@ rewrite(
     "break-to-return",
     *((f"{head}\nreturn x".format("body"), f"{head}\nreturn x".format("inner")) for head in HEADS),
     *((f"{head}\nreturn".format("body"), f"{head}\nreturn".format("inner")) for head in HEADS),
-    *((head.format("body"), head.format("inner"), [ends_function]) for head in HEADS),
-    needs=[breaking("body")],
+    *((head.format("body"), head.format("inner"), [flow.ends_function]) for head in HEADS),
+    needs=[flow.breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
     fires="xs: list[int]\nt = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t",
@@ -63,8 +39,8 @@ rewrite(
 rewrite(
     "while-true",
     ("while t:\n if c: break\n rest", "while not c: rest"),
-    ("while t:\n if c:\n  leave\n rest", "while not c: rest\nleave", [leaving("leave")]),
-    needs=[always(True, "t")],
+    ("while t:\n if c:\n  leave\n rest", "while not c: rest\nleave", [when.leaving("leave")]),
+    needs=[when.always(True, "t")],
     because="`while True` that starts by leaving under a condition is `while` the condition does not hold",
     fires="n: int >= 0 <= 50\nwhile True:\n if n < 3:\n  break\n n = n - 1\nreturn n",
     keeps="n: int >= 0 <= 50\nwhile True:\n n = n - 1\n if n < 3:\n  break\nreturn n",
@@ -72,9 +48,9 @@ rewrite(
 rewrite(
     "index-to-element",
     ("for i in range(len(s)): body", "for c in s: inner"),
-    ("for i in range(a, len(s)): body", "for c in s[a:]: inner", [at_least(0, "a")]),
+    ("for i in range(a, len(s)): body", "for c in s[a:]: inner", [when.at_least(0, "a")]),
     ("for i in range(len(s) - 1, -1, -1): body", "for c in s[::-1]: inner"),
-    needs=[of_kind("str list", "s"), unchanged("s", by="body"), own("i")],
+    needs=[when.of_kind("str list", "s"), flow.unchanged("s", by="body"), flow.own("i")],
     made={"c": fresh("c"), "inner": replacing("body", ("s[i]", "c"))},
     because="the elements come in the order of their indices",
     fires="s: str\nt = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t",
@@ -82,10 +58,18 @@ rewrite(
 )
 rewrite(
     "enumerate-to-index",
-    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner", [own("x")]),
-    ("for a, b in zip(s, s[k:]): body", "for j in range(len(s) - k): both", [constant("k"), own("a", "b")]),
-    ("for b, a in zip(s[k:], s): body", "for j in range(len(s) - k): both", [constant("k"), own("a", "b")]),
-    needs=[of_kind("str list", "s"), unchanged("s", by="body")],
+    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner", [flow.own("x")]),
+    (
+        "for a, b in zip(s, s[k:]): body",
+        "for j in range(len(s) - k): both",
+        [when.constant("k"), flow.own("a", "b")],
+    ),
+    (
+        "for b, a in zip(s[k:], s): body",
+        "for j in range(len(s) - k): both",
+        [when.constant("k"), flow.own("a", "b")],
+    ),
+    needs=[when.of_kind("str list", "s"), flow.unchanged("s", by="body")],
     made={
         "j": fresh("i"),
         "inner": replacing("body", ("x", "s[i]")),
@@ -107,8 +91,8 @@ rewrite(
     (f"return {ANY}", LOOP.format("c", True, False)),
     (f"return not {ALL}", LOOP.format("not c", True, False)),
     (f"return not {ANY}", LOOP.format("c", False, True)),
-    *((f"return a and {q}", f"if not a: return False\nreturn {q}", [boolean("a")]) for q in QUANTIFIERS),
-    *((f"return a or {q}", f"if a: return True\nreturn {q}", [boolean("a")]) for q in QUANTIFIERS),
+    *((f"return a and {q}", f"if not a: return False\nreturn {q}", [when.boolean("a")]) for q in QUANTIFIERS),
+    *((f"return a or {q}", f"if a: return True\nreturn {q}", [when.boolean("a")]) for q in QUANTIFIERS),
     because="`any` and `all` evaluate one element after the other and stop at the first that decides, and "
     "are not asked if what comes before them in an `and` or `or` decides",
     fires="n: int; xs: list[int]\nreturn n > 2 and n < 9 and all(x > 1 for x in xs)",
@@ -133,15 +117,15 @@ def _counting(test: str, limit: str, *needs: Condition) -> list[Form]:
     )
     return [
         (loop.format(1), ranged.format(""), [*needs]),
-        (loop.format("k"), ranged.format(", k"), [*needs, constant("k")]),
+        (loop.format("k"), ranged.format(", k"), [*needs, when.constant("k")]),
     ]
 
 
 rewrite(
     "counting-loop",
-    *(form for test, limit in LIMITS.items() for form in _counting(test, limit, integer(limit))),
-    *_counting("i * i <= n", "math.isqrt(n) + 1", at_least(0, "i", "n")),
-    needs=[integer("i", "n"), own("i"), apart("rest", of="i"), no_continue("body")],
+    *(form for test, limit in LIMITS.items() for form in _counting(test, limit, when.integer(limit))),
+    *_counting("i * i <= n", "math.isqrt(n) + 1", when.at_least(0, "i", "n")),
+    needs=[when.integer("i", "n"), flow.own("i"), flow.apart("rest", of="i"), flow.no_continue("body")],
     because="the counter then takes exactly the values of a range, one a round",
     fires="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t",
     keeps="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i",
@@ -152,7 +136,12 @@ rewrite(
         "i = 0\n*between\nfor target in e:\n body\n i = i + 1\n *rest",
         "*between\nfor j, target in enumerate(e):\n inner\n *rest",
     ),
-    needs=[integer("i"), own("i"), no_continue("body"), apart("body", of="i", within=(ast.GeneratorExp,))],
+    needs=[
+        when.integer("i"),
+        flow.own("i"),
+        flow.no_continue("body"),
+        flow.apart("body", of="i", within=(ast.GeneratorExp,)),
+    ],
     made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
     because="such a variable is the number of the round",
     fires="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r",
@@ -164,10 +153,14 @@ rewrite(
     (
         "for i in range(a, b): body",
         "for i in range(b - a): body",
-        [integer("a", "b"), apart("body", of="i")],
+        [when.integer("a", "b"), flow.apart("body", of="i")],
     ),
-    ("for i in range(a, b): body", "for j in range(a - k, b - k): inner", [constant("a"), integer("b")]),
-    needs=[own("i")],
+    (
+        "for i in range(a, b): body",
+        "for j in range(a - k, b - k): inner",
+        [when.constant("a"), when.integer("b")],
+    ),
+    needs=[flow.own("i")],
     made={"j": fresh("i"), "k": looks_back("i", "body", "a"), "inner": replacing("body", ("i", "j + k"))},
     because="counting from 1 and looking at i - 1 is counting from 0 and looking at i; where nobody looks, "
     "only the number of rounds matters",
@@ -248,9 +241,9 @@ def _agree(value: ast.expr, rest: list[ast.stmt], variables: dict[str, Any], sco
 
 rewrite(
     "return-empty",
-    ("return x", "return ''", [text("x")]),
-    ("return x", "return []", [of_kind("list", "x"), values_shared]),
-    needs=[plain("x"), known_empty("x")],
+    ("return x", "return ''", [when.text("x")]),
+    ("return x", "return []", [when.of_kind("list", "x"), when.values_shared]),
+    needs=[when.plain("x"), flow.known_empty("x")],
     because="an empty str or list has the value of the literal",
     fires="xs: list[int]\nif xs:\n return [xs[0]]\nreturn xs",
     keeps="xs: list[int]\nif len(xs) > 1:\n return [xs[0]]\nreturn xs",
@@ -266,12 +259,12 @@ def _skipping(jump: str, *needs: Condition) -> list[Form]:
 
 rewrite(
     "jump-to-else",
-    ("continue", "pass", [ends_round]),
-    ("return", "pass", [ends_function]),
-    ("return None", "pass", [ends_function]),
-    *_skipping("continue", ends_round),
-    *_skipping("return", ends_function, running_out("rest")),
-    *_skipping("return None", ends_function, running_out("rest")),
+    ("continue", "pass", [flow.ends_round]),
+    ("return", "pass", [flow.ends_function]),
+    ("return None", "pass", [flow.ends_function]),
+    *_skipping("continue", flow.ends_round),
+    *_skipping("return", flow.ends_function, flow.running_out("rest")),
+    *_skipping("return None", flow.ends_function, flow.running_out("rest")),
     because="skipping the rest of a loop body, or of a function that returns None, is having the rest in the "
     "other branch; where there is no rest, it is what happens anyway",
     fires="xs: list[int]\nt = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t",
@@ -279,11 +272,11 @@ rewrite(
 )
 rewrite(
     "decided-branch",
-    ("if c: body", "body", [always(True, "c")]),
-    ("if c: body\nelse: other", "body", [always(True, "c")]),
-    ("if c: body\nelse: other", "other", [always(False, "c")]),
-    ("if c: body", "pass", [always(False, "c")]),
-    ("while c: body", "pass", [always(False, "c")]),
+    ("if c: body", "body", [when.always(True, "c")]),
+    ("if c: body\nelse: other", "body", [when.always(True, "c")]),
+    ("if c: body\nelse: other", "other", [when.always(False, "c")]),
+    ("if c: body", "pass", [when.always(False, "c")]),
+    ("while c: body", "pass", [when.always(False, "c")]),
     because="a condition that is a constant chooses its branch for good",
     fires="n: int\nif False:\n return 0\nif True:\n return n\nreturn 1",
     keeps="n: int\nif n:\n return n\nreturn 0",
@@ -300,8 +293,8 @@ rewrite(
 )
 rewrite(
     "flatten-else",
-    ("if c: body\nelse: other", "if c: body\nother", [leaving("body")]),
-    ("if c: body\nelse: other", "if not c: other\nbody", [leaving("other")]),
+    ("if c: body\nelse: other", "if c: body\nother", [when.leaving("body")]),
+    ("if c: body\nelse: other", "if not c: other\nbody", [when.leaving("other")]),
     because="behind a branch that always leaves, `else` and the code after it are the same place",
     fires="n: int\nif n > 3:\n return 1\nelif n > 2:\n n = 1\nelse:\n return 2\nreturn n",
     keeps="n: int\nif n > 3:\n n = 1\nelse:\n n = 2\nreturn n",
@@ -309,7 +302,7 @@ rewrite(
 rewrite(
     "merge-branches",
     ("if c:\n if d: body", "if c and d: body"),
-    ("if c: body\nif d: body", "if c or d: body", [leaving("body")]),
+    ("if c: body\nif d: body", "if c or d: body", [when.leaving("body")]),
     ("if c:\n if d: body\nelse: body", "if not c or d: body"),
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
     because="what is done under two conditions is done under their `and`, what is done under either under "
@@ -364,8 +357,8 @@ def _preferred(found: Found, where: Where) -> ast.expr | None:
 
 rewrite(
     "orient-branches",
-    ("if c: body\nelse: other", "if d: other\nelse: body", [running_on("body", "other")]),
-    ("if c: body\nrest", "if d: rest\nbody", [leaving("body", "rest")]),
+    ("if c: body\nelse: other", "if d: other\nelse: body", [when.running_on("body", "other")]),
+    ("if c: body\nrest", "if d: rest\nbody", [when.leaving("body", "rest")]),
     made={"d": Made("the opposite of `c`, if that is the preferred one", _preferred, like="not c")},
     because="swapping two branches under the negated condition changes nothing; behind a branch that always "
     "leaves, `else` and the code after it are the same place",
@@ -376,10 +369,10 @@ rewrite(
     "return-truth",
     ("if c: return True\nreturn False", "return bool(c)"),
     ("if c: return False\nreturn True", "return not c"),
-    ("if c: return False\nreturn r", "return not c and r", [no_quantifier("r")]),
-    ("if c: return True\nreturn r", "return c or r", [boolean("c"), no_quantifier("r")]),
-    ("if c: return v\nreturn False", "return c and v", [boolean("c", "v"), no_quantifier("v")]),
-    ("if c: return v\nreturn True", "return not c or v", [boolean("c", "v"), no_quantifier("v")]),
+    ("if c: return False\nreturn r", "return not c and r", [when.no_quantifier("r")]),
+    ("if c: return True\nreturn r", "return c or r", [when.boolean("c"), when.no_quantifier("r")]),
+    ("if c: return v\nreturn False", "return c and v", [when.boolean("c", "v"), when.no_quantifier("v")]),
+    ("if c: return v\nreturn True", "return not c or v", [when.boolean("c", "v"), when.no_quantifier("v")]),
     because="True or False by a condition is its truth, and with another value what `and` and `or` give",
     fires="n: int; m: int\nif n > 3:\n return m > 4\nreturn False",
     keeps="s: str; m: int\nif s:\n return m > 4\nreturn False",

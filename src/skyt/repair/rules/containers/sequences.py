@@ -22,31 +22,9 @@ from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
 from skyt.repair.rules.analysis.types import ANY, is_str, kind
 from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.conditions import (
-    Condition,
-    Where,
-    asking,
-    at_least,
-    boolean,
-    constant,
-    each,
-    integer,
-    last_for,
-    of_kind,
-    plain,
-    small,
-    text,
-    values_shared,
-)
-from skyt.repair.rules.patterns.flow import (
-    apart,
-    closed,
-    local,
-    not_gone_through,
-    one_by_one,
-    owned,
-    returning_always,
-)
+from skyt.repair.rules.patterns import conditions as when
+from skyt.repair.rules.patterns import flow
+from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, fresh, ranked, replacing
 from skyt.repair.rules.patterns.rewriting import Form, rewrite
 from skyt.repair.rules.patterns.template import Found, pieces, value
@@ -63,7 +41,7 @@ def _consumes(function: ast.expr, where: Where) -> bool:
     return where.scope.builtin(function) in CONSUMERS
 
 
-consumer = asking("uses up its argument at once", _consumes)
+consumer = when.asking("uses up its argument at once", _consumes)
 
 
 def in_step(function: str, argument: str) -> Condition:
@@ -110,15 +88,15 @@ def _generated(template: str, like: str) -> Made:
 
 rewrite(
     "plain-argument",
-    ("list(f for target in e if c)", "[f for target in e if c]", [last_for]),
+    ("list(f for target in e if c)", "[f for target in e if c]", [when.last_for]),
     ("u(list(e))", "u(e)", [consumer("u"), in_step("u", "e")]),
-    ("u(reversed(s))", "u(s[::-1])", [consumer("u"), of_kind("str list", "s")]),
+    ("u(reversed(s))", "u(s[::-1])", [consumer("u"), when.of_kind("str list", "s")]),
     ("u(map(h, e))", "u(mapped)", [consumer("u")]),
     ("u(filter(h, e))", "u(kept)", [consumer("u")]),
     (
         "u([f for target in e if c])",
         "u(f for target in e if c)",
-        [consumer("u"), in_step("u", "[f for target in e if c]"), last_for],
+        [consumer("u"), in_step("u", "[f for target in e if c]"), when.last_for],
     ),
     made={
         "mapped": _generated("(y for x in e)", like="map(h, e)"),
@@ -166,9 +144,9 @@ def _named(lookup: str) -> dict[str, Made]:
 rewrite(
     "element-for-index",
     *_over(("i", "range(len(s))"), ("x", "s")),
-    *_over(("i", "range(a, len(s))"), ("x", "s[a:]"), at_least(0, "a")),
+    *_over(("i", "range(a, len(s))"), ("x", "s[a:]"), when.at_least(0, "a")),
     *_over(("i", "range(len(s) - 1, -1, -1)"), ("x", "s[::-1]")),
-    needs=[of_kind("str list", "s"), plain("s"), looking_up("s[i]", "i", only=True)],
+    needs=[when.of_kind("str list", "s"), when.plain("s"), looking_up("s[i]", "i", only=True)],
     made=_named("s[i]"),
     because="the elements come in the order of their indices",
     fires="xs: list[int]; k: int >= 0\nreturn sum(xs[i] * xs[i] for i in range(k, len(xs)))",
@@ -178,7 +156,7 @@ rewrite(
 rewrite(
     "entry-for-key",
     *_over(("k", "d"), ("k, x", "d.items()")),
-    needs=[of_kind("dict", "d"), plain("d"), looking_up("d[k]", "k", only=False)],
+    needs=[when.of_kind("dict", "d"), when.plain("d"), looking_up("d[k]", "k", only=False)],
     made=_named("d[k]"),
     because="an item is a key with the entry under it",
     fires="s: str\nd = {x: ord(x) for x in s}\n"
@@ -189,10 +167,10 @@ rewrite(
     "change-in-place",
     ("x.reverse()", "x = x[::-1]"),
     ("x.sort()", "x = sorted(x)"),
-    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [closed("r")]),
-    ("x.sort(key=k)", "x = sorted(x, key=k)", [closed("k")]),
-    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [closed("k", "r")]),
-    needs=[of_kind("list", "x"), owned("x"), not_gone_through("x")],
+    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [flow.closed("r")]),
+    ("x.sort(key=k)", "x = sorted(x, key=k)", [flow.closed("k")]),
+    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [flow.closed("k", "r")]),
+    needs=[when.of_kind("list", "x"), flow.owned("x"), flow.not_gone_through("x")],
     because="nobody else holds the list, so a new list in its place cannot be told apart",
     fires="xs: list[int]\nr = list(xs)\nr.sort()\nr.reverse()\nreturn r",
     keeps="xs: list[int]\nxs.sort()\nreturn xs",
@@ -200,7 +178,7 @@ rewrite(
 rewrite(
     "expand-divmod",
     ("divmod(a, b)", "(a // b, a % b)"),
-    needs=[integer("a", "b"), small("a", "b")],
+    needs=[when.integer("a", "b"), when.small("a", "b")],
     because="`divmod` of two integers is their quotient and their remainder",
     fires="n: int; m: int\nq, r = divmod(n, m)\nreturn q + r",
     keeps="x: float; y: float\nq, r = divmod(x, y)\nreturn q + r",
@@ -211,7 +189,7 @@ rewrite(
     ("a.union(b)", "a | b"),
     ("a.difference(b)", "a - b"),
     ("a.symmetric_difference(b)", "a ^ b"),
-    needs=[of_kind("set", "a", "b")],
+    needs=[when.of_kind("set", "a", "b")],
     because="the method of a set, given a set, is its operator",
     fires="s: str; t: str\nreturn sorted(set(s).intersection(set(t)))",
     keeps="s: str; t: str\nreturn sorted(set(s).intersection(t))",
@@ -219,22 +197,22 @@ rewrite(
 rewrite(
     "return-without-copy",
     ("return list(x)", "return x"),
-    needs=[of_kind("list", "x"), plain("x"), values_shared],
+    needs=[when.of_kind("list", "x"), when.plain("x"), when.values_shared],
     because="results are observed by value, and nobody in the program could change what two names share",
     fires="xs: list[int]\nreturn list(xs)",
     keeps="xs: list[int]\ndef g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
 )
 rewrite(
     "plain-copy",
-    ("x[:]", "list(x)", [of_kind("list", "x")]),
-    ("x[:]", "x", [text("x")]),
-    ("x.copy()", "list(x)", [of_kind("list", "x")]),
-    ("''.join(x)", "x", [text("x")]),
+    ("x[:]", "list(x)", [when.of_kind("list", "x")]),
+    ("x[:]", "x", [when.text("x")]),
+    ("x.copy()", "list(x)", [when.of_kind("list", "x")]),
+    ("''.join(x)", "x", [when.text("x")]),
     because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
     fires="xs: list[int]; s: str\nys = xs[:]\nys.append(1)\nreturn [ys, s[:]]",
     keeps="xs: list[int]; ts: list[str]\nys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]",
 )
-FROM_END = [constant("k"), at_least(0, "len(x) - k")]
+FROM_END = [when.constant("k"), when.at_least(0, "len(x) - k")]
 rewrite(
     "plain-slice",
     ("x[0:b]", "x[:b]"),
@@ -247,7 +225,7 @@ rewrite(
     ("x[len(x) - k:]", "x[-k:]", FROM_END),
     ("x[:len(x) - k]", "x[:-k]", FROM_END),
     ("len(x[:-k])", "len(x) - k", FROM_END),
-    needs=[of_kind("str list", "x")],
+    needs=[when.of_kind("str list", "x")],
     because="a slice goes from 0 to the length unless it says otherwise; below 0 it counts from the end",
     fires="s: str; n: int\nif len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]",
     keeps="s: str; xs: list[int]\ng = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]",
@@ -255,7 +233,7 @@ rewrite(
 rewrite(
     "concatenate-left",
     ("a + (b + c)", "a + b + c"),
-    needs=[text("a", "b", "c")],
+    needs=[when.text("a", "b", "c")],
     because="concatenation is associative",
     fires="s: str\nreturn s + ('a' + s)",
     keeps="x: float; y: float\nreturn x + (y + 0.1)",
@@ -269,7 +247,12 @@ rewrite(
         for first in ("", "c or ")
         for test in TESTS
     ),
-    needs=[of_kind("list", "k"), owned("k"), returning_always("leave"), apart("leave", "x", of="k")],
+    needs=[
+        when.of_kind("list", "k"),
+        flow.owned("k"),
+        flow.returning_always("leave"),
+        flow.apart("leave", "x", of="k"),
+    ],
     because="where the branch is taken nobody sees the list any more, and else the element is popped anyway",
     fires="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
     keeps="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return k\n k.pop()\nreturn True",
@@ -281,9 +264,9 @@ FILLS: tuple[tuple[str, str, str, list[Condition]], ...] = (
     ("r.append(f)", "[]", "[f for target in e if c]", []),
     ("r.add(f)", "set()", "{f for target in e if c}", []),
     ("r[k] = f", "{}", "{k: f for target in e if c}", []),
-    ("r = r + f", "0", "sum(f for target in e if c)", [integer("f")]),
-    ("r = f + r", "0", "sum(f for target in e if c)", [integer("f")]),
-    ("r = r + f", "''", "''.join(f for target in e if c)", [text("f")]),
+    ("r = r + f", "0", "sum(f for target in e if c)", [when.integer("f")]),
+    ("r = f + r", "0", "sum(f for target in e if c)", [when.integer("f")]),
+    ("r = r + f", "''", "''.join(f for target in e if c)", [when.text("f")]),
 )
 
 
@@ -364,7 +347,7 @@ rewrite(
         for step, start, whole, needs in FILLS
     ),
     needs=[
-        each(
+        when.each(
             "a choice, or a call of a private function of several statements",
             ("f",),
             lambda e, where: needs_loop(e, where.scope),
@@ -385,7 +368,7 @@ rewrite(
     (
         "for targets in [f for target in e if c]: body",
         ROUND,
-        [one_by_one("[f for target in e if c]", "targets", "body")],
+        [flow.one_by_one("[f for target in e if c]", "targets", "body")],
     ),
     because="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
@@ -398,8 +381,8 @@ rewrite(
 rewrite(
     "count-to-sum",
     ("len([f for target in e if c])", "sum(1 for target in e if c)"),
-    ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [boolean("b")]),
-    needs=[last_for],
+    ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [when.boolean("b")]),
+    needs=[when.last_for],
     because="the length of a list is the number of its elements; True counts as 1 and False as 0",
     fires="xs: list[int]\nreturn len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
     keeps="xs: list[int]\nreturn len([1 // x for x in xs]) + sum(x for x in xs)",
@@ -409,11 +392,11 @@ LARGER = ("a < b", "a <= b", "b > a", "b >= a")  # which says that b is the larg
 
 rewrite(
     "keep-extreme",
-    *((f"if {test}: a = b", "a = max(p, q)", [local("a")]) for test in LARGER),
-    *((f"if {test}: b = a", "b = min(p, q)", [local("b")]) for test in LARGER),
+    *((f"if {test}: a = b", "a = max(p, q)", [flow.local("a")]) for test in LARGER),
+    *((f"if {test}: b = a", "b = min(p, q)", [flow.local("b")]) for test in LARGER),
     *((f"if {test}: t = b\nelse: t = a", "t = max(p, q)") for test in LARGER),
     *((f"if {test}: t = a\nelse: t = b", "t = min(p, q)") for test in LARGER),
-    needs=[integer("a", "b")],
+    needs=[when.integer("a", "b")],
     made={"p": ranked("a", "b", 0), "q": ranked("a", "b", 1)},
     because="the larger of two integers is what is left after replacing the smaller by the larger",
     fires="n: int; m: int\nif n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]",
