@@ -1,10 +1,10 @@
 """The walk over a function: expressions first, with the conditions known there, then the blocks around
-them. And what such walks show of the calls that a program makes to itself."""
+them. And what such a walk shows of the calls that a program makes to itself."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from functools import partial
 
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.program import FunctionInfo
@@ -20,7 +20,7 @@ from skyt.repair.rules.analysis.syntax import (
 )
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.facts import Facts
+from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.registry import Place, Rule
 
 WHOLE = frozenset({ast.Constant, ast.Name, ast.Set})  # nothing inside changes; for sets see keeps_sets
@@ -159,56 +159,27 @@ def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[list[ast.st
 
 
 def verified(context: Context) -> Facts:
-    """The facts that also hold when the program calls its own entry point.
-
-    Bounds on a parameter are an induction hypothesis: they are kept only if every such call keeps them,
-    given the conditions on its path. A bound that is not kept is weakened to 0, then dropped, until all that
-    is left holds.
-    """
-    facts, nodes = context.facts, walk(context.tree)
-    if facts.kind == "class":  # public methods that the program may call itself
-        called = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
-        made = {"__init__"} if facts.name in read_names(context.tree) else set()
-        return facts.without_bounds(called | made)
-    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == facts.name]
-    if len(calls) != count_reads(context.tree, facts.name):
-        return facts.unbounded()  # it is a value somewhere (`map(f, …)`), so that not all calls can be seen
-    for _ in range(3 * len(facts.parameters) + 1) if calls else ():
-        context.assume(facts)
-        weaker = facts
-        for call, scope in _entry_calls(context):
-            weaker = _kept(weaker, call, scope)
-        if weaker == facts:
-            return facts
-        facts = weaker
-    return facts.unbounded() if calls else facts
-
-
-def _entry_calls(context: Context) -> list[tuple[ast.Call, Scope]]:
-    """The calls of the entry point, with the conditions on the way to each: a rule that only looks."""
-    found: list[tuple[ast.Call, Scope]] = []
+    """The facts that also hold where the program calls its own entry point: bounds on the parameters are an
+    induction hypothesis, kept only if every such call keeps them, given the conditions on its path."""
+    facts, tree, kept = context.facts, context.tree, dict[int, bool]()
+    attributes = {"." + n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+    if facts.kind == "class" or facts.name not in read_names(tree):
+        return facts.without_bounds(read_names(tree) | attributes)
 
     def look(node: ast.Call, scope: Scope, boolean: bool) -> None:
-        if getattr(node.func, "id", "") == context.facts.name:
-            found.append((node, scope))
+        if getattr(node.func, "id", "") == facts.name:
+            regular = len(node.args) == len(facts.parameters) and not node.keywords
+            kept[id(node)] = regular and all(map(partial(_keeps, scope), facts.parameters, node.args))
 
-    rule = Rule("look", "expression", "", "", look, frozenset({ast.Call}))
-    looking = Context(context.tree, context.facts, (rule,), _program=context.program)
+    rule = Rule("look", "expression", "", "", look, frozenset({ast.Call}))  # which changes nothing
+    looking = Context(tree, facts, (rule,), _program=context.program)
     for info in context.program.functions.values():
         Walker(looking, info).function()
-    return found
+    every = len(kept) == count_reads(tree, facts.name)  # else it is a value somewhere (`map(f, …)`)
+    return facts if every and all(kept.values()) else facts.without_bounds({facts.name})
 
 
-def _kept(facts: Facts, call: ast.Call, scope: Scope) -> Facts:
-    regular = len(call.args) == len(facts.parameters) and not call.keywords
-    new = []
-    for i, parameter in enumerate(facts.parameters):
-        low, high = scope.interval(call.args[i]) if regular else (None, None)
-        least, most = parameter.min, parameter.max
-        if least is not None and (low is None or low < least):
-            least = 0 if least > 0 else None
-        if most is not None and (high is None or high > most):
-            most = None
-        full = regular and parameter.nonempty and scope.nonempty(call.args[i])
-        new.append(replace(parameter, min=least, max=most, nonempty=full))
-    return replace(facts, parameters=tuple(new))
+def _keeps(scope: Scope, p: Parameter, given: ast.expr) -> bool:
+    above = p.min is None or scope.at_least(p.min, given)
+    below = p.max is None or scope.at_most(p.max, given)
+    return above and below and (not p.nonempty or scope.nonempty(given))

@@ -6,8 +6,8 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from itertools import groupby
+from functools import cache, partial
+from itertools import chain, groupby
 from typing import Any
 
 from skyt.repair.rules.analysis.scope import Scope
@@ -32,6 +32,7 @@ from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, 
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 Jumps = frozenset[tuple[str, str]]
+Groups = Sequence[tuple[Template, Sequence["Rewriting"]]]  # forms in a row that have one before side
 
 
 class Rewriting:
@@ -68,7 +69,23 @@ class Rewriting:
         evaluated = Template("", build(self.after.body, spelled))
         return duties(self.before, evaluated, replace(self.given, jumps=jumps))
 
-    def pieces(self, found: Found, where: Where) -> Found | None:
+    def rewritten(self, node: Any, found: Found, where: Where) -> Any:
+        """What it makes of a piece of program that its before side matches; None where it does not apply."""
+        if self.loops and where.matched:
+            where = replace(where, scope=where.scope.within(where.matched))
+        pieces = self._pieces(found, where)
+        if pieces is None:
+            return None
+        if isinstance(node, list):
+            new: Any = build(self.after.body, pieces)
+            return None if any(mentions(new, {found[n].id}) for n in self.gone) else new  # type: ignore[union-attr]
+        new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
+        if self.made and same(new, node):
+            return None
+        safe = self.renames or UNKNOWN in old or where.scope.effects(new).errors <= old
+        return new if safe else None
+
+    def _pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
         if (OUTER in found and not self.given.inner) or self._confused(found):
             return None
@@ -117,56 +134,48 @@ def rewrite(
     """Register a rule, and give what applies it. Every form is (before, after), with conditions of its own if
     it has any. `made` computes names of the after side; `on` are the kinds of expression that a before side
     which is a name alone stands for."""
-    rules = [Rewriting(form[0], form[1], [*needs, *_further(form)], made) for form in forms]
-    asked = [n.words for n in (*needs, *(n for form in forms for n in _further(form)))]
+    rules = [Rewriting(b, a, [*needs, *chain(*further)], made) for b, a, *further in forms]
+    asked = [n.words for r in rules for n in r.needs]
     words = "; ".join(dict.fromkeys([*asked, *(f"`{n}`: {m.words}" for n, m in (made or {}).items())]))
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
-    kind = "expression" if on or single else "block"
-    apply = _expression(rules) if kind == "expression" else block_rule(_groups(rules))
+    groups = [
+        (group[0].before, group) for group in ([*g] for _, g in groupby(rules, lambda r: r.before.text))
+    ]
     looks: set[object] = {*on} or {shape(r.before.body[0]) for r in rules}
     if single and not on:
         looks = {r.before.shape or type(r.before.expression) for r in rules}
-    frame = inspect.currentframe()
-    home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
-    texts = tuple((form[0], form[1]) for form in forms)
-    shown = {"fires": example(fires), "keeps": example(keeps), "forms": texts, "home": home}
-    RULES.append(Rule(name, kind, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
+    frame: Any = inspect.currentframe()
+    kind, apply = ("expression", _expression(groups)) if on or single else ("block", _block(groups))
+    about = (name, kind, words or "nothing", because, apply, frozenset(looks), 1, False)
+    texts = tuple((r.before.text, r.after.text) for r in rules)
+    RULES.append(Rule(*about, example(fires), example(keeps), frame.f_back.f_globals["__name__"], texts))  # type: ignore[arg-type]
     return apply
 
 
-def _further(form: Form) -> Sequence[Condition]:
-    return form[2] if len(form) == 3 else ()
+def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Callable[[], Where]) -> Any:
+    """What the first of the forms with one before side that applies makes of a piece of program."""
+    found: Found = {}
+    if not match(pattern, node, found):
+        return None
+    here = where()
+    return next((new for form in group if (new := form.rewritten(node, found, here)) is not None), None)
 
 
-def _groups(rules: list[Rewriting]) -> list[tuple[Template, list[Rewriting]]]:
-    """Forms in a row that have one before side."""
-    grouped = groupby(rules, key=lambda r: r.before.text)
-    return [(group[0].before, group) for group in ([*g] for _, g in grouped)]
+def _expression(groups: Groups) -> ExpressionRule:
+    patterns = [(t.body[0].value, t.shape, group) for t, group in groups]  # type: ignore[attr-defined]
+    truth = all(truth_only in r.needs for _, group in groups for r in group)
 
-
-def _expression(rules: list[Rewriting]) -> ExpressionRule:
-    groups = [(t.body[0].value, t.shape, group) for t, group in _groups(rules)]  # type: ignore[attr-defined]
-    truth = all(truth_only in r.needs for r in rules)  # most expressions are not asked for their truth alone
-
-    def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
+    def apply(whole: Any, scope: Scope, boolean: bool) -> ast.expr | None:
         if (truth and not boolean) or getattr(whole, "ctx", None).__class__ in STORING:
             return None
         looks = shape(whole)
-        for pattern, wanted, group in groups:
-            if wanted is not None and wanted != looks:
-                continue
-            for before, node, after in _runs(pattern, whole):
-                found: Found = {}
-                if not match(pattern, node, found):
-                    continue
-                for form in group:
-                    pieces = form.pieces(found, Where(scope, boolean))
-                    new = None if pieces is None else fill(form.after.body[0].value, pieces)  # type: ignore[attr-defined]
-                    if new is None or (form.made and same(new, node)):
-                        continue
-                    old = scope.effects(node).errors
-                    if form.renames or UNKNOWN in old or scope.effects(new).errors <= old:
-                        return new if node is whole else _joined(whole, [*before, new, *after])
+        for pattern, wanted, group in patterns:
+            for before, node, after in _runs(pattern, whole) if wanted in (None, looks) else ():
+                new = _rewritten(group, pattern, node, lambda: Where(scope, boolean))
+                if new is not None and node is not whole:
+                    return ast.BoolOp(whole.op, operands(ast.BoolOp(whole.op, [*before, new, *after])))
+                if new is not None:
+                    return new  # type: ignore[no-any-return]
         return None
 
     return apply
@@ -183,32 +192,25 @@ def _runs(pattern: ast.expr, node: ast.expr) -> list[tuple[list[ast.expr], ast.e
     return [([], node, []), *((a, ast.BoolOp(op=node.op, values=b), c) for a, b, c in parts)]
 
 
-def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
-    return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, values)))
-
-
-def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
-    """What applies the forms of a rule, grouped by their before side, to a block."""
-    known: dict[
-        Shape, list[tuple[list[ast.stmt], Shape | None, Callable[..., Iterable[int]], list[Rewriting]]]
-    ] = {}
+def _block(groups: Groups) -> BlockRule:
+    known: dict[Shape, list[Any]] = {}
     for t, group in groups:
         known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _ends(t.body), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, (seen, start) in enumerate(place.looks):
-            for wanted, first, ends, group in known.get(seen, ()):
-                if first is not None and first != start:
-                    continue
-                for end in ends(i, body):
-                    found: Found = {}
-                    if match(wanted, body[i:end], found):
-                        new = _rewritten(group, found, body[i:end], place, i)
-                        if new is not None:
-                            return [*body[:i], *new, *body[end:]]
+            for pattern, first, ends, group in known.get(seen, ()):
+                for end in ends(i, body) if first in (None, start) else ():
+                    new = _rewritten(group, pattern, body[i:end], partial(_where, body[i:end], place, i))
+                    if new is not None:
+                        return [*body[:i], *new, *body[end:]]
         return None
 
     return apply
+
+
+def _where(matched: list[ast.stmt], place: Place, at: int) -> Where:
+    return Where(place.before(at), False, place, matched, place.body[-1] is matched[-1])
 
 
 def _first(s: ast.stmt) -> Shape | None:
@@ -232,19 +234,3 @@ def _ends(wanted: list[ast.stmt]) -> Callable[[int, list[ast.stmt]], Iterable[in
         ]
 
     return ends
-
-
-def _rewritten(
-    group: list[Rewriting], found: Found, matched: list[ast.stmt], place: Place, at: int
-) -> list[ast.stmt] | None:
-    for form in group:
-        scope = place.before(at)
-        last = place.body[-1] is matched[-1]
-        where = Where(scope.within(matched) if form.loops else scope, False, place, matched, last)
-        pieces = form.pieces(found, where)
-        if pieces is None:
-            continue
-        new = build(form.after.body, pieces)
-        if not any(mentions(new, {found[name].id}) for name in form.gone):  # type: ignore[union-attr]
-            return new
-    return None
