@@ -49,8 +49,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 @module(
-    phase=0,
-    again=True,
+    phases="01",
     needs="statements that neither define nor change what the entry point reaches; methods that no caller "
     "and nothing in the program names, and special methods, which nothing in this language runs; for "
     "annotations in the body of a class: neither decorators nor bases, which may read them",
@@ -121,7 +120,7 @@ def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.AST]:
 
 
 @module(
-    phase=0,
+    phases="0",
     needs="the module is one of the standard library without effects on import",
     sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
     fires="n: int >= 0\nfrom math import isqrt\nreturn isqrt(n)",

@@ -23,7 +23,6 @@ class Parameter:
     type: Type = ANY
     min: int | None = None
     max: int | None = None
-    ascii: bool = False
     nonempty: bool = False  # a str or list that has at least one element
 
 
@@ -95,6 +94,5 @@ def _parameter(name: str, fact: ParameterFacts) -> Parameter:
         type=parse_type(fact.annotation),
         min=int(fact.min) if whole and fact.min is not None else None,
         max=int(fact.max) if whole and fact.max is not None else None,
-        ascii=fact.alphabet is not None and fact.alphabet.isascii(),
         nonempty=fact.type in {"str", "list"} and fact.min_length > 0,
     )

@@ -50,8 +50,7 @@ class Rule:
     sound: str
     apply: Callable[..., Any]
     looks: frozenset[object] = frozenset()  # kinds or shapes of nodes one of which it needs, if any
-    phase: int = 1
-    again: bool = False  # a rule of phase 0 that every round applies too
+    phases: str = "1"  # of rules on modules: 0 once before the fixed point, 1 inside it, 2 once after
     fires: Example = ("", "")
     keeps: Example = ("", "")
     home: str = ""  # the module that has it
@@ -124,21 +123,13 @@ def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object]], list
 
 
 def rule(
-    shape: Shape,
-    *nodes: type,
-    needs: str,
-    sound: str,
-    fires: str,
-    keeps: str,
-    phase: int = 1,
-    again: bool = False,
+    shape: Shape, *nodes: type, needs: str, sound: str, fires: str, keeps: str, phases: str = "1"
 ) -> Callable[[F], F]:
     """What enters a function as a rule. `nodes` are kinds of expression, or of statement that a block must
-    have. Module rules of `phase` 0 run once before the fixed point (and inside it too with `again`),
-    those of phase 1 inside, of phase 2 once after."""
+    have one of."""
 
     def register(f: F) -> F:
-        about = (needs, sound, f, frozenset(nodes), phase, again, example(fires), example(keeps))
+        about = (needs, sound, f, frozenset(nodes), phases, example(fires), example(keeps))
         RULES.append(Rule(f.__name__.replace("_", "-"), shape, *about, home=f.__module__))
         return f
 

@@ -12,7 +12,7 @@ from skyt.repair.rules import RULES, NormalForm, Rule, normal_form
 from skyt.repair.rules.catalogue import written
 from skyt.sandbox import SandboxPool
 
-CLEANING = [rule for rule in RULES if rule.shape == "module" and rule.phase == 0]
+CLEANING = [rule for rule in RULES if rule.shape == "module" and "0" in rule.phases]
 BY_NAME = {rule.name: rule for rule in RULES}
 
 

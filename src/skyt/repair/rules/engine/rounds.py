@@ -90,7 +90,7 @@ def _clean(context: Context) -> None:
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
     why = reflective(tree) or before_cleaning(kept)
     if why is None:
-        _apply_modules(context, phase=0)
+        _apply_modules(context, "0")
         why = beyond(context.tree)
     if why is not None:
         raise BeyondError(f"{why} is beyond the rules")
@@ -111,7 +111,7 @@ def _run(context: Context) -> NormalForm:
             break
     else:
         complete = False
-    _apply_modules(context, phase=2)
+    _apply_modules(context, "2")
     _import_missing(context.tree)
     failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
     return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
@@ -134,14 +134,13 @@ def _round(context: Context) -> bool:
             context.changed()
         else:
             context.settle(id(info.node))
-    _apply_modules(context, phase=1)
+    _apply_modules(context, "1")
     return len(context.trace) != before
 
 
-def _apply_modules(context: Context, phase: int) -> None:
+def _apply_modules(context: Context, phase: str) -> None:
     for rule in context.rules:
-        due = rule.phase == phase or (phase == 1 and rule.again)
-        if rule.shape != "module" or not due or context.settled((rule.name, phase)):
+        if rule.shape != "module" or phase not in rule.phases or context.settled((rule.name, phase)):
             continue
         count = len(context.trace)
         if not rule.apply(context):

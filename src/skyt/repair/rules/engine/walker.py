@@ -9,15 +9,7 @@ from functools import partial
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import (
-    LOOPS,
-    conjuncts,
-    count_reads,
-    keeps_sets,
-    operands,
-    read_names,
-    stored_names,
-)
+from skyt.repair.rules.analysis.syntax import LOOPS, conjuncts, keeps_sets, operands, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, shape, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.facts import Facts, Parameter
@@ -162,9 +154,10 @@ def verified(context: Context) -> Facts:
     """The facts that also hold where the program calls its own entry point: bounds on the parameters are an
     induction hypothesis, kept only if every such call keeps them, given the conditions on its path."""
     facts, tree, kept = context.facts, context.tree, dict[int, bool]()
-    attributes = {"." + n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
-    if facts.kind == "class" or facts.name not in read_names(tree):
-        return facts.without_bounds(read_names(tree) | attributes)
+    named = [n for n in walk(tree) if isinstance(n, ast.Name | ast.Attribute)]
+    used = [n.id if isinstance(n, ast.Name) else f".{n.attr}" for n in named]
+    if facts.kind == "class" or facts.name not in used:
+        return facts.without_bounds({*used})
 
     def look(node: ast.Call, scope: Scope, boolean: bool) -> None:
         if getattr(node.func, "id", "") == facts.name:
@@ -175,7 +168,7 @@ def verified(context: Context) -> Facts:
     looking = Context(tree, facts, (rule,), _program=context.program)
     for info in context.program.functions.values():
         Walker(looking, info).function()
-    every = len(kept) == count_reads(tree, facts.name)  # else it is a value somewhere (`map(f, …)`)
+    every = len(kept) == used.count(facts.name)  # else it is a value somewhere (`map(f, …)`)
     return facts if every and all(kept.values()) else facts.without_bounds({facts.name})
 
 

@@ -26,7 +26,7 @@ BUILTIN_ATTRIBUTES = frozenset(
 
 
 @module(
-    phase=0,
+    phases="0",
     needs="a name of a builtin that a function or the module binds, with no `global` and no keyword of that "
     "name; or a variable of a comprehension that is also a name outside it",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
@@ -132,7 +132,7 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
 
 
 @module(
-    phase=2,
+    phases="2",
     needs="public names; for parameters: calls by position",
     sound="a name that only the program itself uses can be any name that is not taken",
     fires="n: int\nm = n\nreturn m",

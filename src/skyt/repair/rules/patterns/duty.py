@@ -47,12 +47,8 @@ class _JumpError(Exception):
     """Control leaves here."""
 
 
-class _QuestionError(Exception):
-    """How a condition turns out is not given."""
-
-
 class Run:
-    """One execution of a template, with given answers to its conditions."""
+    """One execution of a template, with given answers to its conditions; a KeyError asks for one more."""
 
     def __init__(self, template: Template, given: Condition, answers: Mapping[Event, bool]) -> None:
         self.given, self.answers = given, answers
@@ -70,11 +66,6 @@ class Run:
         self.events.append(event)
         if self.loops:
             self.in_loops.add(event)
-
-    def ask(self, question: Event) -> bool:
-        if question not in self.answers:
-            raise _QuestionError(question)
-        return self.answers[question]
 
     def block(self, body: Sequence[ast.stmt]) -> None:
         for s in body:
@@ -113,7 +104,7 @@ class Run:
         """A name that stands for statements."""
         self.add(name)
         for block, jump in sorted(self.given.jumps):
-            if block == name and self.ask(f"{name} leaves by {jump}"):
+            if block == name and self.answers[f"{name} leaves by {jump}"]:
                 raise _JumpError(jump)
         if name in self.given.leaving:
             raise _JumpError
@@ -123,7 +114,7 @@ class Run:
             self.value(s.iter)
         self.events.append(f"{LOOP}{self.loops}")
         self.loops += 1
-        if not (self.ask(self._round()) if isinstance(s, ast.For) else self.truth(s.test)):
+        if not (self.answers[self._round()] if isinstance(s, ast.For) else self.truth(s.test)):
             return self.block(s.orelse)
         if isinstance(s, ast.For):
             self.store(s.target)
@@ -145,7 +136,7 @@ class Run:
         if isinstance(decided, bool):
             return decided
         counts = any(isinstance(n, ast.Name) and n.id in self.given.own for n in walk(decided))
-        return self.ask(self._round() if counts else ast.unparse(decided))
+        return self.answers[self._round() if counts else ast.unparse(decided)]
 
     def store(self, target: ast.expr) -> None:
         event = f"{ast.unparse(target)} ="
@@ -276,6 +267,6 @@ def duties(before: Template, after: Template, given: Condition) -> Duties:
         answers = pending.pop()
         try:
             found.compare(*(Run(template, given, answers) for template in (before, after)))
-        except _QuestionError as asked:
-            pending += [{**answers, str(asked): holds} for holds in (True, False)]
+        except KeyError as question:
+            pending += [{**answers, question.args[0]: holds} for holds in (True, False)]
     return found

@@ -82,8 +82,7 @@ class Rewriting:
         new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
         if self.made and same(new, node):
             return None
-        safe = self.renames or UNKNOWN in old or where.scope.effects(new).errors <= old
-        return new if safe else None
+        return new if self.renames or where.scope.effects(new).errors <= old else None
 
     def _pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
@@ -146,7 +145,7 @@ def rewrite(
         looks = {r.before.shape or type(r.before.expression) for r in rules}
     frame: Any = inspect.currentframe()
     kind, apply = ("expression", _expression(groups)) if on or single else ("block", _block(groups))
-    about = (name, kind, words or "nothing", because, apply, frozenset(looks), 1, False)
+    about = (name, kind, words or "nothing", because, apply, frozenset(looks), "1")
     texts = tuple((r.before.text, r.after.text) for r in rules)
     RULES.append(Rule(*about, example(fires), example(keeps), frame.f_back.f_globals["__name__"], texts))  # type: ignore[arg-type]
     return apply
