@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, groupby
 from typing import Any
 
+from skyt.repair.rules.analysis.effects import operation
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
@@ -23,7 +24,6 @@ from skyt.repair.rules.patterns.template import (
     Template,
     block_name,
     build,
-    fewest,
     fill,
     match,
     read,
@@ -32,6 +32,7 @@ from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, 
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 Jumps = frozenset[tuple[str, str]]
+REST = "rest_of_block"  # what follows the statements that a template matches
 Groups = Sequence[tuple[Template, Sequence["Rewriting"]]]  # forms in a row that have one before side
 
 
@@ -82,7 +83,10 @@ class Rewriting:
         new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
         if self.made and same(new, node):
             return None
-        return new if self.renames or where.scope.effects(new).errors <= old else None
+        excused = (
+            self.renames or UNKNOWN in operation(node, where.scope).errors
+        )  # not by those of its operands
+        return new if excused or where.scope.effects(new).errors <= old else None
 
     def _pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
@@ -151,13 +155,17 @@ def rewrite(
     return apply
 
 
-def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Callable[[], Where]) -> Any:
-    """What the first of the forms with one before side that applies makes of a piece of program."""
+def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Callable[[Any], Where]) -> Any:
+    """What the first of the forms with one before side that applies makes of a piece of program, and what
+    follows it."""
     found: Found = {}
     if not match(pattern, node, found):
         return None
-    here = where()
-    return next((new for form in group if (new := form.rewritten(node, found, here)) is not None), None)
+    rest: Any = found.pop(REST, [])
+    matched = node[: len(node) - len(rest)] if isinstance(node, list) else node
+    here = where(matched)
+    made = next((new for form in group if (new := form.rewritten(matched, found, here)) is not None), None)
+    return made if made is None or not rest else [*made, *rest]
 
 
 def _expression(groups: Groups) -> ExpressionRule:
@@ -170,7 +178,7 @@ def _expression(groups: Groups) -> ExpressionRule:
         looks = shape(whole)
         for pattern, wanted, group in patterns:
             for before, node, after in _runs(pattern, whole) if wanted in (None, looks) else ():
-                new = _rewritten(group, pattern, node, lambda: Where(scope, boolean))
+                new = _rewritten(group, pattern, node, lambda _: Where(scope, boolean))
                 if new is not None and node is not whole:
                     return ast.BoolOp(whole.op, operands(ast.BoolOp(whole.op, [*before, new, *after])))
                 if new is not None:
@@ -194,21 +202,22 @@ def _runs(pattern: ast.expr, node: ast.expr) -> list[tuple[list[ast.expr], ast.e
 def _block(groups: Groups) -> BlockRule:
     known: dict[Shape, list[Any]] = {}
     for t, group in groups:
-        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _ends(t.body), group))
+        pattern = t.body if block_name(t.body[-1]) else [*t.body, *read(f"*{REST}").body]
+        known.setdefault(shape(t.body[0]), []).append((pattern, _first(t.body[0]), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, (seen, start) in enumerate(place.looks):
-            for pattern, first, ends, group in known.get(seen, ()):
-                for end in ends(i, body) if first in (None, start) else ():
-                    new = _rewritten(group, pattern, body[i:end], partial(_where, body[i:end], place, i))
+            for pattern, first, group in known.get(seen, ()):
+                if first is None or first == start:
+                    new = _rewritten(group, pattern, body[i:], partial(_where, place, i))
                     if new is not None:
-                        return [*body[:i], *new, *body[end:]]
+                        return [*body[:i], *new]
         return None
 
     return apply
 
 
-def _where(matched: list[ast.stmt], place: Place, at: int) -> Where:
+def _where(place: Place, at: int, matched: list[ast.stmt]) -> Where:
     return Where(place.before(at), False, place, matched, place.body[-1] is matched[-1])
 
 
@@ -216,20 +225,3 @@ def _first(s: ast.stmt) -> Shape | None:
     """How the expression looks that a template starts with; None where it may be anything."""
     first = head(s)
     return () if first is None else Template("", [ast.Expr(value=first)]).shape
-
-
-def _ends(wanted: list[ast.stmt]) -> Callable[[int, list[ast.stmt]], Iterable[int]]:
-    """What tells where a match that starts somewhere in a block may end: at the end of the block if the
-    template's last name stands for several statements."""
-    least, last = fewest(wanted), wanted[-1].__class__
-    whole, exact = block_name(wanted[-1]) is not None, least == len(wanted)
-
-    def ends(start: int, body: list[ast.stmt]) -> Iterable[int]:
-        end, size = start + least, len(body)
-        if whole:
-            return (size,) if end <= size else ()
-        return [
-            k for k in range(end, (min(end, size) if exact else size) + 1) if body[k - 1].__class__ is last
-        ]
-
-    return ends
