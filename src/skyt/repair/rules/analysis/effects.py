@@ -14,7 +14,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.raising import ANYTHING, assigns, fits_target, hashable, lookup, may_raise
+from skyt.repair.rules.analysis.raising import ANYTHING, fits_target, lookup, may_raise
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
@@ -55,7 +55,7 @@ class Effects:
             t = scope.type_of(node)
             if t not in IMMUTABLE:
                 self.heap_reads.add(root(node))
-                if deep and not (isinstance(t, tuple) and all(map(hashable, t[1:]))):  # type: ignore[arg-type]
+                if deep and not (isinstance(t, tuple) and all(x in IMMUTABLE for x in t[1:])):
                     self.heap_reads |= {UNKNOWN, ATTRIBUTES}
 
     @property
@@ -194,7 +194,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.fails(not fits_target(target, element(scope.type_of(source))))
             found.look(scope, *getattr(node, "ifs", []))
         case ast.Assign(targets=targets, value=value):
-            found.fails(not all(assigns(target, value, scope) for target in targets))
+            found.fails(not all(fits_target(target, scope.type_of(value)) for target in targets))
         case ast.AugAssign(target=target, value=value):
             _add(old := loaded(target), scope, found)
             if not scope.immutable(old):
@@ -208,11 +208,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.look(scope, value, deep=True)
             found.errors |= ANYTHING if spec else may_raise("repr", [value], scope)
         case ast.Set(elts=keys) | ast.Dict(keys=keys):
-            found.fails(not all(k is not None and hashable(scope.type_of(k)) for k in keys))
-        case ast.FunctionDef(name=name):
-            found.reads |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-            found.writes.add(name)
-            found.other = True
+            found.fails(not all(k is not None and scope.immutable(k) for k in keys))
         case ast.Lambda(args=parameters, body=body):  # called here, or not at all
             _add_inner([body], {a.arg for a in parameters.args}, scope, found)
             found.fails()

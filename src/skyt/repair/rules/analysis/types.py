@@ -187,16 +187,13 @@ class Inference:
         return self.attributes.get(node.attr, ANY) if kind(owner).startswith("object:") else ANY
 
     def subscript(self, node: ast.Subscript, env: Env) -> Type:
-        whole = self.of(node.value, env)
-        match kind(whole):
-            case "str" | "char":
-                return "str" if isinstance(node.slice, ast.Slice) else "char"
-            case "list" | "tuple":
-                return whole if isinstance(node.slice, ast.Slice) else element(whole)
-            case "dict" if isinstance(whole, tuple):
-                return whole[2]  # type: ignore[return-value]
-            case "deque":
-                return element(whole)
+        whole, sliced = self.of(node.value, env), isinstance(node.slice, ast.Slice)
+        if is_str(whole):
+            return "str" if sliced else "char"
+        if kind(whole) in {"list", "tuple", "deque"}:
+            return whole if sliced else element(whole)
+        if isinstance(whole, tuple) and whole[0] == "dict":
+            return whole[2]  # type: ignore[return-value]
         return None if whole is None else ANY
 
     def call(self, node: ast.Call, env: Env) -> Type:
