@@ -50,7 +50,8 @@ class FunctionInfo:
         self.nodes = in_order(node)
         nested = [n for n in self.nodes if n.__class__ in NESTED and n is not node]
         self.captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
-        self.binding = [n for n in own_nodes(node) if n.__class__ in BINDING]  # what tells of types, in order
+        own = own_nodes(node) if nested else self.nodes[1:]
+        self.binding = [n for n in own if n.__class__ in BINDING]  # what tells of types, in order
         self.assigned: dict[str, list[ast.expr | None]] = {}
         for name, value in assignments_of(node, self.nodes):
             self.assigned.setdefault(name, []).append(value)

@@ -102,15 +102,17 @@ OWN: Parts = {**CHILDREN, ast.FunctionDef: (), ast.ClassDef: ()}
 def walk(node: ast.AST | Sequence[ast.AST], parts: Parts = CHILDREN) -> list[ast.AST]:
     """Every node inside, contexts aside: what ast.walk gives, several times faster."""
     found: list[Any] = [node] if isinstance(node, ast.AST) else [n for n in node if n is not None]
+    add = found.append
     for item in found:  # to which the loop adds
-        if names := parts[item.__class__]:
+        kind = item.__class__
+        if names := parts[kind]:
             fields = item.__dict__
             for name in names:
                 value = fields.get(name)
                 if value.__class__ is list:
-                    found += value if item.__class__ not in SPARSE else [n for n in value if n is not None]
+                    found += value if kind not in SPARSE else [n for n in value if n is not None]
                 elif value is not None:
-                    found.append(value)
+                    add(value)
     return found
 
 
@@ -138,7 +140,7 @@ def in_order(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:
         item = pending.pop()
         found.append(item)
         if parts[item.__class__]:
-            pending.extend(reversed(children(item, parts)))
+            pending += children(item, parts)[::-1]
     return found
 
 
