@@ -77,8 +77,7 @@ rewrite(
     },
     because="the element that comes with an index is the one at that index; the shorter of two tails of one "
     "sequence ends with it",
-    fires="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n t += i * x\nfor a, b in zip(xs, xs[1:]):\n"
-    " t += a * b\nreturn t",
+    fires="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n t += i * x\nreturn t",
     keeps="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
 )
 ALL, ANY = "all(c for target in e if d)", "any(c for target in e if d)"

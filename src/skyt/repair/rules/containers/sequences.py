@@ -159,8 +159,7 @@ rewrite(
     needs=[when.of_kind("dict", "d"), when.plain("d"), looking_up("d[k]", "k", only=False)],
     made=_named("d[k]"),
     because="an item is a key with the entry under it",
-    fires="s: str\nd = {x: ord(x) for x in s}\n"
-    "return [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
+    fires="s: str\nd = {x: ord(x) for x in s}\nreturn sum(d[c] for c in d if d[c] > 60)",
     keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
 )
 rewrite(
@@ -276,9 +275,8 @@ FILLS: tuple[tuple[str, str, str, list[Condition]], ...] = (
     "read; loop variables dead after the loop; a key and its value in either order",
     sound="a comprehension evaluates the same conditions and elements in the same order; `sum` and `join` "
     "put them together in that order, starting from nothing",
-    fires="xs: list[int]\nr = []\nd = {}\ns = set()\nt = 0\nfor x in xs:\n if x > 1:\n  r.append(x)\n"
-    "for x in xs:\n d[x] = x * x\nfor x in xs:\n s.add(x % 3)\nfor x in xs:\n t = t + x\n"
-    "return [r, d, sorted(s), t]",
+    fires="xs: list[int]\nr = []\nd = {}\nt = 0\nfor x in xs:\n if x > 1:\n  r.append(x)\n"
+    "for x in xs:\n d[x] = x * x\nfor x in xs:\n t = t + x\nreturn [r, d, t]",
     keeps="xs: list[int]\nr = []\nd = {}\nt = 0\nfor x in xs:\n r.append(len(r))\nfor x in xs:\n"
     " d[x] = len(d)\nfor x in xs:\n if x > t:\n  t = t + x\nreturn [r, d, t]",
 )
@@ -355,8 +353,7 @@ rewrite(
     ],
     made={"r": fresh("r")},
     because="a comprehension evaluates the same conditions and elements in the same order as a loop",
-    fires="xs: list[int]\ndef f(xs):\n return sum(g(x) for x in xs if x)\ndef g(k):\n if k > 2:\n  return k\n"
-    " return 7 // k",
+    fires="s: str\ndef f(s):\n return sum(g(x) for x in s)\ndef g(k):\n if k:\n  return 3\n return 7",
     keeps="xs: list[int]\ndef f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1",
 )
 
@@ -372,8 +369,7 @@ rewrite(
     ),
     because="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
-    fires="xs: list[int]\nt = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\n"
-    "for y in (x + t for x in xs):\n t = t + y\nreturn t",
+    fires="xs: list[int]\nt = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\nreturn t",
     keeps="xs: list[int]\nfor y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs",
 )
 

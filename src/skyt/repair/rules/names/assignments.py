@@ -126,8 +126,7 @@ rewrite(
     "`abs`, `int` that cannot raise, or a plain name",
     sound="the value is computed at the same point of the computation as before, or evaluating it again "
     "gives the same value, and nothing else",
-    fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\n"
-    "return k * k + m + t",
+    fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nreturn k * k + t",
     keeps="xs: list[int]; n: int\nt = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n"
     " m = 7 // n\nreturn [[8][n], m, k * k, n < 3 or t < 2]",
 )

@@ -87,8 +87,7 @@ def _renamed(where: ast.AST, names: set[str], context: Context) -> None:
     needs="a value, or the variable of a loop, that is not read after its block or loop, under a name that "
     "is bound elsewhere too",
     sound="values that never meet others under their name can have any free name",
-    fires="s: str; xs: list[int]\nt = 0\nfor x in xs:\n t = t + x\nfor x in xs:\n t = t - 2 * x\n"
-    "s = s.lower()\nreturn s * t + s",
+    fires="s: str\nt = 0\nfor x in s:\n t = t + 1\nfor x in s:\n t = t * 2\ns = s.lower()\nreturn s * t + s",
     keeps="s: str; xs: list[int]\nx = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",
 )
 def own_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
