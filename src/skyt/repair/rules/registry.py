@@ -50,7 +50,7 @@ class Rule:
     sound: str
     apply: Callable[..., Any]
     looks: frozenset[object] = frozenset()  # kinds or shapes of nodes one of which it needs, if any
-    phases: str = "1"  # of rules on modules: 0 once before the fixed point, 1 inside it, 2 once after
+    phases: str = "1"  # 0 before the fixed point (of a block: before its insides), 1 inside it, 2 after it
     fires: Example = ("", "")
     keeps: Example = ("", "")
     home: str = ""  # the module that has it
@@ -112,12 +112,13 @@ RULES: list[Rule] = []
 
 
 @lru_cache(maxsize=4)
-def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object]], list[Rule]]:
+def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object], str], list[Rule]]:
     """What finds the rules of a shape that have something to do with nodes of these kinds and shapes."""
 
     @cache
-    def find(shape: Shape, seen: frozenset[object]) -> list[Rule]:
-        return [r for r in rules if r.shape == shape and not (r.looks and r.looks.isdisjoint(seen))]
+    def find(shape: Shape, seen: frozenset[object], phase: str) -> list[Rule]:
+        able = [r for r in rules if r.shape == shape and phase in r.phases]
+        return [r for r in able if not (r.looks and r.looks.isdisjoint(seen))]
 
     return find
 

@@ -135,14 +135,6 @@ def test_programs_that_differ_on_rare_characters_have_different_normal_forms(pai
 
 
 SAME = {
-    "fibonacci_recursive": [
-        "def fibonacci(n):\n if n <= 0:\n  return 0\n elif n == 1:\n  return 1\n else:\n  return "
-        "fibonacci(n - 1) + fibonacci(n - 2)",
-        "def fibonacci(n: int) -> int:\n if n < 0:\n  raise ValueError(f'bad {n}')\n if n in (0, 1):\n  "
-        "return n\n"
-        " return fibonacci(n - 1) + fibonacci(n - 2)",
-        "def fibonacci(n):\n return n if n <= 1 else fibonacci(n - 1) + fibonacci(n - 2)",
-    ],
     "is_prime": [
         "def is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, int(n**0.5) + 1):\n  if n % i "
         "== 0:\n   return False\n return True",

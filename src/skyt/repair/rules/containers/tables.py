@@ -82,6 +82,7 @@ rewrite(
         ),
     ],
     made={"inner": replacing("rest", ("t", "v"))},
+    phases="01",
     because="a table that is only looked up is the same wherever it is written down",
     fires="s: str\nt = {'a': 1}\nreturn s in t",
     keeps="s: str\nt = {'a': 1}\nt[s] = 2\nreturn len(t)",

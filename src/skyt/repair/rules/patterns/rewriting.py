@@ -130,6 +130,7 @@ def rewrite(
     needs: Sequence[Condition] = (),
     made: Mapping[str, Made] | None = None,
     on: tuple[type[ast.expr], ...] = (),
+    phases: str = "1",
     because: str,
     fires: str,
     keeps: str,
@@ -149,7 +150,7 @@ def rewrite(
         looks = {r.before.shape or type(r.before.expression) for r in rules}
     frame: Any = inspect.currentframe()
     kind, apply = ("expression", _expression(groups)) if on or single else ("block", _block(groups))
-    about = (name, kind, words or "nothing", because, apply, frozenset(looks), "1")
+    about = (name, kind, words or "nothing", because, apply, frozenset(looks), phases)
     texts = tuple((r.before.text, r.after.text) for r in rules)
     RULES.append(Rule(*about, example(fires), example(keeps), frame.f_back.f_globals["__name__"], texts))  # type: ignore[arg-type]
     return apply
