@@ -8,36 +8,11 @@ import operator
 from collections.abc import Sequence
 from itertools import takewhile
 
+from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.reach import Reach, free_names
 from skyt.repair.rules.analysis.scope import MODULES, Scope
-from skyt.repair.rules.analysis.syntax import (
-    assign,
-    binds,
-    blocks,
-    bound_anywhere,
-    bound_in,
-    count_reads,
-    keeps_sets,
-    load,
-    read_names,
-    rename,
-    returns,
-    stored_names,
-    substitute,
-)
-from skyt.repair.rules.analysis.trees import (
-    COMPREHENSIONS,
-    NESTED,
-    children,
-    clone,
-    exchanged,
-    in_order,
-    size,
-    text,
-    walk,
-    walk_shallow,
-)
+from skyt.repair.rules.analysis.trees import clone, exchanged, text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import before, simple_target
 from skyt.repair.rules.registry import Place, block, module
@@ -93,7 +68,7 @@ def _drop_annotations(tree: ast.Module) -> list[ast.AST]:
             node.returns = None
         elif isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases or node.keywords):
             continue  # a dataclass or a named tuple makes its fields of them
-        for body in blocks(node):
+        for body in syntax.blocks(node):
             if annotated := [s for s in body if isinstance(s, ast.AnnAssign)]:
                 found += annotated
                 kept = [s for s in body if s not in annotated or s.value is not None]
@@ -138,15 +113,15 @@ def imports_on_top(context: Context) -> bool:
         return False
     if not nested and all(isinstance(m, ast.Name) and m.id == name for name, m in meaning.items()):
         return False
-    modules = read_names([*meaning.values()])
-    if {binds(n) for n in walk(tree) if not isinstance(n, ast.alias)} & {*modules, *meaning}:
+    modules = syntax.read_names([*meaning.values()])
+    if {syntax.binds(n) for n in walk(tree) if not isinstance(n, ast.alias)} & {*modules, *meaning}:
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
-    substitute(tree, meaning)
+    syntax.substitute(tree, meaning)
     owners: list[ast.Module | ast.FunctionDef] = [tree, *functions]
     for owner in owners:
         owner.body = [s for s in owner.body if s not in found] or [ast.Pass()]
-    used = read_names(tree)
+    used = syntax.read_names(tree)
     top: list[ast.stmt] = [ast.Import(names=[ast.alias(name=m)]) for m in sorted(modules & used)]
     tree.body = [*top, *tree.body]
     context.record("imports-on-top", before, text(top))
@@ -161,8 +136,8 @@ def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.exp
         if owner not in FREE_MODULES or name == "*" or getattr(s, "level", None):
             return None
         if owner != "__future__":
-            member = ast.Attribute(value=load(owner), attr=name, ctx=ast.Load())
-            meaning[alias.asname or alias.name] = member if name else load(owner)
+            member = ast.Attribute(value=syntax.load(owner), attr=name, ctx=ast.Load())
+            meaning[alias.asname or alias.name] = member if name else syntax.load(owner)
     return meaning
 
 
@@ -170,7 +145,7 @@ def _imported_first(function: ast.FunctionDef, tree: ast.Module) -> list[ast.stm
     """What a function imports before it does anything else, if no other function uses the names."""
     first = [*takewhile(lambda s: isinstance(s, IMPORTS), function.body)]
     others = [x for x in tree.body if x is not function]
-    return [] if stored_names(first) & read_names(others) else first
+    return [] if syntax.stored_names(first) & syntax.read_names(others) else first
 
 
 @block(
@@ -217,7 +192,7 @@ def inline_function(context: Context) -> bool:
     for info in (i for i in functions if _inlinable(i, context)):
         calls = [(owner, c) for owner in functions for c in _calls(owner.node, info)]
         handed_on = not info.public and len(_named(context.tree, info)) != len(calls)
-        if handed_on or size(info.node) * (len(calls) - 1) > MAX_INLINED:
+        if handed_on or trees.size(info.node) * (len(calls) - 1) > MAX_INLINED:
             continue
         if any(_inline_call(owner, call, info, context) for owner, call in calls):
             return True
@@ -231,7 +206,7 @@ def _inlinable(info: FunctionInfo, context: Context) -> bool:
         only = info.owner is not None and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
         if not only or any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) for n in nodes):
             return False
-    nested = any(isinstance(n, NESTED) and n is not node for n in nodes)
+    nested = any(isinstance(n, trees.NESTED) and n is not node for n in nodes)
     if special or nested or node.args.defaults or (info.owner is None and node not in context.tree.body):
         return False
     alone = sum(i.node.name == node.name for i in context.program.functions.values()) == 1
@@ -256,7 +231,7 @@ def _inline_call(owner: FunctionInfo, call: ast.Call, info: FunctionInfo, contex
         if owner.owner is not info.owner or [receiver] != owner.arguments[:1] or receiver in owner.assigned:
             return False
         arguments = [call.func.value, *arguments]
-    if len(arguments) != len(info.arguments) or free_names(info.node) & bound_in(owner.node):
+    if len(arguments) != len(info.arguments) or free_names(info.node) & syntax.bound_in(owner.node):
         return False
     found, scope = _locate(owner.node.body, call), Scope(context.program, owner)
     if found is None:
@@ -276,10 +251,10 @@ def _locate(body: list[ast.stmt], call: ast.Call) -> tuple[list[ast.stmt], int] 
     """The innermost block that has a call, and where."""
     for i, s in enumerate(body):
         if call in walk(s):
-            inner = next((b for b in blocks(s) if call in walk(b)), None)
+            inner = next((b for b in syntax.blocks(s) if call in walk(b)), None)
             if inner is None:
                 return body, i
-            return None if isinstance(s, NESTED) else _locate(inner, call)
+            return None if isinstance(s, trees.NESTED) else _locate(inner, call)
     return None
 
 
@@ -291,15 +266,15 @@ def _expression(
     only = info.node.body[0]
     if not isinstance(only, ast.Return) or only.value is None:
         return None
-    if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(only.value)):
+    if any(isinstance(n, (ast.Lambda, *trees.COMPREHENSIONS)) for n in walk(only.value)):
         return None
     for name, argument in given.items():
         if not isinstance(argument, ast.Constant | ast.Name):
             seen = scope.effects(argument)
-            if not seen.total or seen.heap_reads or count_reads(only, name) > 1:
+            if not seen.total or seen.heap_reads or syntax.count_reads(only, name) > 1:
                 return None
-    new = exchanged(s, call, substitute(clone(only.value), given))
-    return [new] if keeps_sets([s, only], new) else None
+    new = exchanged(s, call, syntax.substitute(clone(only.value), given))
+    return [new] if syntax.keeps_sets([s, only], new) else None
 
 
 def _fit(
@@ -311,30 +286,30 @@ def _fit(
     context: Context,
 ) -> list[ast.stmt] | None:
     """A statement after the body of a helper, with what that returns in the place of its call."""
-    fresh = {n: context.name(n) for n in sorted(bound_in(info.node))}
-    body = [rename(clone(x), fresh) for x in info.node.body]
-    start = [assign(fresh[name], clone(argument)) for name, argument in given.items()]
+    fresh = {n: context.name(n) for n in sorted(syntax.bound_in(info.node))}
+    body = [syntax.rename(clone(x), fresh) for x in info.node.body]
+    start = [syntax.assign(fresh[name], clone(argument)) for name, argument in given.items()]
     if isinstance(s, ast.Return) and s.value is call:
-        return [*start, *body, *([] if returns(body) else [ast.Return(value=NONE)])]
+        return [*start, *body, *([] if syntax.returns(body) else [ast.Return(value=NONE)])]
     earlier, result = before(s, call), context.name("r")
     inner = _assigning(body, result)
     seen = scope.effects(earlier or [])  # before or after the helper is the same for what reads only locals
     if earlier is None or not inner or not seen.total or seen.heap_reads:
         return None
-    return [*start, *inner, exchanged(s, call, load(result))]
+    return [*start, *inner, exchanged(s, call, syntax.load(result))]
 
 
 def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     """The block with `name = value` for `return value`; None if a return stands inside a loop or the like."""
     for i, s in enumerate(body):
         if isinstance(s, ast.Return):
-            return [*body[:i], assign(name, s.value or NONE)]
-        if any(isinstance(n, ast.Return) for n in walk_shallow(s)):
-            if not isinstance(s, ast.If) or not returns(s.body):
+            return [*body[:i], syntax.assign(name, s.value or NONE)]
+        if any(isinstance(n, ast.Return) for n in trees.walk_shallow(s)):
+            if not isinstance(s, ast.If) or not syntax.returns(s.body):
                 return None
             then, other = _assigning(s.body, name), _assigning([*s.orelse, *body[i + 1 :]], name)
             return [*body[:i], ast.If(test=s.test, body=then, orelse=other)] if then and other else None
-    return [*body, assign(name, NONE)]
+    return [*body, syntax.assign(name, NONE)]
 
 
 @module(
@@ -351,7 +326,8 @@ def lift_function(context: Context) -> bool:
     for outer in [s for s in context.tree.body if isinstance(s, ast.FunctionDef)]:
         for inner in [s for s in outer.body if isinstance(s, ast.FunctionDef)]:
             others, free = [x for x in outer.body if x is not inner], free_names(inner)
-            if inner.args.defaults or {inner.name, *free} & bound_anywhere([*others, *children(inner)]):
+            bound = syntax.bound_anywhere([*others, *trees.children(inner)])
+            if inner.args.defaults or {inner.name, *free} & bound:
                 continue
             wanted = [a.arg for a in outer.args.args if a.arg in free]
             named = [n for n in walk(outer) if isinstance(n, ast.Name) and n.id == inner.name]
@@ -361,9 +337,9 @@ def lift_function(context: Context) -> bool:
                 continue
             inner.args.args += [ast.arg(arg=p) for p in wanted]
             for c in calls:
-                c.args += map(load, wanted)
+                c.args += map(syntax.load, wanted)
             context.record("lift-function", f"def {outer.name}: … def {inner.name}", f"def {inner.name}")
-            rename(outer, {inner.name: context.name(inner.name)})
+            syntax.rename(outer, {inner.name: context.name(inner.name)})
             outer.body = others or [ast.Pass()]
             context.tree.body.append(inner)
             return True
@@ -400,4 +376,4 @@ def order_methods(context: Context) -> bool:
 
 
 def _attributes(node: ast.AST) -> list[str]:
-    return [n.attr for n in in_order(node) if isinstance(n, ast.Attribute)]
+    return [n.attr for n in trees.in_order(node) if isinstance(n, ast.Attribute)]

@@ -11,20 +11,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.reach import Reach, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
-from skyt.repair.rules.analysis.syntax import (
-    LOOPS,
-    bound_anywhere,
-    conjuncts,
-    keeps_sets,
-    operands,
-    read_names,
-    stored_names,
-)
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, bare, shape, text, walk
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.facts import Facts
@@ -128,7 +120,7 @@ def _run(context: Context) -> NormalForm:
 
 def _import_missing(tree: ast.Module) -> None:
     """Import what a rule has named (`math.isqrt`) and the program had not."""
-    missing = sorted((read_names(tree) & MODULES).difference(bound_anywhere(tree)))
+    missing = sorted((syntax.read_names(tree) & MODULES).difference(syntax.bound_anywhere(tree)))
     tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 
@@ -197,7 +189,7 @@ class Walker:
         seen = frozenset([s.__class__ for s in place.body] + [look for look, _ in place.looks])
         for rule in self.context.find("block", seen, phase):
             new: list[ast.stmt] | None = rule.apply(place.body, place)
-            if new is not None and keeps_sets(place.body, new):
+            if new is not None and syntax.keeps_sets(place.body, new):
                 self.context.record(rule.name, *_changes(place.body, new))
                 return new
         return None
@@ -208,7 +200,7 @@ class Walker:
             self.block(s, "body", scope.when(s.test), end)
             if s.orelse:
                 self.block(s, "orelse", scope.when(s.test, False), end)
-        elif isinstance(s, LOOPS):
+        elif isinstance(s, syntax.LOOPS):
             inner = body = scope.quiet(s)
             if isinstance(s, ast.While):
                 s.test = self.expr(s.test, inner.quiet(s.test), True)
@@ -233,7 +225,7 @@ class Walker:
     def _apply_expression(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
         for rule in self.context.find("expression", frozenset((node.__class__, shape(node))), "1"):
             new: ast.expr | None = rule.apply(node, scope, boolean)
-            if new is not None and keeps_sets(node, new):
+            if new is not None and syntax.keeps_sets(node, new):
                 self.context.record(rule.name, node, new)
                 return new
         return None
@@ -244,7 +236,7 @@ class Walker:
             for i, value in enumerate(node.values):
                 node.values[i] = self.expr(value, here, boolean)
                 here = here.when(node.values[i], isinstance(node.op, ast.And))
-            node.values = operands(node)  # `a and (b and c)` is `a and b and c`
+            node.values = syntax.operands(node)  # `a and (b and c)` is `a and b and c`
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
         elif isinstance(node, ast.IfExp):
@@ -281,10 +273,10 @@ class Walker:
         here = scope
         for generator in node.generators:
             generator.iter = self.expr(generator.iter, here, False)
-            here = here.without(Effects(writes=stored_names(generator.target)))
+            here = here.without(Effects(writes=syntax.stored_names(generator.target)))
             for i, condition in enumerate(generator.ifs):
                 generator.ifs[i] = self.expr(condition, here, True)
-                here = here.with_known(conjuncts(generator.ifs[i]))
+                here = here.with_known(syntax.conjuncts(generator.ifs[i]))
         for name in ("key", "value", "elt"):
             if hasattr(node, name):
                 setattr(node, name, self.expr(getattr(node, name), here, False))

@@ -18,16 +18,7 @@ from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.conditions import Condition, Where, together, truth_only
 from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.template import (
-    OUTER,
-    Found,
-    Template,
-    block_name,
-    build,
-    fill,
-    match,
-    read,
-)
+from skyt.repair.rules.patterns.template import OUTER, Found, Template, block_name, build, fill, match, read
 from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
@@ -83,9 +74,8 @@ class Rewriting:
         new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
         if self.made and same(new, node):
             return None
-        excused = (
-            self.renames or UNKNOWN in operation(node, where.scope).errors
-        )  # not by those of its operands
+        # An operation that may raise anything excuses new errors, its operands do not.
+        excused = self.renames or UNKNOWN in operation(node, where.scope).errors
         return new if excused or where.scope.effects(new).errors <= old else None
 
     def _pieces(self, found: Found, where: Where) -> Found | None:
