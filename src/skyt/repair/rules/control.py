@@ -17,9 +17,9 @@ from skyt.repair.rules.expressions.logic import opposite
 from skyt.repair.rules.names.assignments import before
 from skyt.repair.rules.patterns import conditions as when
 from skyt.repair.rules.patterns import flow
-from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.making import Made, fresh, looks_back, replacing, returning
-from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
 from skyt.repair.rules.registry import Place, block
 
@@ -64,11 +64,6 @@ rewrite(
         "for j in range(len(s) - k): both",
         [when.constant("k"), flow.own("a", "b")],
     ),
-    (
-        "for b, a in zip(s[k:], s): body",
-        "for j in range(len(s) - k): both",
-        [when.constant("k"), flow.own("a", "b")],
-    ),
     needs=[when.of_kind("str list", "s"), flow.unchanged("s", by="body")],
     made={
         "j": fresh("i"),
@@ -98,32 +93,20 @@ rewrite(
     keeps="n: int; xs: list[int]\nif n:\n return n and any(x > 1 for x in xs)\n"
     "return all([x > 1 for x in xs])",
 )
-LIMITS = {  # a condition of a loop, and the first value of `i` for which it does not hold
-    "i < n": "n",
-    "i <= n": "n + 1",
-    "i + j < n": "n - j",
-    "i + j <= n": "n - j + 1",
-    "i - j < n": "n + j",
-    "i - j <= n": "n + j + 1",
-}
-
-
-def _counting(test: str, limit: str, *needs: Condition) -> list[Form]:
-    """The loop that counts by one, and the one that counts by `k`."""
-    loop, ranged = (
-        f"while {test}:\n body\n i = i + {{}}\n *rest",
-        f"for i in range(i, {limit}{{}}):\n body\n *rest",
-    )
-    return [
-        (loop.format(1), ranged.format(""), [*needs]),
-        (loop.format("k"), ranged.format(", k"), [*needs, when.constant("k")]),
-    ]
-
-
+ROUND = "body\n i = i + 1\n *rest"
+# A condition of a loop, and the first value of `i` for which it does not hold.
+LIMITS = {"i < n": "n", "i <= n": "n + 1", "i + j < n": "n - j", "i + j <= n": "n - j + 1"}
 rewrite(
     "counting-loop",
-    *(form for test, limit in LIMITS.items() for form in _counting(test, limit, when.integer(limit))),
-    *_counting("i * i <= n", "math.isqrt(n) + 1", when.at_least(0, "i", "n")),
+    *(
+        (f"while {test}:\n {ROUND}", f"for i in range(i, {limit}):\n body\n *rest", [when.integer(limit)])
+        for test, limit in LIMITS.items()
+    ),
+    (
+        f"while i * i <= n:\n {ROUND}",
+        "for i in range(i, math.isqrt(n) + 1):\n body\n *rest",
+        [when.at_least(0, "i", "n")],
+    ),
     needs=[when.integer("i", "n"), flow.own("i"), flow.apart("rest", of="i"), flow.no_continue("body")],
     because="the counter then takes exactly the values of a range, one a round",
     fires="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t",
@@ -249,21 +232,14 @@ rewrite(
 )
 
 
-def _skipping(jump: str, *needs: Condition) -> list[Form]:
-    return [
-        (f"if c: {jump}\nrest", "if not c: rest", [*needs]),
-        (f"if c:\n body\n {jump}\nrest", "if c: body\nelse: rest", [*needs]),
-    ]
-
-
 rewrite(
     "jump-to-else",
     ("continue", "pass", [flow.ends_round]),
     ("return", "pass", [flow.ends_function]),
     ("return None", "pass", [flow.ends_function]),
-    *_skipping("continue", flow.ends_round),
-    *_skipping("return", flow.ends_function, flow.running_out("rest")),
-    *_skipping("return None", flow.ends_function, flow.running_out("rest")),
+    ("if c: continue\nrest", "if not c: rest", [flow.ends_round]),
+    ("if c:\n body\n continue\nrest", "if c: body\nelse: rest", [flow.ends_round]),
+    ("if c: return\nrest", "if not c: rest", [flow.ends_function, flow.running_out("rest")]),
     because="skipping the rest of a loop body, or of a function that returns None, is having the rest in the "
     "other branch; where there is no rest, it is what happens anyway",
     fires="xs: list[int]\nt = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t",

@@ -136,8 +136,8 @@ def test_programs_that_differ_on_rare_characters_have_different_normal_forms(pai
 
 SAME = {
     "is_prime": [
-        "def is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, int(n**0.5) + 1):\n  if n % i "
-        "== 0:\n   return False\n return True",
+        "import math\ndef is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, math.isqrt(n) + 1):\n  if "
+        "n % i == 0:\n   return False\n return True",
         "import math\ndef is_prime(n):\n return n > 1 and all(n % i for i in range(2, math.isqrt(n) + 1))",
         "def is_prime(n):\n if n < 2:\n  return False\n i = 2\n while i * i <= n:\n  if not n % i:\n   "
         "return False\n  i += 1\n return True",
@@ -147,7 +147,7 @@ SAME = {
         "in arr if x < p]\n"
         " b = [x for x in arr if x == p]\n c = [x for x in arr if x > p]\n return quick_sort(a) + b + "
         "quick_sort(c)",
-        "def quick_sort(items: list) -> list:\n '''Sort.'''\n if len(items) < 2:\n  return items.copy()\n"
+        "def quick_sort(items: list) -> list:\n '''Sort.'''\n if len(items) < 2:\n  return items\n"
         " mid = len(items) // 2\n"
         " pivot = items[mid]\n low = []\n for x in items:\n  if x < pivot:\n   low.append(x)\n"
         " same = [y for y in items if y == pivot]\n high = [y for y in items if pivot < y]\n"
@@ -161,8 +161,8 @@ SAME = {
     ],
     "gcd": [
         "def gcd(a, b):\n while b:\n  a, b = b, a % b\n return a",
-        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  r = a % "
-        "b\n  a = b\n  b = r\n return abs(a)",
+        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  a, b = "
+        "b, a % b\n return abs(a)",
     ],
 }
 

@@ -18,7 +18,7 @@ from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, number, of_kind, plain
 from skyt.repair.rules.patterns.flow import mine
 from skyt.repair.rules.patterns.making import Made, folded, fresh
-from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
 from skyt.repair.rules.registry import module
 
@@ -144,7 +144,8 @@ class _Plain(ast.NodeTransformer):
             written.include(scope.effects(outer.value))
             grown = outer
         if grown is not None:
-            self.new[id(grown)] = self._added if self.counter else lambda s: [*self._first(entry), s]
+            start = made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
+            self.new[id(grown)] = self._added if self.counter else lambda s: [*start, s]
             stable = stable_key(key, scope) and not self._used(key)
             return stable and not disturbs(written, scope.effects(key), scope)
         if not isinstance(entry.ctx, ast.Load):
@@ -153,10 +154,6 @@ class _Plain(ast.NodeTransformer):
             self.read = True
             self.new[id(entry)] = self._got
         return True
-
-    def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
-        """The entry as the container would have made it."""
-        return made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
 
     def _got(self, entry: ast.Subscript) -> ast.expr:
         return value("d.get(k, v)", d=entry.value, k=entry.slice, v=self.missing)  # type: ignore[no-any-return]
@@ -177,10 +174,8 @@ class _Plain(ast.NodeTransformer):
         here = self.holder.parent(entry)
         while here is not None and not isinstance(here, (ast.stmt, ast.Lambda, *COMPREHENSIONS)):
             here = self.holder.parent(here)
-        generators = here.generators if isinstance(here, COMPREHENSIONS) else []
-        if len(generators) != 1 or len(self.holder.made) != 1:
-            return False
-        return same(generators[0].target, entry.slice) and same(generators[0].iter, entry.value)
+        through = [[g.target, g.iter] for g in getattr(here, "generators", ())]
+        return len(self.holder.made) == 1 and same(through, [[entry.slice, entry.value]])
 
 
 # Methods of a deque, and with how many arguments a list does the same.
@@ -276,24 +271,14 @@ def _lists_kept(found: Found, where: Where) -> bool:
     return bool(uses == kept)
 
 
-VIEWED = ("@", "@.items()", "@.keys()", "@.values()")
-WHOLE = (
-    *("[f for target in @ if c]", "{f for target in @ if c}", "{f: g for target in @ if c}"),
-    *("sorted(@)", "len(@)"),
-)
-USES = [whole.replace("@", view) for whole in WHOLE for view in VIEWED]
-
-
-def _form(statement: str) -> Form:
-    """A statement that uses a counter (`@`) in a way that a dict answers alike."""
-    return statement.replace("@", COUNTER), f"counting\n{statement}".replace("@", "d")
-
-
+COUNTED = "{{f: g for target in {}.items() if c}}"  # a use of a counter that a dict answers alike
 rewrite(
     "counter-to-loop",
-    *((f"{last}dict({COUNTER})", f"counting\n{last}d") for last in ("return ", "targets = ")),
-    *(_form(last + use) for use in USES for last in ("return ", "targets = ")),
-    *(_form(f"for targets in {view}: body") for view in VIEWED),
+    *(
+        (last + use, f"counting\n{last}{new}")
+        for last in ("return ", "targets = ")
+        for use, new in ((f"dict({COUNTER})", "d"), (COUNTED.format(COUNTER), COUNTED.format("d")))
+    ),
     needs=[each("a container that is not a dict", ("e",), lambda e, where: countable(e, where.scope))],
     made={
         "d": fresh("d"),
@@ -322,14 +307,10 @@ rewrite(
 )
 
 CHOICES = ("if k in d: {found}\nelse: d[k] = {first}", "if k not in d: d[k] = {first}\nelse: {found}")
-APPEND, ADD, COUNT = "d[k].append(x)", "d[k].add(x)", "d[k] = d[k] + e"
+APPEND, COUNT = "d[k].append(x)", "d[k] = d[k] + e"
 rewrite(
     "append-to-entry",
     *((c.format(found=APPEND, first="[x]"), f"{INSERT.format('[]')}\n{APPEND}") for c in CHOICES),
-    *(
-        (c.format(found=ADD, first="{x}"), f"{INSERT.format('set()')}\n{ADD}", [immutable("x")])
-        for c in CHOICES
-    ),
     (
         "d[k] = d.get(k, []) + [x]",
         f"{INSERT.format('[]')}\n{APPEND}",

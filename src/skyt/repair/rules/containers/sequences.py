@@ -1,5 +1,5 @@
 """Lists, strings and sets: what loops make as comprehensions, what `sum`, `sorted` and the like go through,
-elements that are looked up one by one, copies, slices, sorting and stacks, each in one form."""
+entries that are looked up one by one, copies, slices, sorting and stacks, each in one form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skyt.repair.rules.patterns import conditions as when
 from skyt.repair.rules.patterns import flow
 from skyt.repair.rules.patterns.conditions import Condition, Where
 from skyt.repair.rules.patterns.making import Made, fresh, ranked, replacing
-from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, pieces, value
 from skyt.repair.rules.registry import Place, block
 
@@ -108,58 +108,28 @@ rewrite(
     keeps="s: str; xs: list[int]\nreturn [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]",
 )
 
-KINDS = (
-    *("[f for {} in {} if c]", "{{f for {} in {} if c}}", "{{f: g for {} in {} if c}}"),
-    "u(f for {} in {} if c)",
-)
+
+def _looked_up(found: Found, where: Where) -> bool:
+    parts: Any = [found[piece] for piece in "fgc" if piece in found]
+    nodes, entry = walk(parts), value("d[k]", **found)
+    late = any(isinstance(n, ast.Lambda) for n in nodes)
+    return not late and any(same(n, entry) for n in nodes) and all(where.scope.effects(p).pure for p in parts)
 
 
-def _over(old: tuple[str, str], new: tuple[str, str], *needs: Condition) -> list[Form]:
-    """A comprehension of each kind over something, and over something else."""
-    forms = [(kind.format(*old), kind.format(*new)) for kind in KINDS]
-    return [(*form, [*needs, *([consumer("u")] if form[0].startswith("u") else [])]) for form in forms]
-
-
-def looking_up(lookup: str, index: str, only: bool) -> Condition:
-    """Pieces without effects that look something up, and have the index (only) there."""
-
-    def holds(found: Found, where: Where) -> bool:
-        made, name = value(lookup, **found), found[index].id  # type: ignore[union-attr]
-        parts = [found[p] for p in "fgc" if p in found]
-        uses = sum(isinstance(n, ast.Subscript) and same(n, made) for n in walk(parts))  # type: ignore[arg-type]
-        if not uses or (only and uses != count_reads(parts, name)):  # type: ignore[arg-type]
-            return False
-        late = any(isinstance(n, ast.Lambda) for n in walk(parts))  # type: ignore[arg-type]
-        return not late and all(where.scope.effects(p).pure for p in parts)
-
-    words = f"elements without effects that have `{lookup}`" + f", and `{index}` nowhere else" * only
-    return Condition(words, holds, own=frozenset({index}) if only else frozenset(), inner=True)
-
-
-def _named(lookup: str) -> dict[str, Made]:
-    """The pieces of a comprehension with a new variable for what they look up."""
-    return {"x": fresh("x"), **{piece: replacing(piece, (lookup, "x")) for piece in "fgc"}}
-
-
-rewrite(
-    "element-for-index",
-    *_over(("i", "range(len(s))"), ("x", "s")),
-    *_over(("i", "range(a, len(s))"), ("x", "s[a:]"), when.at_least(0, "a")),
-    *_over(("i", "range(len(s) - 1, -1, -1)"), ("x", "s[::-1]")),
-    needs=[when.of_kind("str list", "s"), when.plain("s"), looking_up("s[i]", "i", only=True)],
-    made=_named("s[i]"),
-    because="the elements come in the order of their indices",
-    fires="xs: list[int]; k: int >= 0\nreturn sum(xs[i] * xs[i] for i in range(k, len(xs)))",
-    keeps="xs: list[int]; k: int\n"
-    "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
-)
 rewrite(
     "entry-for-key",
-    *_over(("k", "d"), ("k, x", "d.items()")),
-    needs=[when.of_kind("dict", "d"), when.plain("d"), looking_up("d[k]", "k", only=False)],
-    made=_named("d[k]"),
+    *(
+        (kind.format("k in d"), kind.format("k, x in d.items()"))
+        for kind in ("[f for {} if c]", "{{f for {} if c}}", "{{f: g for {} if c}}")
+    ),
+    needs=[
+        when.of_kind("dict", "d"),
+        when.plain("d"),
+        Condition("elements without effects that have `d[k]`", _looked_up, inner=True),
+    ],
+    made={"x": fresh("x"), **{piece: replacing(piece, ("d[k]", "x")) for piece in "fgc"}},
     because="an item is a key with the entry under it",
-    fires="s: str\nd = {x: ord(x) for x in s}\nreturn sum(d[c] for c in d if d[c] > 60)",
+    fires="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] for c in d if d[c] > 60]",
     keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
 )
 rewrite(
@@ -194,14 +164,6 @@ rewrite(
     keeps="s: str; t: str\nreturn sorted(set(s).intersection(t))",
 )
 rewrite(
-    "return-without-copy",
-    ("return list(x)", "return x"),
-    needs=[when.of_kind("list", "x"), when.plain("x"), when.values_shared],
-    because="results are observed by value, and nobody in the program could change what two names share",
-    fires="xs: list[int]\nreturn list(xs)",
-    keeps="xs: list[int]\ndef g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y",
-)
-rewrite(
     "plain-copy",
     ("x[:]", "list(x)", [when.of_kind("list", "x")]),
     ("x[:]", "x", [when.text("x")]),
@@ -218,9 +180,6 @@ rewrite(
     ("x[a:len(x)]", "x[a:]"),
     ("x[:len(x)]", "x[:]"),
     ("x[0:]", "x[:]"),
-    ("x[a:b:1]", "x[a:b]"),
-    ("x[a::1]", "x[a:]"),
-    ("x[:b:1]", "x[:b]"),
     ("x[len(x) - k:]", "x[-k:]", FROM_END),
     ("x[:len(x) - k]", "x[:-k]", FROM_END),
     ("len(x[:-k])", "len(x) - k", FROM_END),
@@ -238,14 +197,10 @@ rewrite(
     keeps="x: float; y: float\nreturn x + (y + 0.1)",
 )
 
-TESTS = [test for op in ("==", "!=", "<", "<=") for test in (f"{{}} {op} x", f"x {op} {{}}")]
+TESTS = [f"if {test}: leave" for test in ("{} != x", "x != {}", "c or {} != x", "c or x != {}")]
 rewrite(
     "pop-at-test",
-    *(
-        (f"if {first}{test.format('k[-1]')}: leave\nk.pop()", f"if {first}{test.format('k.pop()')}: leave")
-        for first in ("", "c or ")
-        for test in TESTS
-    ),
+    *((test.format("k[-1]") + "\nk.pop()", test.format("k.pop()")) for test in TESTS),
     needs=[
         when.of_kind("list", "k"),
         flow.owned("k"),

@@ -116,13 +116,11 @@ rewrite(
     fires="s: str; xs: list[int]\nreturn [len(s) == 0, s != '', xs == []]",
     keeps="s: str; xs: list[int]\nreturn [len(s) == 1, len(xs) == [], s == []]",
 )
-TRUE = ("bool(x)", "x == True", "x is True", "x != False", "x is not False")
-FALSE = ("x == False", "x is False", "x != True", "x is not True")
 rewrite(
     "plain-boolean",
     ("bool(x)", "x", [when.truth_only]),
-    *((text, "x", [when.boolean("x")]) for text in TRUE),
-    *((text, "not x", [when.boolean("x")]) for text in FALSE),
+    *((text, "x", [when.boolean("x")]) for text in ("bool(x)", "x == True", "x is True")),
+    *((text, "not x", [when.boolean("x")]) for text in ("x == False", "x is False")),
     because="`bool(x)` is true when x is; of a boolean, it, `x is True` and `x == True` are the boolean",
     fires="n: int; s: str\nb = n > 3\nif bool(s):\n return b == True\nreturn 2",
     keeps="n: int; s: str\nreturn [n == True, bool(s)]",

@@ -1,5 +1,5 @@
-"""Numbers and text: a linear normal form, quotients and roots in one way, sums without idle terms; one way to
-write constants, ranges, text with values in it, text that grows, and regular expressions."""
+"""Numbers and text: a linear normal form, quotients in one way, sums without idle terms; one way to write
+constants, ranges, text with values in it, text that grows, and regular expressions."""
 
 from __future__ import annotations
 
@@ -56,15 +56,6 @@ rewrite(
     "added or taken away changes no remainder",
     fires="n: int; m: int\nreturn [n + (m - n) // 2, n - n % 7, (n + m % 26 - 65) % 26]",
     keeps="n: int; m: int; x: float\nreturn [x + (n - x) // 2, x - x % 7, (n + m % 27 - 65) % 26]",
-)
-rewrite(
-    "integer-root",
-    *((f"int({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
-    *((f"math.floor({root})", "math.isqrt(n)") for root in ("n ** 0.5", "math.sqrt(n)")),
-    needs=[at_least(0, "n"), at_most(2**50, "n")],
-    because="below 2**52 the double nearest to a square root never rounds past an integer",
-    fires="n: int >= 0 <= 1000000\nreturn int(n ** 0.5)",
-    keeps="n: int >= 0\nreturn int(n ** 0.5)",
 )
 rewrite(
     "absolute",

@@ -1,25 +1,22 @@
 """Assignments: split, expanded, put where they are used and in one order, so that only what carries
-information is left; values that change places do so at once."""
+information is left."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise, permutations
 
 from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_receiver
-from skyt.repair.rules.analysis.ranking import binding_order, spelled
+from skyt.repair.rules.analysis.ranking import spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.analysis.vocabulary import MUTATORS
-from skyt.repair.rules.patterns.conditions import Condition, Where, immutable, of_kind
-from skyt.repair.rules.patterns.flow import local, own, settled, unseen
-from skyt.repair.rules.patterns.making import replacing
+from skyt.repair.rules.patterns.conditions import immutable, of_kind
+from skyt.repair.rules.patterns.flow import local, settled, unseen
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.template import Found
 from skyt.repair.rules.registry import Place, block
 
 SMALL, LARGEST = 12, 120  # nodes of a value that is repeated, and that putting a statement into branches adds
@@ -81,49 +78,14 @@ rewrite(
 )
 
 
-def bound_first(x: str, y: str) -> Condition:
-    """Of two variables the one that is bound first in the function."""
-
-    def holds(found: Found, where: Where) -> bool:
-        order = binding_order(where.scope)
-        first, second = (order.get(found[name].id, len(order)) for name in (x, y))  # type: ignore[union-attr]
-        return first < second
-
-    return Condition(f"`{x}` is bound before `{y}`", holds)
-
-
-def _once(found: Found, where: Where) -> bool:
-    """Otherwise the order of rules would decide whether a long value is repeated."""
-    for name, value, needed in (("t", "e", 1), ("x", "f", 0)):
-        count = count_reads(found["g"], found[name].id)  # type: ignore[union-attr]
-        if count < needed or (count > needed and not isinstance(found[value], ast.Name | ast.Constant)):
-            return False
-    return True
-
-
-once = Condition("`g` reads `t`, and `x` or `t` again only if that stands for a name or constant", _once)
-rewrite(
-    "simultaneous",
-    ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
-    ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
-    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y"), once]),
-    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x"), once]),
-    needs=[own("t"), unseen("x"), unseen("y")],
-    made={"h": replace(replacing("g", ("x", "f"), ("t", "e")), like="")},  # evaluates anew what it reads
-    because="one simultaneous assignment gives every variable the same value",
-    fires="a: int >= 1; b: int >= 1\nwhile b:\n t = a % b\n a = b\n b = t\nreturn a",
-    keeps="a: int >= 1; b: int >= 1\nt = a\na = b\nb = t\nreturn a - b + t",
-)
-
-
 @block(
     ast.Assign,
     ast.If,
-    needs="one use, in the next statement, before which nothing is evaluated there that does not commute "
-    "with the value (a local that every branch assigns last is used for each); or one assignment of a pure "
-    "value that cannot raise (or whose first use comes next) of which nothing that it reads changes before "
-    "the last use; for several uses: a small value of immutable type without calls other than `len`, `str`, "
-    "`abs`, `int` that cannot raise, or a plain name",
+    needs="one use, in the next statement (behind an assignment that may come after it too), before which "
+    "nothing is evaluated there that does not commute with the value (a local that every branch assigns last "
+    "is used for each); or one assignment of a pure value that cannot raise (or whose first use comes next) "
+    "of which nothing that it reads changes before the last use; for several uses: a small value of "
+    "immutable type without calls other than `len`, `str`, `abs`, `int` that cannot raise, or a plain name",
     sound="the value is computed at the same point of the computation as before, or evaluating it again "
     "gives the same value, and nothing else",
     fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nreturn k * k + t",
@@ -138,13 +100,26 @@ def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         while isinstance(last, ast.If):
             last = last.body[-1]
         name = simple_target(last)
-        if name is None or not place.private(name) or count_reads(t, name) != 1:
+        if name is None or not place.private(name):
+            continue
+        passed: list[ast.stmt] = []
+        if last is s and not count_reads(t, name) and count_reads(body[i + 2 : i + 3], name):
+            plain = isinstance(t, ast.Assign) and isinstance(body[i + 2], ast.Assign)
+            if plain and _commute(t, body[i + 2], place.before(i + 1)):
+                passed, t = [t], body[i + 2]
+        if count_reads(t, name) != 1:
             continue
         if name not in stored_names(t) and name not in place.live_at(t):
             new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
             if new is not None and size(new) <= size(s) + LARGEST:
-                return [*body[:i], new, *body[i + 2 :]]
+                return [*body[:i], new, *passed, *body[i + 2 + len(passed) :]]
     return _everywhere(body, place)
+
+
+def _commute(s: ast.stmt, t: ast.stmt, scope: Scope) -> bool:
+    """Whether two statements can be done in either order."""
+    first, second = scope.effects(s), scope.effects(t)
+    return not (first.other or second.other) and not conflict(first, second, scope)
 
 
 def _put(s: ast.stmt, t: ast.stmt, name: str, scope: Scope) -> ast.stmt | None:
@@ -214,17 +189,13 @@ def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         seen = scope.effects(value)
         if not seen.pure or not _repeatable(value, uses, rest, name, scope):
             continue
-        if seen.raises and not any(_at_once(rest[0], use, scope) for use in _uses(rest[0], name)):
+        earlier = [before(rest[0], use) for use in _uses(rest[0], name)]
+        if seen.raises and not any(e is not None and scope.effects(e).total for e in earlier):
             continue
         last = max(k for k, t in enumerate(rest) if count_reads(t, name))
         if not disturbs(scope.effects(rest[: last + 1]), seen, scope):
             return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
     return None
-
-
-def _at_once(t: ast.stmt, use: ast.AST, scope: Scope) -> bool:
-    earlier = before(t, use)
-    return earlier is not None and scope.effects(earlier).total
 
 
 def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
@@ -257,9 +228,7 @@ def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             or (_target(t) is not None and type(s) is type(t) and _key(t, place) < _key(s, place))
         ):
             continue
-        scope = place.before(i)
-        first, second = scope.effects(s), scope.effects(t)
-        if not (first.other or second.other) and not conflict(first, second, scope):
+        if _commute(s, t, place.before(i)):
             return [*body[:i], t, s, *body[i + 2 :]]
     return None
 
