@@ -15,12 +15,11 @@ from skyt.repair.rules.analysis.trees import exchanged, walk
 from skyt.repair.rules.analysis.types import is_int, is_str, kind
 from skyt.repair.rules.expressions.logic import opposite
 from skyt.repair.rules.names.assignments import before
-from skyt.repair.rules.patterns import conditions as when
-from skyt.repair.rules.patterns import flow
-from skyt.repair.rules.patterns.conditions import Where
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.making import Made, fresh, looks_back, replacing, returning
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
+from skyt.repair.rules.patterns.when import Where
 from skyt.repair.rules.registry import Place, block
 
 HEADS = [f"{head}: {{}}{other}" for head in ("for target in e", "while c") for other in ("", "\nelse: other")]
@@ -29,8 +28,8 @@ rewrite(
     "break-to-return",
     *((f"{head}\nreturn x".format("body"), f"{head}\nreturn x".format("inner")) for head in HEADS),
     *((f"{head}\nreturn".format("body"), f"{head}\nreturn".format("inner")) for head in HEADS),
-    *((head.format("body"), head.format("inner"), [flow.ends_function]) for head in HEADS),
-    needs=[flow.breaking("body")],
+    *((head.format("body"), head.format("inner"), [when.ends_function]) for head in HEADS),
+    needs=[when.breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
     fires="xs: list[int]\nt = 1\nfor x in xs:\n if x < 1:\n  t = 2\n  break\nreturn t",
@@ -50,7 +49,7 @@ rewrite(
     ("for i in range(len(s)): body", "for c in s: inner"),
     ("for i in range(a, len(s)): body", "for c in s[a:]: inner", [when.at_least(0, "a")]),
     ("for i in range(len(s) - 1, -1, -1): body", "for c in s[::-1]: inner"),
-    needs=[when.of_kind("str list", "s"), flow.unchanged("s", by="body"), flow.own("i")],
+    needs=[when.of_kind("str list", "s"), when.unchanged("s", by="body"), when.own("i")],
     made={"c": fresh("c"), "inner": replacing("body", ("s[i]", "c"))},
     because="the elements come in the order of their indices",
     fires="s: str\nt = 0\nfor i in range(len(s)):\n if s[i] == 'a':\n  t = t + 1\nreturn t",
@@ -58,13 +57,13 @@ rewrite(
 )
 rewrite(
     "enumerate-to-index",
-    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner", [flow.own("x")]),
+    ("for i, x in enumerate(s): body", "for i in range(len(s)): inner", [when.own("x")]),
     (
         "for a, b in zip(s, s[k:]): body",
         "for j in range(len(s) - k): both",
-        [when.constant("k"), flow.own("a", "b")],
+        [when.constant("k"), when.own("a", "b")],
     ),
-    needs=[when.of_kind("str list", "s"), flow.unchanged("s", by="body")],
+    needs=[when.of_kind("str list", "s"), when.unchanged("s", by="body")],
     made={
         "j": fresh("i"),
         "inner": replacing("body", ("x", "s[i]")),
@@ -107,7 +106,7 @@ rewrite(
         "for i in range(i, math.isqrt(n) + 1):\n body\n *rest",
         [when.at_least(0, "i", "n")],
     ),
-    needs=[when.integer("i", "n"), flow.own("i"), flow.apart("rest", of="i"), flow.no_continue("body")],
+    needs=[when.integer("i", "n"), when.own("i"), when.apart("rest", of="i"), when.no_continue("body")],
     because="the counter then takes exactly the values of a range, one a round",
     fires="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t",
     keeps="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i",
@@ -120,9 +119,9 @@ rewrite(
     ),
     needs=[
         when.integer("i"),
-        flow.own("i"),
-        flow.no_continue("body"),
-        flow.apart("body", of="i", within=(ast.GeneratorExp,)),
+        when.own("i"),
+        when.no_continue("body"),
+        when.apart("body", of="i", within=(ast.GeneratorExp,)),
     ],
     made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
     because="such a variable is the number of the round",
@@ -135,14 +134,14 @@ rewrite(
     (
         "for i in range(a, b): body",
         "for i in range(b - a): body",
-        [when.integer("a", "b"), flow.apart("body", of="i")],
+        [when.integer("a", "b"), when.apart("body", of="i")],
     ),
     (
         "for i in range(a, b): body",
         "for j in range(a - k, b - k): inner",
         [when.constant("a"), when.integer("b")],
     ),
-    needs=[flow.own("i")],
+    needs=[when.own("i")],
     made={"j": fresh("i"), "k": looks_back("i", "body", "a"), "inner": replacing("body", ("i", "j + k"))},
     because="counting from 1 and looking at i - 1 is counting from 0 and looking at i; where nobody looks, "
     "only the number of rounds matters",
@@ -225,7 +224,7 @@ rewrite(
     "return-empty",
     ("return x", "return ''", [when.text("x")]),
     ("return x", "return []", [when.of_kind("list", "x"), when.values_shared]),
-    needs=[when.plain("x"), flow.known_empty("x")],
+    needs=[when.plain("x"), when.known_empty("x")],
     because="an empty str or list has the value of the literal",
     fires="xs: list[int]\nif xs:\n return [xs[0]]\nreturn xs",
     keeps="xs: list[int]\nif len(xs) > 1:\n return [xs[0]]\nreturn xs",
@@ -234,12 +233,12 @@ rewrite(
 
 rewrite(
     "jump-to-else",
-    ("continue", "pass", [flow.ends_round]),
-    ("return", "pass", [flow.ends_function]),
-    ("return None", "pass", [flow.ends_function]),
-    ("if c: continue\nrest", "if not c: rest", [flow.ends_round]),
-    ("if c:\n body\n continue\nrest", "if c: body\nelse: rest", [flow.ends_round]),
-    ("if c: return\nrest", "if not c: rest", [flow.ends_function, flow.running_out("rest")]),
+    ("continue", "pass", [when.ends_round]),
+    ("return", "pass", [when.ends_function]),
+    ("return None", "pass", [when.ends_function]),
+    ("if c: continue\nrest", "if not c: rest", [when.ends_round]),
+    ("if c:\n body\n continue\nrest", "if c: body\nelse: rest", [when.ends_round]),
+    ("if c: return\nrest", "if not c: rest", [when.ends_function, when.running_out("rest")]),
     because="skipping the rest of a loop body, or of a function that returns None, is having the rest in the "
     "other branch; where there is no rest, it is what happens anyway",
     fires="xs: list[int]\nt = 0\nfor x in xs:\n if x < 1:\n  continue\n t = t + x\n continue\nreturn t",

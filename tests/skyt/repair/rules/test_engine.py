@@ -136,8 +136,8 @@ def test_programs_that_differ_on_rare_characters_have_different_normal_forms(pai
 
 SAME = {
     "is_prime": [
-        "import math\ndef is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, math.isqrt(n) + 1):\n  if "
-        "n % i == 0:\n   return False\n return True",
+        "import math\ndef is_prime(n):\n if n <= 1:\n  return False\n for i in range(2, math.isqrt(n) + 1):\n"
+        "  if n % i == 0:\n   return False\n return True",
         "import math\ndef is_prime(n):\n return n > 1 and all(n % i for i in range(2, math.isqrt(n) + 1))",
         "def is_prime(n):\n if n < 2:\n  return False\n i = 2\n while i * i <= n:\n  if not n % i:\n   "
         "return False\n  i += 1\n return True",

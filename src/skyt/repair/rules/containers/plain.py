@@ -15,11 +15,10 @@ from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
 from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.analysis.vocabulary import VIEWS
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, number, of_kind, plain
-from skyt.repair.rules.patterns.flow import mine
 from skyt.repair.rules.patterns.making import Made, folded, fresh
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
+from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, mine, number, of_kind, plain
 from skyt.repair.rules.registry import module
 
 COUNTER = "collections.Counter(e)"

@@ -22,12 +22,11 @@ from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
 from skyt.repair.rules.analysis.types import ANY, is_str, kind
 from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns import conditions as when
-from skyt.repair.rules.patterns import flow
-from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.making import Made, fresh, ranked, replacing
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, pieces, value
+from skyt.repair.rules.patterns.when import Condition, Where
 from skyt.repair.rules.registry import Place, block
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
@@ -136,10 +135,10 @@ rewrite(
     "change-in-place",
     ("x.reverse()", "x = x[::-1]"),
     ("x.sort()", "x = sorted(x)"),
-    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [flow.closed("r")]),
-    ("x.sort(key=k)", "x = sorted(x, key=k)", [flow.closed("k")]),
-    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [flow.closed("k", "r")]),
-    needs=[when.of_kind("list", "x"), flow.owned("x"), flow.not_gone_through("x")],
+    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [when.closed("r")]),
+    ("x.sort(key=k)", "x = sorted(x, key=k)", [when.closed("k")]),
+    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [when.closed("k", "r")]),
+    needs=[when.of_kind("list", "x"), when.owned("x"), when.not_gone_through("x")],
     because="nobody else holds the list, so a new list in its place cannot be told apart",
     fires="xs: list[int]\nr = list(xs)\nr.sort()\nr.reverse()\nreturn r",
     keeps="xs: list[int]\nxs.sort()\nreturn xs",
@@ -203,9 +202,9 @@ rewrite(
     *((test.format("k[-1]") + "\nk.pop()", test.format("k.pop()")) for test in TESTS),
     needs=[
         when.of_kind("list", "k"),
-        flow.owned("k"),
-        flow.returning_always("leave"),
-        flow.apart("leave", "x", of="k"),
+        when.owned("k"),
+        when.returning_always("leave"),
+        when.apart("leave", "x", of="k"),
     ],
     because="where the branch is taken nobody sees the list any more, and else the element is popped anyway",
     fires="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
@@ -320,7 +319,7 @@ rewrite(
     (
         "for targets in [f for target in e if c]: body",
         ROUND,
-        [flow.one_by_one("[f for target in e if c]", "targets", "body")],
+        [when.one_by_one("[f for target in e if c]", "targets", "body")],
     ),
     because="a generator makes each element when the loop asks for it; elements without effects can be made "
     "then",
@@ -343,8 +342,8 @@ LARGER = ("a < b", "a <= b", "b > a", "b >= a")  # which says that b is the larg
 
 rewrite(
     "keep-extreme",
-    *((f"if {test}: a = b", "a = max(p, q)", [flow.local("a")]) for test in LARGER),
-    *((f"if {test}: b = a", "b = min(p, q)", [flow.local("b")]) for test in LARGER),
+    *((f"if {test}: a = b", "a = max(p, q)", [when.local("a")]) for test in LARGER),
+    *((f"if {test}: b = a", "b = min(p, q)", [when.local("b")]) for test in LARGER),
     *((f"if {test}: t = b\nelse: t = a", "t = max(p, q)") for test in LARGER),
     *((f"if {test}: t = a\nelse: t = b", "t = min(p, q)") for test in LARGER),
     needs=[when.integer("a", "b")],

@@ -10,10 +10,10 @@ from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import ORDER_OPPOSITE, call, compare, negate
 from skyt.repair.rules.analysis.trees import clone, size
-from skyt.repair.rules.patterns import conditions as when
-from skyt.repair.rules.patterns.conditions import Condition, Where
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.making import Made, folded, ranked
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.when import Condition, Where
 from skyt.repair.rules.registry import expression
 
 

@@ -14,12 +14,11 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, load, number, substitute
 from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.analysis.types import is_str
-from skyt.repair.rules.patterns import conditions
-from skyt.repair.rules.patterns.conditions import Where, at_least, at_most, integer
-from skyt.repair.rules.patterns.flow import own
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.making import Made, constant_value, folded, fresh
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
+from skyt.repair.rules.patterns.when import Where, at_least, at_most, integer, own
 from skyt.repair.rules.registry import expression
 
 LONGEST = 64  # terms tried before a sum is left alone
@@ -83,7 +82,7 @@ def _first_term(found: Found, where: Where) -> ast.expr | None:
 rewrite(
     "skip-idle-terms",
     ("sum(e for x in range(n) if c)", "sum(e for x in range(k, n) if c)"),
-    ("sum(e for x in range(a, n) if c)", "sum(e for x in range(k, n) if c)", [conditions.number("a")]),
+    ("sum(e for x in range(a, n) if c)", "sum(e for x in range(k, n) if c)", [when.number("a")]),
     made={"k": Made("the first `x` for which `e` is not known to be 0, or to be left out", _first_term)},
     because="leaving out a term that is 0 does not change a sum",
     fires="n: int\nreturn sum(x * x for x in range(n) if x % 3 == 0 or x % 5 == 0)",

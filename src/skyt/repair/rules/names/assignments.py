@@ -14,9 +14,8 @@ from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, 
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.analysis.vocabulary import MUTATORS
-from skyt.repair.rules.patterns.conditions import immutable, of_kind
-from skyt.repair.rules.patterns.flow import local, settled, unseen
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.when import immutable, local, of_kind, settled, unseen
 from skyt.repair.rules.registry import Place, block
 
 SMALL, LARGEST = 12, 120  # nodes of a value that is repeated, and that putting a statement into branches adds

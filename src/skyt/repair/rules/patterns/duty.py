@@ -24,8 +24,8 @@ from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, oper
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, walk
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
-from skyt.repair.rules.patterns.conditions import Condition
 from skyt.repair.rules.patterns.template import FIXED, Found, Template, block_name, made, value
+from skyt.repair.rules.patterns.when import Condition
 
 # A name of the template; `x =` or `d[k] =` for a store; what an operation on names does, by its text; the
 # start of a loop; a jump.

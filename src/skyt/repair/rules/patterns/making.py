@@ -19,8 +19,8 @@ from skyt.repair.rules.analysis.evaluate import GiveUpError, returned
 from skyt.repair.rules.analysis.ranking import linear, rank
 from skyt.repair.rules.analysis.syntax import count_reads, int_value, load, number, own_breaks, read_names
 from skyt.repair.rules.analysis.trees import clone, same, walk
-from skyt.repair.rules.patterns.conditions import Where
 from skyt.repair.rules.patterns.template import Found, Value, value
+from skyt.repair.rules.patterns.when import Where
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
-from skyt.repair.rules.patterns.conditions import Condition, Where, together, truth_only
 from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
 from skyt.repair.rules.patterns.making import Made
 from skyt.repair.rules.patterns.template import OUTER, Found, Template, block_name, build, fill, match, read
+from skyt.repair.rules.patterns.when import Condition, Where, together, truth_only
 from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
