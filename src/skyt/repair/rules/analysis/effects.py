@@ -10,6 +10,7 @@ never the same place, `a.x` and `b.x` may be.
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = ".*"  # a heap root: any attribute of any object
 LEAVES = OPERATORS | {ast.Constant, ast.Pass}
+BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, deque)} | {"char": str}
 PLAIN = (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
 
 
@@ -237,7 +239,7 @@ def _add_attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
     if not isinstance(node.ctx, ast.Load):
         found.fails(not owner.startswith("object:"))
         found.heap_writes.add(place)
-    elif not scope.has_method(owner, node.attr):
+    elif not (owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], node.attr)):  # a method
         found.fails(not scope.has_attribute(owner, node.attr))
         found.heap_reads |= {place, root(node.value)} if place in PURE else {place}
 

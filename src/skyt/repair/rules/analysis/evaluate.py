@@ -15,18 +15,10 @@ FUEL = 3000
 LARGEST = 10**30
 LONGEST = 2000
 
+ARITHMETIC = {"Add": "add", "Sub": "sub", "Mult": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
+COMPARISON = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    getattr(ast, kind): getattr(operator, name) for kind, name in (ARITHMETIC | COMPARISON).items()
 }
 # Builtins, with the types of arguments that they are followed for.
 FUNCTIONS: dict[str, tuple[Callable[..., Any], set[type]]] = {

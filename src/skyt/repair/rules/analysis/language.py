@@ -326,4 +326,4 @@ class Checker:
                 return isinstance(outer, ast.Call) and outer.func is parent and "." + attr in PURE
             case ast.Call(func=function):
                 return called_name(function) in READERS
-        return isinstance(parent, ast.Compare | ast.For | ast.comprehension | ast.BinOp | ast.UnaryOp)
+        return isinstance(parent, ast.Compare | ast.For | ast.comprehension)

@@ -185,12 +185,8 @@ class Program:
         nodes, public = in_order(self.tree) if self.inference.classes else [], self.facts.public
         stores = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
         order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
-        return {**dict.fromkeys({name for _, name in self.methods} - public, ""), **order}
-
-    @cached_property
-    def methods(self) -> frozenset[tuple[str, str]]:
-        """(class, method) for every method."""
-        return frozenset((i.owner.name, i.node.name) for i in self.functions.values() if i.owner is not None)
+        methods = {name[1:] for name in self.by_name if name[0] == "."}
+        return {**dict.fromkeys(methods - public, ""), **order}
 
     @cached_property
     def always_set(self) -> dict[str, frozenset[str]]:

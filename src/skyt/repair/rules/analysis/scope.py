@@ -4,8 +4,6 @@ and bounds of integers, from the contract, from invariants of the function, and 
 from __future__ import annotations
 
 import ast
-import builtins
-import collections
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -28,9 +26,6 @@ from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, Type, is_int, kind
 from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
 
 MODULES = frozenset(MODULE_MEMBERS)
-BUILTINS = frozenset(dir(builtins))
-BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, collections.deque)}
-BUILTIN_KINDS["char"] = str
 PLAIN = OPERATORS.union(
     [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
 )
@@ -50,28 +45,15 @@ class Scope:
     """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
     since."""
 
-    def __init__(
-        self,
-        program: Program,
-        info: FunctionInfo | None,
-        known: Sequence[ast.expr] | Callable[[], Sequence[ast.expr]] = (),
-    ) -> None:
-        self.program = program
-        self.info = info
-        self._known = known
+    def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
+        self.program, self.info, self.known = program, info, known
         self.pure = program.pure
         self.owned = info.owned if info else frozenset()
         self.captured = info.captured if info else frozenset()
 
-    @cached_property
-    def known(self) -> Sequence[ast.expr]:
-        return self._known() if callable(self._known) else self._known
-
     def within(self, body: Sequence[ast.stmt]) -> Scope:
-        """What holds at every statement of a block, found out when it is asked for."""
-        if not self.known:
-            return self
-        return Scope(self.program, self.info, lambda: self.without(self.effects(body)).known)
+        """What holds at every statement of a block."""
+        return self.without(self.effects(body)) if self.known else self
 
     def type_of(self, node: ast.expr | None) -> Type:
         result = self.program.inference.of(node, self.info.env if self.info else {})
@@ -93,20 +75,16 @@ class Scope:
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
         if read_names(condition) & changed.writes:
             return False
-        if not (changed.heap_writes or changed.other):
-            return True
-        return not disturbs(changed, self._read_by(condition), self)
+        quiet = not (changed.heap_writes or changed.other)
+        return quiet or not disturbs(changed, self._read_by(condition), self)
 
     def _read_by(self, condition: ast.expr) -> Effects:
         """What asking for a condition reads, whatever holds. Remembered as other effects are."""
         key = (id(self.info), None, None, id(condition))
-        found = self.program.seen.get(key)
-        if found is None:
-            found = self.program.seen[key] = (
-                effects(ast.UnaryOp(op=ast.Not(), operand=condition), self.bare),
-                [condition],
-            )
-        return found[0]
+        if key not in self.program.seen:
+            asked = ast.UnaryOp(op=ast.Not(), operand=condition)
+            self.program.seen[key] = effects(asked, self.bare), [condition]
+        return self.program.seen[key][0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something here: what is known rules out errors, nothing else. They are remembered
@@ -132,12 +110,10 @@ class Scope:
     def at_start(self) -> Scope:
         """What holds where the function starts: what the contract promises of the parameters."""
         found: list[ast.expr] = []
-        for argument, parameter in self.info.given.items() if self.info else ():
-            for op, bound in ((ast.GtE, parameter.min), (ast.LtE, parameter.max)):
-                if bound is not None:
-                    found.append(compare(load(argument), op, number(bound)))
-            if parameter.nonempty:
-                found.append(load(argument))
+        for name, p in self.info.given.items() if self.info else ():
+            bounds = ((ast.GtE, p.min), (ast.LtE, p.max))
+            found += [compare(load(name), op, number(bound)) for op, bound in bounds if bound is not None]
+            found += [load(name)] * p.nonempty
         return self.with_known(found)
 
     def quiet(self, node: ast.AST) -> Scope:
@@ -162,12 +138,6 @@ class Scope:
             return self.quiet(s).when(s.test, False)
         return self.quiet(s)
 
-    def builtin(self, node: ast.expr) -> str:
-        """The name of the builtin that a name means; empty where the program binds the name itself."""
-        if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:
-            return node.id
-        return ""
-
     @property
     def values_shared(self) -> bool:
         """Whether nobody in the program changes what is not its own: two names for a list do no harm."""
@@ -184,15 +154,6 @@ class Scope:
         inside = self.info is not None and self.info.node.name == "__init__"
         known = self.program.always_set.get(owner.removeprefix("object:"), frozenset())
         return owner.startswith("object:") and not inside and name in known
-
-    def has_method(self, owner: str, name: str) -> bool:
-        """Whether looking up this method of an object of this kind surely finds it."""
-        if owner.startswith("object:"):
-            return (owner.removeprefix("object:"), name) in self.program.methods
-        return owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], name)
-
-    def is_local(self, name: str) -> bool:
-        return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
 
     def given(self, name: str) -> bool:
         """Whether a name still holds what a caller passed to the entry point."""

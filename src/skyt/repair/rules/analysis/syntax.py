@@ -5,15 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from skyt.repair.rules.analysis.trees import (
-    CHILDREN,
-    KINDS,
-    NESTED,
-    T,
-    clone,
-    walk,
-    walk_shallow,
-)
+from skyt.repair.rules.analysis.trees import CHILDREN, KINDS, NESTED, T, clone, walk, walk_shallow
 
 LOOPS = (ast.For, ast.While)
 DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})

@@ -58,27 +58,7 @@ def same(a: object, b: object) -> bool:
 
 def text(node: ast.AST | Sequence[ast.AST]) -> str:
     """Source text, for traces and keys."""
-    if not isinstance(node, ast.AST):
-        return "\n".join(map(text, node))
-    try:
-        return ast.unparse(node)
-    except ValueError:  # up to Python 3.11 a backslash cannot stand inside the braces of an f-string
-        strings = [n for n in walk(node) if isinstance(n, ast.JoinedStr)]
-        return ast.unparse(clone(node, {id(n): _concatenated(n) for n in strings}))
-
-
-def _concatenated(node: ast.JoinedStr) -> ast.expr:
-    """An f-string as the sum of `format` calls that it stands for."""
-    whole: ast.expr = ast.Constant("")
-    for part in node.values:
-        match part:
-            case ast.FormattedValue(value=value, conversion=-1, format_spec=spec):
-                given = [value] if spec is None else [value, _concatenated(spec)]  # type: ignore[arg-type]
-                part = ast.Call(ast.Name("format", ast.Load()), given, [])
-            case ast.FormattedValue():
-                part = ast.JoinedStr([part])
-        whole = ast.BinOp(whole, ast.Add(), part)
-    return whole
+    return ast.unparse(node) if isinstance(node, ast.AST) else "\n".join(map(text, node))
 
 
 def size(node: ast.AST) -> int:

@@ -37,7 +37,7 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
 def _consumes(function: ast.expr, where: Where) -> bool:
     if isinstance(function, ast.Attribute) and function.attr == "join":
         return is_str(where.scope.type_of(function.value))
-    return where.scope.builtin(function) in CONSUMERS
+    return getattr(function, "id", "") in CONSUMERS
 
 
 consumer = when.asking("uses up its argument at once", _consumes)
@@ -49,7 +49,7 @@ def in_step(function: str, argument: str) -> Condition:
 
     def holds(found: Found, where: Where) -> bool:
         scope, made = where.scope, value(argument, **found)
-        name, total = scope.builtin(found[function]), scope.effects(made).total  # type: ignore[arg-type]
+        name, total = getattr(found[function], "id", ""), scope.effects(made).total
         comprehended = isinstance(made, ast.ListComp | ast.GeneratorExp)
         if name in {"any", "all"}:
             return isinstance(made, ast.ListComp) and total

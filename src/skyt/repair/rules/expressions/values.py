@@ -11,7 +11,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.ranking import factor, linear, written
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import call, int_value, load, number, substitute
+from skyt.repair.rules.analysis.syntax import call, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.analysis.types import is_str
 from skyt.repair.rules.patterns import when
@@ -124,7 +124,7 @@ def format_to_concatenation(node: ast.JoinedStr, scope: Scope, boolean: bool) ->
         return None
     parts = [v.value if isinstance(v, ast.FormattedValue) else v for v in node.values]
     types = [scope.type_of(part) for part in parts]
-    if not parts or not scope.builtin(load("str")) or not {*types} <= {"str", "char", "int", "float", "bool"}:
+    if not parts or not {*types} <= {"str", "char", "int", "float", "bool"}:
         return None
     texts = [part if is_str(t) else call("str", part) for part, t in zip(parts, types, strict=True)]
     return reduce(lambda left, right: ast.BinOp(left=left, op=ast.Add(), right=right), texts)

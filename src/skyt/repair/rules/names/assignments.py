@@ -202,7 +202,7 @@ def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, sco
     if isinstance(value, ast.Name | ast.Constant):
         return True
     nodes = walk(value)
-    called = {scope.builtin(n.func) for n in nodes if isinstance(n, ast.Call)}
+    called = {getattr(n.func, "id", "") for n in nodes if isinstance(n, ast.Call)}
     small = len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes)
     cheap = called <= {"len"} or (called <= CHEAP and scope.effects(value).total)
     if small and cheap and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two

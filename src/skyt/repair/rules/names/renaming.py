@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
+from skyt.repair.rules.analysis.language import NAMES
+from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.syntax import (
     bound_anywhere,
     local_functions,
@@ -19,7 +20,7 @@ from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.registry import Place, block, module
 
-RESERVED = BUILTINS | MODULES
+RESERVED = NAMES | MODULES
 BUILTIN_ATTRIBUTES = frozenset(
     name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
 ) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])

@@ -172,7 +172,7 @@ def instance(x: str, k: str, is_one: bool = True) -> Condition:
     def holds(found: Found, w: Where) -> bool:
         classes: Any = found[k]
         t = _kind(found[x], w)  # type: ignore[arg-type]
-        names = {w.scope.builtin(c) for c in (classes.elts if isinstance(classes, ast.Tuple) else [classes])}
+        names = {getattr(c, "id", "") for c in getattr(classes, "elts", [classes])}
         above = {t, "object", "int" if t == "bool" else t}
         if t not in CLASSES or "" in names:
             return False
