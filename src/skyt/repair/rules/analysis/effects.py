@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ATTRIBUTES = ".*"  # a heap root: any attribute of any object
 LEAVES = OPERATORS | {ast.Constant, ast.Pass}
 BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, deque)} | {"char": str}
-PLAIN = (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
+PLAIN = (ast.Attribute, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
 
 
 @dataclass
@@ -167,8 +167,14 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
     match node:
         case ast.Call(func=ast.Name() | ast.Attribute()):
             _add_call(node, scope, found)
-        case ast.Attribute():
-            _add_attribute(node, scope, found)
+        case ast.Attribute(value=owner, attr=attr, ctx=ctx) if called_name(node)[0] == ".":
+            place, whose = "." + attr, kind(scope.type_of(owner))
+            if not isinstance(ctx, ast.Load):
+                found.fails(not whose.startswith("object:"))
+                found.heap_writes.add(place)
+            elif not hasattr(BUILTIN_KINDS.get(whose), attr):  # a method
+                found.fails(not scope.has_attribute(whose, attr))
+                found.heap_reads |= {place, root(owner)} if place in PURE else {place}
         case ast.Compare(left=left, ops=ops, comparators=rights):
             for op, a, b in zip(ops, [left, *rights], rights, strict=False):
                 if not isinstance(op, ast.Is | ast.IsNot):
@@ -230,18 +236,6 @@ def _add_inner(nodes: Sequence[ast.AST], own: set[str], scope: Scope, found: Eff
     inner.reads -= own
     inner.writes -= own
     found.include(inner)
-
-
-def _add_attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
-    if called_name(node)[0] != ".":  # a member of a module
-        return
-    place, owner = "." + node.attr, kind(scope.type_of(node.value))
-    if not isinstance(node.ctx, ast.Load):
-        found.fails(not owner.startswith("object:"))
-        found.heap_writes.add(place)
-    elif not (owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], node.attr)):  # a method
-        found.fails(not scope.has_attribute(owner, node.attr))
-        found.heap_reads |= {place, root(node.value)} if place in PURE else {place}
 
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:

@@ -32,7 +32,7 @@ GROWING = words("append add appendleft insert extend extendleft update setdefaul
 Env = dict[str, Type]
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
 PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.FormattedValue)
-READ = words("for in test len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
+READ = words("for in if len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
 HARMLESS = READ | words("str dict print [] [:]")
 
 
@@ -100,18 +100,14 @@ def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:
 
 def _harmless_use(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
     use, parent = use_of(node, parents), parents.get(id(node))
-    if use in HARMLESS or use.startswith(".") or isinstance(parent, PASSING):
-        return True
-    match parent:
-        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join")):
-            return True
-    return False
+    joined = isinstance(parent, ast.Call) and isinstance(getattr(parent.func, "value", None), ast.Constant)
+    return joined or use in HARMLESS or use.startswith(".") or isinstance(parent, PASSING)
 
 
 def use_of(node: ast.expr, parents: Mapping[int, ast.AST]) -> str:
     """What is done with a container: an entry or a slice is asked for (`[]`, `[:]`), a method is called
-    (`.append`), a loop goes through it (`for`), it is searched (`in`), only its truth counts (`test`), or a
-    builtin is given it alone (`len`). Empty for anything else."""
+    (`.append`), a loop goes through it (`for`), it is searched (`in`), only its truth counts (`if`), or a
+    function is given it alone (`len`). Empty for anything else."""
     match parent := parents.get(id(node)):
         case ast.Subscript(value=whole, slice=index) if whole is node:
             return "[:]" if isinstance(index, ast.Slice) else "[]"
@@ -124,19 +120,13 @@ def use_of(node: ast.expr, parents: Mapping[int, ast.AST]) -> str:
             return "in" if left is not node and all(isinstance(op, ast.In | ast.NotIn) for op in ops) else ""
         case ast.Call(func=ast.Name(id=name), args=[whole]) if whole is node:
             return name
-    return "test" if boolean_place(node, parents) else ""
-
-
-def boolean_place(node: ast.AST, parents: Mapping[int, ast.AST]) -> bool:
-    """Whether only the truth of an expression counts."""
-    match parent := parents.get(id(node)):
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
-            return test is node
+            return "if" if test is node else ""
         case ast.BoolOp():
-            return boolean_place(parent, parents)
+            return "if" if use_of(parent, parents) == "if" else ""
         case ast.UnaryOp(op=ast.Not()):
-            return True
-    return False
+            return "if"
+    return ""
 
 
 def widened(t: Type, more: Type) -> Type:
