@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = ".*"  # a heap root: any attribute of any object
 LEAVES = OPERATORS | {ast.Constant, ast.Pass}
-BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, deque)} | {"char": str}
+BUILT_IN: dict[str, type] = {"char": str, **{t.__name__: t for t in (list, dict, set, tuple, str, deque)}}
 PLAIN = (ast.Attribute, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
 
 
@@ -172,7 +172,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             if not isinstance(ctx, ast.Load):
                 found.fails(not whose.startswith("object:"))
                 found.heap_writes.add(place)
-            elif not hasattr(BUILTIN_KINDS.get(whose), attr):  # a method
+            elif not hasattr(BUILT_IN.get(whose), attr):  # a method
                 found.fails(not scope.has_attribute(whose, attr))
                 found.heap_reads |= {place, root(owner)} if place in PURE else {place}
         case ast.Compare(left=left, ops=ops, comparators=rights):
