@@ -37,7 +37,8 @@ def show_explanation(run_dir: Path, wanted: str, console: Console | None = None)
     canon = read_record(run_dir / "canon" / f"{sample['prompt_id']}.json", "canon")
     contract = _contract(canon)
     facts = Facts.from_contract(contract)
-    forms = [normal_form(str(text), facts) for text in (sample["normalized_pre"], canon["normalized_code"])]
+    texts = sample["normalized_pre"], canon["normalized_code"]
+    forms = [normal_form(str(text), facts, steps=True) for text in texts]
     if sample["evidence"] == "identical":
         return
     _show_steps(console, "sample", forms[0])

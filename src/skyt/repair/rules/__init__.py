@@ -11,9 +11,8 @@ RULES_VERSION = "7"
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions.cleanup names.renaming expressions.logic containers.tables containers.plain
-expressions.arithmetic expressions.text containers.sequences control.loops control.branches
-containers.building names.assignments definitions.helpers
+definitions names.renaming expressions.logic containers.tables containers.plain expressions.values
+control containers.sequences names.assignments
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}
 RULES.sort(key=lambda rule: _ORDER[rule.home])

@@ -7,12 +7,12 @@ itself); where a fact is missing, the rule that needs it does not fire.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.contract import Facts as ParameterFacts
 from skyt.contracts.contract import Parameter as ContractParameter
-from skyt.repair.rules.analysis.types import ANY, Type, kind, parse_type
+from skyt.repair.rules.analysis.types import ANY, Type, parse_type
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Parameter:
     type: Type = ANY
     min: int | None = None
     max: int | None = None
-    ascii: bool = False
     nonempty: bool = False  # a str or list that has at least one element
 
 
@@ -46,39 +45,28 @@ class Facts:
 
     @staticmethod
     def from_contract(contract: Contract) -> Facts:
-        """Where the contract speaks about calls outside the domain, facts that they break are not facts."""
-        entry = contract.entry_point
-        parameters = _parameters(contract.facts(), entry.parameters)
-        methods = {m.name: _parameters(contract.facts(m.name), m.parameters) for m in entry.methods}
+        """Where the contract speaks about calls outside the domain, nothing is known of a parameter."""
+        entry, free = contract.entry_point, contract.out_of_domain.policy == "any"
         named = any(p.keyword_only for p in entry.parameters)
-        if contract.out_of_domain.policy != "any":
-            parameters = tuple(
-                _without_domain(p, [c.args[i] for c in contract.out_of_domain.calls if i < len(c.args)])
-                for i, p in enumerate(parameters)
-            )
-            methods = {name: tuple(Parameter(p.name) for p in ps) for name, ps in methods.items()}
         return Facts(
             kind=entry.kind,
             name=entry.name,
-            parameters=parameters,
-            methods=methods,
+            parameters=_parameters(contract.facts(), entry.parameters, free),
+            methods={m.name: _parameters(contract.facts(m.name), m.parameters, free) for m in entry.methods},
             returns=parse_type(entry.returns) if entry.gives == "value" else ANY,
             public=entry.public_names,
-            out_of_domain_free=contract.out_of_domain.policy == "any",
+            out_of_domain_free=free,
             positional=contract.constraints.naming == "lenient" and not named,
         )
 
-    def without_bounds(self, names: set[str]) -> Facts:
-        """The facts without bounds on the parameters of these methods (`__init__` is the constructor)."""
-        if not names & {"__init__", *self.methods}:
+    def without_bounds(self, used: set[str]) -> Facts:
+        """The facts without bounds on the parameters of what the program itself may call: they are promised
+        of other callers only. It uses names, and attributes (`.name`)."""
+        if used.isdisjoint({self.name, ".__init__", *("." + n for n in self.methods)}):
             return self
-        free = {n: tuple(map(_unbounded, ps)) for n, ps in self.methods.items() if n in names}
-        kept = self.unbounded() if "__init__" in names else self
-        return replace(kept, methods={**self.methods, **free})
-
-    def unbounded(self) -> Facts:
-        """The facts without bounds on the parameters of the function or constructor."""
-        return replace(self, parameters=tuple(map(_unbounded, self.parameters)))
+        methods = {n: tuple(map(_unbounded, ps)) if "." + n in used else ps for n, ps in self.methods.items()}
+        free = tuple(map(_unbounded, self.parameters)) if {self.name, ".__init__"} & used else self.parameters
+        return replace(self, parameters=free, methods=methods)
 
     def of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a public function or method (`__init__` is the constructor)."""
@@ -92,17 +80,11 @@ def _unbounded(parameter: Parameter) -> Parameter:
 
 
 def _parameters(
-    facts: dict[str, ParameterFacts], parameters: tuple[ContractParameter, ...]
+    facts: dict[str, ParameterFacts], parameters: tuple[ContractParameter, ...], promised: bool
 ) -> tuple[Parameter, ...]:
     """The parameters that every call passes by position: about others nothing is known."""
     always = [p.name for p in parameters if p.default is None and not p.keyword_only]
-    return tuple(_parameter(name, facts[name]) for name in always)
-
-
-def _without_domain(parameter: Parameter, seen: list[Any]) -> Parameter:
-    """A parameter whose type still holds for the out-of-domain arguments seen, without bounds."""
-    kept = all(type(value).__name__ == kind(parameter.type) for value in seen)
-    return Parameter(parameter.name, parameter.type if kept else ANY)
+    return tuple(_parameter(name, facts[name]) if promised else Parameter(name) for name in always)
 
 
 def _parameter(name: str, fact: ParameterFacts) -> Parameter:
@@ -112,6 +94,5 @@ def _parameter(name: str, fact: ParameterFacts) -> Parameter:
         type=parse_type(fact.annotation),
         min=int(fact.min) if whole and fact.min is not None else None,
         max=int(fact.max) if whole and fact.max is not None else None,
-        ascii=fact.alphabet is not None and fact.alphabet.isascii(),
         nonempty=fact.type in {"str", "list"} and fact.min_length > 0,
     )

@@ -7,10 +7,10 @@ import ast
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
-from skyt.repair.rules.patterns.conditions import Condition, always, leaving
-from skyt.repair.rules.patterns.duty import Duties, Rewriting
-from skyt.repair.rules.patterns.flow import ends_function, ends_round, own
+from skyt.repair.rules.patterns.duty import Duties
+from skyt.repair.rules.patterns.rewriting import Rewriting
 from skyt.repair.rules.patterns.template import Found, Template, build, match
+from skyt.repair.rules.patterns.when import Condition, always, ends_function, ends_round, leaving, own
 
 NOTHING = Duties()
 

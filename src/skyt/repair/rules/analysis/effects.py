@@ -10,22 +10,24 @@ never the same place, `a.x` and `b.x` may be.
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.raising import ANYTHING, assigns, fits_target, hashable, lookup, may_raise
+from skyt.repair.rules.analysis.raising import ANYTHING, fits_target, lookup, may_raise
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
-from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, SHALLOW, UNKNOWN, called_name
+from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, UNKNOWN, called_name
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
 
 ATTRIBUTES = ".*"  # a heap root: any attribute of any object
 LEAVES = OPERATORS | {ast.Constant, ast.Pass}
-PLAIN = (ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
+BUILT_IN: dict[str, type] = {"char": str, **{t.__name__: t for t in (list, dict, set, tuple, str, deque)}}
+PLAIN = (ast.Attribute, ast.List, ast.Tuple, ast.Slice, ast.Expr, ast.Delete, ast.keyword, ast.JoinedStr)
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Effects:
             t = scope.type_of(node)
             if t not in IMMUTABLE:
                 self.heap_reads.add(root(node))
-                if deep and not (isinstance(t, tuple) and all(map(hashable, t[1:]))):  # type: ignore[arg-type]
+                if deep and not (isinstance(t, tuple) and all(x in IMMUTABLE for x in t[1:])):
                     self.heap_reads |= {UNKNOWN, ATTRIBUTES}
 
     @property
@@ -137,20 +139,20 @@ def _add(node: ast.AST, scope: Scope, found: Effects) -> None:
     if node.__class__ is ast.Name:
         (found.reads if node.ctx.__class__ is ast.Load else found.writes).add(node.id)
     elif node.__class__ not in LEAVES:
-        for part in _parts(node, scope):
+        for part in _parts(node):
             _add(part, scope, found)
         _add_itself(node, scope, found)
 
 
-def _parts(node: ast.AST, scope: Scope) -> list[ast.AST]:
-    """What runs before a node, in its scope."""
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """What runs before a node."""
     match node:
         case ast.Call(func=ast.Attribute() as function):
-            return [*_parts(function, scope), *arguments(node)]
+            return [*_parts(function), *arguments(node)]
         case ast.Call():
             return [*arguments(node)]
         case ast.Attribute(value=owner):
-            return [] if scope.is_member(node) else [owner]
+            return [owner] if called_name(node)[0] == "." else []
         case ast.FunctionDef() | ast.Lambda():
             return []
     return [node.generators[0].iter] if isinstance(node, COMPREHENSIONS) else children(node)
@@ -165,8 +167,14 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
     match node:
         case ast.Call(func=ast.Name() | ast.Attribute()):
             _add_call(node, scope, found)
-        case ast.Attribute():
-            _add_attribute(node, scope, found)
+        case ast.Attribute(value=owner, attr=attr, ctx=ctx) if called_name(node)[0] == ".":
+            place, whose = "." + attr, kind(scope.type_of(owner))
+            if not isinstance(ctx, ast.Load):
+                found.fails(not whose.startswith("object:"))
+                found.heap_writes.add(place)
+            elif not hasattr(BUILT_IN.get(whose), attr):  # a method
+                found.fails(not scope.has_attribute(whose, attr))
+                found.heap_reads |= {place, root(owner)} if place in PURE else {place}
         case ast.Compare(left=left, ops=ops, comparators=rights):
             for op, a, b in zip(ops, [left, *rights], rights, strict=False):
                 if not isinstance(op, ast.Is | ast.IsNot):
@@ -194,10 +202,10 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.fails(not fits_target(target, element(scope.type_of(source))))
             found.look(scope, *getattr(node, "ifs", []))
         case ast.Assign(targets=targets, value=value):
-            found.fails(not all(assigns(target, value, scope) for target in targets))
+            found.fails(not all(fits_target(target, scope.type_of(value)) for target in targets))
         case ast.AugAssign(target=target, value=value):
             _add(old := loaded(target), scope, found)
-            if scope.type_of(old) not in IMMUTABLE:
+            if not scope.immutable(old):
                 found.heap_writes.add(root(target))
             found.look(scope, value, deep=True)
             found.fails()
@@ -208,19 +216,13 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.look(scope, value, deep=True)
             found.errors |= ANYTHING if spec else may_raise("repr", [value], scope)
         case ast.Set(elts=keys) | ast.Dict(keys=keys):
-            found.fails(not all(k is not None and hashable(scope.type_of(k)) for k in keys))
-        case ast.FunctionDef(name=name):
-            found.reads |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-            found.writes.add(name)
-            found.other = True
+            found.fails(not all(k is not None and scope.immutable(k) for k in keys))
         case ast.Lambda(args=parameters, body=body):  # called here, or not at all
             _add_inner([body], {a.arg for a in parameters.args}, scope, found)
             found.fails()
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-            parts, own = children(node), stored_names([g.target for g in node.generators])
-            _add_inner(parts, own, scope, found)
-            key = parts[0] if isinstance(node, ast.SetComp | ast.DictComp) else ast.Constant(0)
-            found.fails(not hashable(scope.type_of(key)))  # type: ignore[arg-type]
+            _add_inner(children(node), stored_names([g.target for g in node.generators]), scope, found)
+            found.fails(isinstance(node, ast.SetComp | ast.DictComp))
         case _ if not isinstance(node, PLAIN):  # which may do everything
             names = {UNKNOWN, ATTRIBUTES, *(n.id for n in walk(node) if isinstance(n, ast.Name))}
             found.include(Effects(names, names, names, names, {UNKNOWN}, jumps=True, other=True))
@@ -234,18 +236,6 @@ def _add_inner(nodes: Sequence[ast.AST], own: set[str], scope: Scope, found: Eff
     inner.reads -= own
     inner.writes -= own
     found.include(inner)
-
-
-def _add_attribute(node: ast.Attribute, scope: Scope, found: Effects) -> None:
-    if scope.is_member(node):
-        return
-    place, owner = "." + node.attr, kind(scope.type_of(node.value))
-    if not isinstance(node.ctx, ast.Load):
-        found.fails(not owner.startswith("object:"))
-        found.heap_writes.add(place)
-    elif not scope.has_method(owner, node.attr):
-        found.fails(not scope.has_attribute(owner, node.attr))
-        found.heap_reads |= {place, root(node.value)} if place in PURE else {place}
 
 
 def mutates_receiver(node: ast.Call) -> ast.expr | None:
@@ -284,14 +274,12 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
         if name in {".extend", ".update", ".extendleft", ".remove"}:
             found.look(scope, *node.args, deep=True)
     else:
-        builtin = not (isinstance(node.func, ast.Name) and not scope.builtin(node.func))
-        builtin = builtin and not any(kind(scope.type_of(o)).startswith("object:") for o in owner)
-        known = pure_call(node, scope.pure, own) and (builtin or name in scope.pure)
+        own_method = any(kind(scope.type_of(o)).startswith("object:") for o in owner)
+        known = pure_call(node, scope.pure, own) and not own_method
         found.look(scope, *owner)
-        found.look(scope, *arguments(node), deep=name not in SHALLOW)
-        if name in scope.pure:
-            names, attributes = scope.program.outside.of(name)
-            found.reads |= names
-            found.heap_reads |= names | ({ATTRIBUTES} if attributes else set())
+        found.look(scope, *arguments(node), deep=True)
+        if name in scope.pure:  # which may read what is captured, and what is not owned
+            found.reads |= scope.captured
+            found.heap_reads |= {UNKNOWN, ATTRIBUTES}
     found.other |= not known
     found.errors |= raised if known else ANYTHING

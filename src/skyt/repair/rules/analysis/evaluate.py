@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-
-from skyt.repair.rules.analysis.trees import words
 
 FUEL = 3000
 LARGEST = 10**30
 LONGEST = 2000
 
+ARITHMETIC = {"Add": "add", "Sub": "sub", "Mult": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
+COMPARISON = {"Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
+    getattr(ast, kind): getattr(operator, name) for kind, name in (ARITHMETIC | COMPARISON).items()
 }
 # Builtins, with the types of arguments that they are followed for.
 FUNCTIONS: dict[str, tuple[Callable[..., Any], set[type]]] = {
@@ -40,7 +28,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], set[type]]] = {
     "str": (str, {int, str}),
     "ord": (ord, {str}),
 }
-TEXT_METHODS = words("lower upper strip isalnum isalpha isdigit replace")
 MAKING = (ast.List, ast.Dict, ast.ListComp, ast.BinOp, ast.Call)
 
 
@@ -110,19 +97,14 @@ class _Machine:
                     while self.value(test):
                         self.run(inner)
                 case ast.For(target=target, iter=source, body=inner, orelse=[]):
-                    for _ in self._rounds(target, source):
+                    items = self.value(source)
+                    _need(isinstance(items, range | str | list | tuple))
+                    for item in list(items):
+                        self._burn()
+                        self._store(target, item)
                         self.run(inner)
                 case _:
                     raise GiveUpError
-
-    def _rounds(self, target: ast.expr, source: ast.expr) -> Iterable[None]:
-        """The rounds of a loop, its variable set at each."""
-        items = self.value(source)
-        _need(isinstance(items, range | str | list | tuple))
-        for item in list(items):
-            self._burn()
-            self._store(target, item)
-            yield
 
     def _store(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
@@ -150,8 +132,6 @@ class _Machine:
                 return self.variables[name]
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, self.value(left), self.value(right))
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return not self.value(operand)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self._binary(ast.Sub(), 0, self.value(operand))
             case ast.BoolOp(op=op, values=values):
@@ -162,16 +142,16 @@ class _Machine:
                 return result
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return OPERATIONS[type(op)](self.value(left), self.value(right))
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                return self.value(body if self.value(test) else orelse)
             case ast.Tuple(elts=elements):
                 return tuple(self.value(e) for e in elements)
             case ast.List(elts=elements):
                 return [self.value(e) for e in elements]
             case ast.Dict(keys=[]):
                 return {}
-            case ast.ListComp(elt=result, generators=[g]):
-                return self._comprehension(result, g)
+            case ast.ListComp(generators=[ast.comprehension(iter=source), *_]):
+                items = self.value(source)
+                _need(isinstance(items, str | list | tuple) and not items)
+                return []
             case ast.Slice(lower=lower, upper=upper, step=step):
                 return slice(*(None if p is None else self.value(p) for p in (lower, upper, step)))
             case ast.Subscript(value=owner, slice=index):
@@ -182,20 +162,7 @@ class _Machine:
                 (function, kinds), given = FUNCTIONS[name], [self.value(a) for a in args]
                 _need(all(type(a) in kinds for a in given))
                 return function(*given)
-            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]):
-                text = self.value(owner)
-                _need(type(text) is str and name in TEXT_METHODS)
-                return getattr(text, name)(*(self.value(a) for a in args))
         raise GiveUpError
-
-    def _comprehension(self, result: ast.expr, g: ast.comprehension) -> list[Any]:
-        outer, found = self.variables, list[Any]()
-        self.variables = dict(outer)
-        for _ in self._rounds(g.target, g.iter):
-            if all(self.value(c) for c in g.ifs):
-                found.append(self.value(result))
-        self.variables = outer
-        return found
 
     def _binary(self, op: ast.operator, a: Any, b: Any) -> Any:
         kinds = (type(a), type(b), type(op))

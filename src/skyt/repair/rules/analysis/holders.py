@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from skyt.repair.rules.analysis.functions import FunctionInfo, use_of
+from skyt.repair.rules.analysis.program import FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import children, walk
 from skyt.repair.rules.engine.context import Context
@@ -22,7 +22,7 @@ class Holder:
     uses: list[ast.expr]
     parents: dict[int, ast.AST] = field(repr=False)
 
-    def parent(self, node: ast.AST) -> ast.AST | None:
+    def parent(self, node: ast.AST | None) -> ast.AST | None:
         return self.parents.get(id(node))
 
     def scope(self, node: ast.AST, context: Context) -> Scope:

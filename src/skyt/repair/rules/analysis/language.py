@@ -13,7 +13,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis.reach import free_names
-from skyt.repair.rules.analysis.syntax import read_names
+from skyt.repair.rules.analysis.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
 from skyt.repair.rules.analysis.vocabulary import (
     BUILTINS,
@@ -165,15 +165,13 @@ class Checker:
     def _misnamed(self) -> Iterator[str]:
         """Every name of the module means one thing, and no name hides a builtin, a module or a definition."""
         body = self.tree.body
-        top = [s.name for s in body if isinstance(s, ast.FunctionDef | ast.ClassDef)]
-        top += [*self.variables, *(a.name for s in body if isinstance(s, ast.Import) for a in s.names)]
-        assigned = [s for s in body if isinstance(s, ast.Assign)]
-        nested = [n for n in self.nodes if isinstance(n, ast.FunctionDef)]
-        names = [*top, *(n.name for n in nested if isinstance(self._parent(n), ast.FunctionDef))]
-        if len(set(names)) != len(names) or len(assigned) != len(self.variables):
+        top = [name for s in body for name in stored_names(s)]
+        nested = [n for n in self.nodes if isinstance(self._parent(n), ast.FunctionDef)]
+        names = [*top, *(n.name for n in nested if isinstance(n, ast.FunctionDef))]
+        if len(set(names)) != len(names):
             yield "a name that is defined twice"
         local = {n.arg for n in self.nodes if isinstance(n, ast.arg)}
-        local |= _stored(walk([s for s in body if s not in assigned]))
+        local |= _stored(walk([s for s in body if not isinstance(s, ast.Assign)]))
         known = local | _stored(self.nodes) | set(names)
         hidden = (local & set(names)) | ((known & (NAMES | set(MODULE_MEMBERS))) - self.modules)
         yield from (f"{name}, which has another meaning," for name in sorted(hidden))
@@ -328,4 +326,4 @@ class Checker:
                 return isinstance(outer, ast.Call) and outer.func is parent and "." + attr in PURE
             case ast.Call(func=function):
                 return called_name(function) in READERS
-        return isinstance(parent, ast.Compare | ast.For | ast.comprehension | ast.BinOp | ast.UnaryOp)
+        return isinstance(parent, ast.Compare | ast.For | ast.comprehension)

@@ -1,5 +1,5 @@
-"""What is known of a program as a whole: types of its variables, which of its functions are pure, who owns
-what.
+"""What is known of a program as a whole: types of its variables, which of its functions are pure, and which
+containers a function made itself, so that nobody else can reach them while it runs.
 
 Types are found by iterating to a fixed point. A variable has the join of everything ever assigned to it,
 whatever the order. Which container a name means is not followed: what is put into one may be in every one of
@@ -10,27 +10,123 @@ inferred from the name.
 from __future__ import annotations
 
 import ast
+from collections.abc import Container, Mapping
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
-from skyt.repair.rules.analysis.functions import FunctionInfo, made_names, owned_names
-from skyt.repair.rules.analysis.infer import Inference
-from skyt.repair.rules.analysis.reach import Outside
 from skyt.repair.rules.analysis.syntax import (
-    attribute_order,
+    BINDING,
+    assignments_of,
     bound_anywhere,
     loaded,
     local_functions,
     returns,
     stored_names,
 )
-from skyt.repair.rules.analysis.trees import walk, words
-from skyt.repair.rules.analysis.types import ANY, Type, element, is_number, join, kind
+from skyt.repair.rules.analysis.trees import NESTED, children, in_order, own_nodes, walk, words
+from skyt.repair.rules.analysis.types import ANY, Inference, Type, element, is_number, join, kind
 from skyt.repair.rules.facts import Facts
 
 MAX_ROUNDS = 8
 GROWING = words("append add appendleft insert extend extendleft update setdefault")
 Env = dict[str, Type]
+DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)
+PASSING = (ast.Return, ast.Compare, ast.UnaryOp, ast.BinOp, ast.FormattedValue)
+READ = words("for in if len sorted list tuple set max min sum any all bool")  # uses that keep nothing of it
+HARMLESS = READ | words("str dict print [] [:]")
+
+
+class FunctionInfo:
+    """One function of the program with the types of its variables."""
+
+    def __init__(self, node: ast.FunctionDef, owner: ast.ClassDef | None, facts: Facts) -> None:
+        self.node, self.owner = node, owner
+        entry = (owner or node).name == facts.name and (owner is not None) == (facts.kind == "class")
+        parameters = facts.of(node.name) if entry else ()
+        self.public = entry and (bool(parameters) or node.name in facts.public)
+        self.arguments = [x.arg for x in node.args.args]
+        self.value_arguments = self.arguments[1:] if owner is not None else self.arguments  # without `self`
+        self.given = dict(zip(self.value_arguments, parameters, strict=False))
+        self.nodes = in_order(node)
+        nested = [n for n in self.nodes if n.__class__ in NESTED and n is not node]
+        self.captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
+        own = own_nodes(node) if nested else self.nodes[1:]
+        self.binding = [n for n in own if n.__class__ in BINDING]  # what tells of types, in order
+        self.assigned: dict[str, list[ast.expr | None]] = {}
+        for name, value in assignments_of(node, self.nodes):
+            self.assigned.setdefault(name, []).append(value)
+        self.env: dict[str, Type] = {}
+        self.made: frozenset[str] = frozenset()  # names of containers that are all made here
+        self.owned: frozenset[str] = frozenset()  # of these, those that nobody else can reach
+        self.nonnegative: set[str] | None = None  # found out when it is asked for
+
+
+def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Local variables whose every value is a container made here. `own` has the methods of the program, with
+    a dot."""
+    return frozenset(
+        name
+        for name, values in info.assigned.items()
+        if name not in info.arguments and name not in info.captured
+        if all(v is not None and makes_container(v, info.env.get(name), own) for v in values)
+    )
+
+
+def owned_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
+    """Of these, those that nobody else can reach while the function runs."""
+    made = made_names(info, own)
+    parents = {id(c): p for p in info.nodes if made for c in children(p)}
+    uses = [n for n in info.nodes if isinstance(n, ast.Name) and n.ctx.__class__ is ast.Load and n.id in made]
+    return made.difference(n.id for n in uses if not _harmless_use(n, parents))
+
+
+def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:
+    """Whether evaluating this makes a new container that nothing else names. `t` is its type, `own` has the
+    methods of the program, with a dot."""
+    match value:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in {"list", "dict", "set", "sorted"}
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="collections"))):
+            return True
+        case ast.Call(func=ast.Attribute(attr="split" | "splitlines" | "copy" as name)):
+            return kind(t) == "list" and "." + name not in own
+        case ast.Subscript(slice=ast.Slice()):
+            return kind(t) == "list"
+        case ast.BinOp(left=left, op=op):
+            plain = isinstance(op, ast.Add | ast.Mult) and kind(t) == "list"
+            return plain or isinstance(left, ast.List | ast.ListComp)
+    return isinstance(value, DISPLAYS)
+
+
+def _harmless_use(node: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
+    use, parent = use_of(node, parents), parents.get(id(node))
+    joined = isinstance(parent, ast.Call) and isinstance(getattr(parent.func, "value", None), ast.Constant)
+    return joined or use in HARMLESS or use.startswith(".") or isinstance(parent, PASSING)
+
+
+def use_of(node: ast.expr, parents: Mapping[int, ast.AST]) -> str:
+    """What is done with a container: an entry or a slice is asked for (`[]`, `[:]`), a method is called
+    (`.append`), a loop goes through it (`for`), it is searched (`in`), only its truth counts (`if`), or a
+    function is given it alone (`len`). Empty for anything else."""
+    match parent := parents.get(id(node)):
+        case ast.Subscript(value=whole, slice=index) if whole is node:
+            return "[:]" if isinstance(index, ast.Slice) else "[]"
+        case ast.Attribute(attr=name):
+            outer = parents.get(id(parent))
+            return "." + name if isinstance(outer, ast.Call) and outer.func is parent else ""
+        case ast.For(iter=whole) | ast.comprehension(iter=whole):
+            return "for" if whole is node else ""
+        case ast.Compare(left=left, ops=ops):
+            return "in" if left is not node and all(isinstance(op, ast.In | ast.NotIn) for op in ops) else ""
+        case ast.Call(func=ast.Name(id=name), args=[whole]) if whole is node:
+            return name
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            return "if" if test is node else ""
+        case ast.BoolOp():
+            return "if" if use_of(parent, parents) == "if" else ""
+        case ast.UnaryOp(op=ast.Not()):
+            return "if"
+    return ""
 
 
 def widened(t: Type, more: Type) -> Type:
@@ -66,42 +162,27 @@ class Program:
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
         attributes = {n: ANY for c in classes for n in stored_names(c.body)}
         self.inference = Inference({c.name for c in classes}, attributes, dict.fromkeys(self.by_name))
-        Solver(self, self._exposed(nodes)).solve()
+        called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+        Solver(self, {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called}).solve()
         for info in self.functions.values():
             info.owned = owned_names(info, self.by_name)
         self.pure = self._purity()
 
-    def type_of(self, node: ast.expr | None, function: FunctionInfo | None) -> Type:
-        result = self.inference.of(node, function.env if function else {})
-        return ANY if result is None else result
-
     @cached_property
     def attribute_order(self) -> dict[str, str]:
-        return attribute_order(self.tree, self.facts.public)
-
-    @cached_property
-    def outside(self) -> Outside:
-        """What functions read that is not their own. On demand: few programs call their own functions."""
-        return Outside({n: i.node for n, i in self.by_name.items() if i.owner is None})
-
-    @cached_property
-    def methods(self) -> frozenset[tuple[str, str]]:
-        """(class, method) for every method."""
-        return frozenset((i.owner.name, i.node.name) for i in self.functions.values() if i.owner is not None)
+        """For attributes that only the program names: a number in the order in which they are first assigned,
+        and nothing for methods."""
+        nodes, public = in_order(self.tree) if self.inference.classes else [], self.facts.public
+        stores = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
+        order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
+        methods = {name[1:] for name in self.by_name if name[0] == "."}
+        return {**dict.fromkeys(methods - public, ""), **order}
 
     @cached_property
     def always_set(self) -> dict[str, frozenset[str]]:
         """By class, the attributes that every object has once it is made."""
         made = [i for i in self.functions.values() if i.node.name == "__init__"]
         return {i.owner.name: _set_at_once(i) for i in made if i.owner is not None}
-
-    def _exposed(self, nodes: list[ast.AST]) -> frozenset[int]:
-        """Functions that may get arguments from anywhere: handed to `map` or as a key, special methods."""
-        called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
-        handed = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called}
-        special = {n for _, n in self.methods if n.startswith("__") and n != "__init__"}
-        infos = self.functions.items()
-        return frozenset(k for k, i in infos if i.node.name in (handed if i.owner is None else special))
 
     def _purity(self) -> frozenset[str]:
         """Functions without effects outside themselves, by the greatest fixed point (recursion allowed)."""
@@ -140,16 +221,16 @@ def _set_at_once(info: FunctionInfo) -> frozenset[str]:
 
 
 class Solver:
-    """Fills in the types of variables, attributes and results. Functions in `exposed` are called with
-    anything."""
+    """Fills in the types of variables, attributes and results. Functions whose names are `handed` on (to
+    `map`, or as a key) are called with anything."""
 
-    def __init__(self, program: Program, exposed: frozenset[int]) -> None:
+    def __init__(self, program: Program, handed: set[str]) -> None:
         self.inference, self.by_name = program.inference, program.by_name
         self.functions = list(program.functions.values())
         self.all = [*(i.env for i in self.functions), self.inference.attributes, self.inference.results]
         for info in self.functions:
             info.made = made_names(info, self.by_name)
-            self._start(info, id(info.node) in exposed)
+            self._start(info, info.owner is None and info.node.name in handed)
 
     def _start(self, info: FunctionInfo, exposed: bool) -> None:
         env, defaults = info.env, info.node.args.defaults

@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
 NOTHING: frozenset[str] = frozenset()
 ANYTHING = frozenset({UNKNOWN})
-LONGEST = 10**4000  # Python refuses to write integers of more than 4300 digits
 LARGEST = 2**62  # no container has as many elements
 ITERABLE = SIZED | {"str", "char", "iter"}
 SEQUENCES = frozenset({"list", "tuple", "str", "char", "deque"})
 WHOLE = frozenset({"int", "bool"})
-
-
-def hashable(t: Type) -> bool:
-    return t in IMMUTABLE or (kind(t) in {"pair", "tuple"} and all(hashable(x) for x in t[1:]))  # type: ignore[index,arg-type]
 
 
 def _items(t: Type) -> Type:
@@ -33,31 +28,21 @@ def _items(t: Type) -> Type:
     return element(t) if kind(t) in ITERABLE else ANY
 
 
-def _between(node: ast.expr, scope: Scope, most: int) -> bool:
-    low, high = scope.interval(node)
-    return low is not None and high is not None and low > -most and high < most
-
-
 def _shown(node: ast.expr, scope: Scope) -> bool:
     """Whether a value can be written as text: an integer may have too many digits, but not a caller's."""
     t = scope.type_of(node)
     given = isinstance(node, ast.Name) and scope.given(node.id)
-    return given or _between(node, scope, LONGEST) if is_int(t) else t in IMMUTABLE
+    return given if is_int(t) else t in IMMUTABLE
 
 
 # The words of the table: what is said of a type, and of a value in its place. Other words are kinds of types.
 OF_TYPE: dict[str, Callable[[Type], bool]] = {
     "any": lambda t: True,
     "plain": lambda t: t in IMMUTABLE,
-    "plains": lambda t: _items(t) in IMMUTABLE,
     "flat": lambda t: kind(t) in SIZED and all(x in IMMUTABLE for x in t[1:]),  # type: ignore[index]
     "whole": lambda t: t in WHOLE,
-    "wholes": lambda t: _items(t) in WHOLE,
     "number": lambda t: t in WHOLE or t == "float",
     "text": is_str,
-    "texts": lambda t: is_str(_items(t)),
-    "key": hashable,
-    "keys": lambda t: hashable(_items(t)),
     "sortable": lambda t: _items(t) in {"int", "str", "char"},
     "iterable": lambda t: kind(t) in ITERABLE,
     "sized": lambda t: kind(t) in ITERABLE - {"iter"},
@@ -68,12 +53,10 @@ OF_VALUE: dict[str, Callable[[ast.expr, Scope], bool]] = {
     "natural": lambda node, scope: scope.at_least(0, node),
     "nonzero": lambda node, scope: is_int(scope.type_of(node)) and scope.nonzero(node),
     "step": lambda node, scope: int_value(node) not in (None, 0),
-    "index": lambda node, scope: _between(node, scope, LARGEST),
+    "index": lambda node, scope: scope.at_least(-LARGEST, node) and scope.at_most(LARGEST, node),
     "full": lambda node, scope: scope.nonempty(node),
     "shown": _shown,
-    "separator": lambda node, scope: (
-        isinstance(node, ast.Constant) and type(node.value) is str and node.value != ""
-    ),
+    "separator": lambda node, scope: isinstance(part := getattr(node, "value", 0), str) and part != "",
     "counter": lambda node, scope: isinstance(node, ast.Call) and text(node.func) == "collections.Counter",
 }
 
@@ -88,15 +71,15 @@ USub UAdd abs: number
 Eq NotEq: plain any | any plain | flat flat
 Lt LtE Gt GtE: number number | text text
 In NotIn: plain searched | text text
-[]: sequence int -> IndexError | dict key -> KeyError
+[]: sequence int -> IndexError | dict plain -> KeyError
 for: iterable
 FormattedValue repr: shown
 str: | shown
 len: sized
 list tuple: | iterable
 enumerate: iterable
-set: | keys
-frozenset: keys
+set: | plains
+frozenset: plains
 dict collections.OrderedDict collections.deque collections.defaultdict collections.Counter:
 bool: | plain | iterable
 reversed: sequence
@@ -117,7 +100,7 @@ math.isqrt: natural
 .replace: text text text
 .join: text texts
 .split .rsplit: text | text separator
-.get: dict key | dict key any
+.get: dict plain | dict plain any
 .keys .values .items: dict | counter
 .copy: dict | list
 .clear: list | deque | dict | set
@@ -125,13 +108,13 @@ math.isqrt: natural
 .append: list any | deque any
 .appendleft: deque any
 .extend: list iterable | deque iterable
-.add .discard: set key
+.add .discard: set plain
 .insert: list index any | list int any -> OverflowError
 .sort: list&sortable
-.setdefault: dict key any
+.setdefault: dict plain any
 .popleft: deque&full | deque -> IndexError
 .pop: list&full | deque&full | list -> IndexError | deque -> IndexError | list index -> IndexError \
- | list int -> IndexError OverflowError | dict key -> KeyError | dict key any
+ | list int -> IndexError OverflowError | dict plain -> KeyError | dict plain any
 """
 Signature = tuple[list[list[str]], frozenset[str]]  # the words of each operand, and what it may raise
 
@@ -159,7 +142,8 @@ def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
         if word in OF_VALUE:
             fits = OF_VALUE[word](node, scope)
         else:
-            fits = OF_TYPE[word](t) if word in OF_TYPE else kind(t) == word
+            one, of = (word[:-1], _items(t)) if word[:-1] in OF_TYPE else (word, t)  # `texts`: its items are
+            fits = OF_TYPE[one](of) if one in OF_TYPE else kind(t) == word
         if not fits:
             return False
     return True
@@ -183,10 +167,3 @@ def fits_target(target: ast.expr, t: Type) -> bool:
         parts = t[1:] if kind(t) == "pair" and isinstance(t, tuple) else ()
         return len(parts) == len(target.elts) and all(map(fits_target, target.elts, parts))  # type: ignore[arg-type]
     return isinstance(target, ast.Name | ast.Subscript | ast.Attribute)
-
-
-def assigns(target: ast.expr, value: ast.expr, scope: Scope) -> bool:
-    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        pairs = zip(target.elts, value.elts, strict=False)
-        return len(target.elts) == len(value.elts) and all(assigns(t, v, scope) for t, v in pairs)
-    return fits_target(target, scope.type_of(value))

@@ -1,15 +1,18 @@
-"""Reach: which statements of a module a call of the entry point can depend on."""
+"""Reach: which statements of a module a call of the entry point can depend on, and which local names may
+still be read after a statement, on any path, also by its jumps."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from skyt.repair.rules.analysis.syntax import read_names, stored_names
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, SCOPES, children, walk, walk_shallow
+from skyt.repair.rules.analysis.syntax import bound_anywhere, is_true, read_names, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, children, walk, walk_shallow
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass)  # if they touch nothing needed
+Names = frozenset[str]
+EMPTY: Names = frozenset()
 
 
 class Reach:
@@ -67,33 +70,91 @@ def free_names(node: ast.AST) -> set[str]:
     """Names that mean something outside this node."""
     found, own, outside = set[str](), set[str](), list[ast.AST]()
     for n in walk_shallow(children(node) if node.__class__ in SCOPES else node):
-        if isinstance(n, ast.Global | ast.Nonlocal):
-            found.update(n.names)
-        elif n.__class__ in SCOPES:
+        if n.__class__ in SCOPES:
             found |= free_names(n)
         elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
             found.add(n.id)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         body = node.body if isinstance(node.body, list) else [node.body]
-        declared = {x for n in walk(body) if isinstance(n, ast.Global | ast.Nonlocal) for x in n.names}
-        own = ({a.arg for a in walk(node.args) if isinstance(a, ast.arg)} | stored_names(body)) - declared
+        own = {a.arg for a in walk(node.args) if isinstance(a, ast.arg)} | stored_names(body)
         outside = [node.args, *getattr(node, "decorator_list", [])]
     elif isinstance(node, COMPREHENSIONS):
         own = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         outside = [node.generators[0].iter]
-    return (found - own).union(*map(free_names, outside))
+    declared = [n.names for n in walk(node) if isinstance(n, ast.Global | ast.Nonlocal)]
+    return (found - own).union(*declared, *map(free_names, outside))
 
 
-class Outside:
-    """What each function of the program reads that is not its own, calls included."""
+class Liveness:
+    """Live names after each statement of a function, by its identity."""
 
-    def __init__(self, functions: Mapping[str, ast.FunctionDef]) -> None:
-        self.names: dict[str, set[str]] = {n: free_names(f) for n, f in functions.items()}
-        own = {n: walk(f) for n, f in functions.items()}
-        self.attributes = {n for n, nodes in own.items() if any(isinstance(x, ast.Attribute) for x in nodes)}
+    def __init__(self, function: ast.FunctionDef, strict: bool = False) -> None:
+        """`strict` leaves out names kept alive by nested functions: it asks what is surely read too early."""
+        self.after: dict[int, Names] = {}
+        self._read: dict[int, Names] = {}
+        nested = [n for n in walk(function) if n.__class__ in NESTED and n is not function]
+        captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
+        self.always: Names = EMPTY if strict else captured
+        self.entry = self.always | self._block(function.body, EMPTY, {})[0]
 
-    def of(self, name: str) -> tuple[set[str], bool]:
-        """(names of variables, whether attributes of objects may be read) for a call of this function."""
-        called = closure({name}, self.names)
-        names = set[str]().union(*(self.names[c] for c in called))
-        return names - self.names.keys(), bool(called & self.attributes)
+    def live_after(self, s: ast.stmt) -> Names:
+        return self.after.get(id(s), EMPTY) | self.always
+
+    def _block(self, body: Sequence[ast.stmt], out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
+        """(live before a block, live where the jumps in it lead), given what is live behind it and where
+        `break` and `continue` end."""
+        away = EMPTY
+        for s in reversed(body):
+            before, left = self._statement(s, out, ends)
+            self.after[id(s)] = EMPTY if isinstance(s, ast.Return | ast.Raise) else out | left
+            out, away = before, away | left
+        return out, away
+
+    def _statement(self, s: ast.stmt, out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
+        match s:
+            case ast.Return() | ast.Raise():
+                return self._reads(s), EMPTY
+            case ast.Break() | ast.Continue():
+                return ends[s.__class__], ends[s.__class__]
+            case ast.If(test=test, body=body, orelse=orelse):
+                then, left = self._block(body, out, ends)
+                other, more = self._block(orelse, out, ends)
+                return then | other | self._reads(test), left | more
+            case ast.While(test=test, body=body, orelse=orelse):
+                after, left = self._block(orelse, out, ends)
+                after = EMPTY if is_true(test) else after  # `while True` is left by `break` alone
+                return self._loop(body, self._reads(test) | after, EMPTY, out), left
+            case ast.For(target=target, iter=source, body=body, orelse=orelse):
+                after, left = self._block(orelse, out, ends)
+                return self._loop(body, after, stored_names(target), out) | self._reads(source), left
+            case ast.FunctionDef(name=name):
+                return (out | (self._reads(s) - bound_anywhere(s))) - {name}, EMPTY
+            case ast.AugAssign(target=target):  # which reads its target
+                return out | self._reads(s) | stored_names(target), EMPTY
+        return (out - stored_names(getattr(s, "targets", ()))) | self._reads(s), EMPTY
+
+    def _reads(self, node: ast.AST) -> Names:
+        """Names read inside, remembered: the body of a loop is looked at more than once."""
+        found = self._read.get(id(node))
+        if found is None:
+            found = self._read[id(node)] = frozenset(read_names(node))
+        return found
+
+    def _loop(self, body: Sequence[ast.stmt], new: Names, bound: set[str] | Names, out: Names) -> Names:
+        """What is live at the head of a loop: `new` by its test or its end, `bound` is set there."""
+        while True:
+            head = new
+            new = head | (self._block(body, head, {ast.Break: out, ast.Continue: head})[0] - bound)
+            if new == head:
+                return head
+
+
+def unbound_name(tree: ast.Module) -> str | None:
+    """A local that may be read before it has a value, in any function; None if there is none. Rules take for
+    granted that reading a local never fails, so programs where it may are left alone."""
+    for function in walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            stored, arguments = stored_names(function.body), {a.arg for a in function.args.args}
+            if early := (Liveness(function, strict=True).entry & stored) - arguments:
+                return min(early)
+    return None

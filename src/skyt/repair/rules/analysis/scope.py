@@ -4,23 +4,28 @@ and bounds of integers, from the contract, from invariants of the function, and 
 from __future__ import annotations
 
 import ast
-import builtins
-import collections
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
-from skyt.repair.rules.analysis.functions import FunctionInfo
-from skyt.repair.rules.analysis.program import Program
-from skyt.repair.rules.analysis.syntax import FLIPPED, call, int_value, opposite, read_names
-from skyt.repair.rules.analysis.trees import OPERATORS, same, walk
-from skyt.repair.rules.analysis.types import IMMUTABLE, Type, is_int, kind
+from skyt.repair.rules.analysis.program import FunctionInfo, Program
+from skyt.repair.rules.analysis.syntax import (
+    FLIPPED,
+    compare,
+    conjuncts,
+    int_value,
+    leaves,
+    load,
+    number,
+    opposite,
+    own_breaks,
+    read_names,
+)
+from skyt.repair.rules.analysis.trees import OPERATORS, STORING, same, walk
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, Type, is_int, kind
 from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
 
 MODULES = frozenset(MODULE_MEMBERS)
-BUILTINS = frozenset(dir(builtins))
-BUILTIN_KINDS: dict[str, type] = {t.__name__: t for t in (list, dict, set, tuple, str, collections.deque)}
-BUILTIN_KINDS["char"] = str
 PLAIN = OPERATORS.union(
     [ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.Subscript]
 )
@@ -40,40 +45,29 @@ class Scope:
     """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
     since."""
 
-    def __init__(
-        self,
-        program: Program,
-        info: FunctionInfo | None,
-        known: Sequence[ast.expr] | Callable[[], Sequence[ast.expr]] = (),
-    ) -> None:
-        self.program = program
-        self.info = info
-        self._known = known
+    def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
+        self.program, self.info, self.known = program, info, known
         self.pure = program.pure
         self.owned = info.owned if info else frozenset()
-
-    @cached_property
-    def known(self) -> Sequence[ast.expr]:
-        return self._known() if callable(self._known) else self._known
+        self.captured = info.captured if info else frozenset()
 
     def within(self, body: Sequence[ast.stmt]) -> Scope:
-        """What holds at every statement of a block, found out when it is asked for."""
-        if not self.known:
-            return self
-        return Scope(self.program, self.info, lambda: self.without(self.effects(body)).known)
+        """What holds at every statement of a block."""
+        return self.without(self.effects(body)) if self.known else self
 
     def type_of(self, node: ast.expr | None) -> Type:
-        return self.program.type_of(node, self.info)
+        result = self.program.inference.of(node, self.info.env if self.info else {})
+        return ANY if result is None else result
 
     def with_known(self, conditions: Sequence[ast.expr]) -> Scope:
-        stable = [c for c in conditions if plain(c) or self.effects(c).pure]
+        stable = [c for c in conditions if plain(c) or self.changes(c).pure]
         if not stable:
             return self
         return Scope(self.program, self.info, [*self.known, *stable])
 
     def without(self, changed: Effects) -> Scope:
         """The scope after something ran: conditions that read what it wrote are forgotten."""
-        if not self.known or changed.total:
+        if not self.known or changed.pure:
             return self
         kept = [c for c in self.known if self._survives(c, changed)]
         return self if len(kept) == len(self.known) else Scope(self.program, self.info, kept)
@@ -81,23 +75,22 @@ class Scope:
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
         if read_names(condition) & changed.writes:
             return False
-        if not (changed.heap_writes or changed.other):
-            return True
-        return not disturbs(changed, self._read_by(condition), self)
+        quiet = not (changed.heap_writes or changed.other)
+        return quiet or not disturbs(changed, self._read_by(condition), self)
 
     def _read_by(self, condition: ast.expr) -> Effects:
         """What asking for a condition reads, whatever holds. Remembered as other effects are."""
         key = (id(self.info), None, None, id(condition))
-        found = self.program.seen.get(key)
-        if found is None:
-            found = self.program.seen[key] = (
-                effects(ast.UnaryOp(op=ast.Not(), operand=condition), self.bare),
-                [condition],
-            )
-        return found[0]
+        if key not in self.program.seen:
+            asked = ast.UnaryOp(op=ast.Not(), operand=condition)
+            self.program.seen[key] = effects(asked, self.bare), [condition]
+        return self.program.seen[key][0]
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
-        """The effects of something here. They are remembered until the tree changes: do not add to them."""
+        """The effects of something here: what is known rules out errors, nothing else. They are remembered
+        until the tree changes: do not add to them."""
+        if self.known and not (anywhere := self.changes(node)).errors:
+            return anywhere
         nodes = [node] if isinstance(node, ast.AST) else node
         key = (id(self.info), *map(id, self.known), None, *map(id, nodes))
         found = self.program.seen.get(key)
@@ -114,19 +107,36 @@ class Scope:
         """The effects of something, whatever holds before it."""
         return self.bare.effects(node)
 
-    def is_module(self, name: str) -> bool:
-        return name in MODULES and (self.info is None or name not in self.info.env)
+    def at_start(self) -> Scope:
+        """What holds where the function starts: what the contract promises of the parameters."""
+        found: list[ast.expr] = []
+        for name, p in self.info.given.items() if self.info else ():
+            bounds = ((ast.GtE, p.min), (ast.LtE, p.max))
+            found += [compare(load(name), op, number(bound)) for op, bound in bounds if bound is not None]
+            found += [load(name)] * p.nonempty
+        return self.with_known(found)
 
-    def is_member(self, node: ast.expr) -> bool:
-        """Whether this is `module.name`."""
-        owner = node.value if isinstance(node, ast.Attribute) else None
-        return isinstance(owner, ast.Name) and self.is_module(owner.id)
+    def quiet(self, node: ast.AST) -> Scope:
+        """What holds at every point while something runs: its parts may change what held before it. At the
+        start of every round of a loop that is nothing that any round may change."""
+        read = getattr(node, "ctx", None).__class__ not in STORING
+        if not self.known or (read and not self.program.grows and plain(node)):
+            return self
+        return self.without(self.changes(node))
 
-    def builtin(self, node: ast.expr) -> str:
-        """The name of the builtin that a name means; empty where the program binds the name itself."""
-        if isinstance(node, ast.Name) and node.id in BUILTINS and node.id not in self.program.bound:
-            return node.id
-        return ""
+    def when(self, test: ast.expr, holds: bool = True) -> Scope:
+        """What is known where a test has turned out true, or false."""
+        return self.with_known(conjuncts(test, holds)).quiet(test)
+
+    def after(self, s: ast.stmt) -> Scope:
+        """What holds behind a statement."""
+        if not self.known and not isinstance(s, ast.If | ast.While):
+            return self
+        if isinstance(s, ast.If) and leaves(s.body):
+            return self.when(s.test, False).without(self.changes(s.orelse))
+        if isinstance(s, ast.While) and not own_breaks(s.body):
+            return self.quiet(s).when(s.test, False)
+        return self.quiet(s)
 
     @property
     def values_shared(self) -> bool:
@@ -145,15 +155,6 @@ class Scope:
         known = self.program.always_set.get(owner.removeprefix("object:"), frozenset())
         return owner.startswith("object:") and not inside and name in known
 
-    def has_method(self, owner: str, name: str) -> bool:
-        """Whether looking up this method of an object of this kind surely finds it."""
-        if owner.startswith("object:"):
-            return (owner.removeprefix("object:"), name) in self.program.methods
-        return owner in BUILTIN_KINDS and hasattr(BUILTIN_KINDS[owner], name)
-
-    def is_local(self, name: str) -> bool:
-        return self.info is not None and (name in self.info.assigned or name in self.info.arguments)
-
     def given(self, name: str) -> bool:
         """Whether a name still holds what a caller passed to the entry point."""
         info = self.info
@@ -161,7 +162,19 @@ class Scope:
 
     def interval(self, node: ast.expr) -> Interval:
         """An interval that surely holds the value of an expression, where that is an integer."""
-        return interval(node, self) if is_int(self.type_of(node)) else EVERYTHING
+        if not is_int(self.type_of(node)):
+            return EVERYTHING
+        low, high = _by_form(node, self)
+        for left, op, right in self.compared:
+            value = int_value(right)
+            if op in LIMITS and value is not None and same(left, node):
+                least, most = LIMITS[op](value)
+                low = least if low is None else low if least is None else max(low, least)
+                high = most if high is None else high if most is None else min(high, most)
+        unequal = [b for a, op, b in self.compared if op is ast.NotEq and same(a, node)]
+        while low is not None and low in map(int_value, unequal):
+            low += 1
+        return low, high
 
     def at_least(self, low: int, node: ast.expr) -> bool:
         least = self.interval(node)[0]
@@ -199,9 +212,7 @@ class Scope:
         """Whether this lookup surely finds its key."""
         container, index = node.value, node.slice
         if kind(self.type_of(container)) in {"list", "deque", "str"}:
-            if int_value(index) in (0, -1):
-                return self.nonempty(container)
-            return bool(self.known) and self._within(index, container)
+            return int_value(index) in (0, -1) and self.nonempty(container)
         for left, op, right in self.compared:
             if op is ast.In and same(left, index) and same(right, container):
                 return True
@@ -209,12 +220,6 @@ class Scope:
             if op is ast.In and same(left, index) and table:
                 return all(any(same(k, e) for k in container.keys) for e in right.elts)  # type: ignore[attr-defined]
         return False
-
-    def _within(self, index: ast.expr, container: ast.expr) -> bool:
-        """Whether an index lies between 0 and the length, as in a loop over `range(len(container))`."""
-        length = call("len", container)
-        below = (op is ast.Lt and same(a, index) and same(b, length) for a, op, b in self.compared)
-        return self.at_least(0, index) and any(below)
 
     def implied(self, condition: ast.expr) -> bool | None:
         """True or False where the path already decides a condition, else None."""
@@ -229,28 +234,9 @@ class Scope:
         return self.type_of(node) in IMMUTABLE
 
 
-def plain(node: ast.expr) -> bool:
+def plain(node: ast.AST) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
     return all(n.__class__ in PLAIN for n in walk(node))
-
-
-def interval(node: ast.expr, scope: Scope) -> Interval:
-    """An interval that surely holds the value of an integer expression."""
-    low, high = _by_form(node, scope)
-    unequal: set[int] = set()
-    for left, op, right in scope.compared:
-        value = int_value(right)
-        if value is None or not same(left, node):
-            continue
-        if op is ast.NotEq:
-            unequal.add(value)
-        elif op in LIMITS:
-            least, most = LIMITS[op](value)
-            low = least if low is None else low if least is None else max(low, least)
-            high = most if high is None else high if most is None else min(high, most)
-    while low is not None and low in unequal:
-        low += 1
-    return low, high
 
 
 def _by_form(node: ast.expr, scope: Scope) -> Interval:
@@ -267,53 +253,42 @@ def _by_form(node: ast.expr, scope: Scope) -> Interval:
             return int(scope.nonempty(container)), None
         case ast.Call(func=ast.Name(id="abs")):
             return 0, None
-        case ast.Call(func=ast.Name(id="max"), args=[_, _, *_] as args, keywords=[]):
-            lows = [low for a in args if (low := interval(a, scope)[0]) is not None]
-            return max(lows, default=None), None
         case ast.BinOp():
             return _arithmetic(node, scope)
     return EVERYTHING
 
 
 def _arithmetic(node: ast.BinOp, scope: Scope) -> Interval:
-    (a, b), (c, d) = interval(node.left, scope), interval(node.right, scope)
+    (a, b), (c, d) = scope.interval(node.left), scope.interval(node.right)
     match node.op:
         case ast.Add():
             return _plus(a, c), _plus(b, d)
         case ast.Sub():
-            return _plus(a, _minus(d)), _plus(b, _minus(c))
+            return _plus(a, d, -1), _plus(b, c, -1)
         case ast.Mult() if a is not None and c is not None and a >= 0 and c >= 0:
             return a * c, b * d if b is not None and d is not None else None
-        case ast.Mult():
-            square = same(node.left, node.right) and not any(isinstance(n, ast.Call) for n in walk(node))
-            return (0, None) if square else EVERYTHING
         case ast.FloorDiv() if c is not None and c > 0:
             low = None if a is None else a // c if a < 0 else 0 if d is None else a // d
             return low, b // c if b is not None and b >= 0 else None
         case ast.Mod() if c is not None and c >= 0:  # the divisor is positive or the operation raises
             return 0, d - 1 if d is not None and c > 0 else None
-        case ast.Pow() if a is not None and c is not None and a >= 0 and c >= 0:
-            return min(a, 1), None
     return EVERYTHING
 
 
-def _plus(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
-def _minus(a: int | None) -> int | None:
-    return None if a is None else -a
+def _plus(a: int | None, b: int | None, times: int = 1) -> int | None:
+    return None if a is None or b is None else a + times * b
 
 
 def _nonnegative(info: FunctionInfo, program: Program) -> set[str]:
     """Integer variables that are never negative: the greatest set in which every assignment keeps the
     promise."""
     if info.nonnegative is None:
+        least = {name: given.min for name, given in info.given.items() if given.min is not None}
         info.nonnegative = {
             name
             for name, values in info.assigned.items()
             if None not in values and is_int(info.env.get(name)) and name not in info.captured
-            if name not in info.arguments or (name in info.given and _promised(info.given[name].min))
+            if name not in info.arguments or least.get(name, -1) >= 0
         }
         scope = Scope(program, info)
         while bad := {n for n in info.nonnegative if not all(_keeps(v, scope) for v in info.assigned[n])}:
@@ -329,8 +304,4 @@ def _keeps(value: ast.expr | None, scope: Scope) -> bool:
             return True
         case ast.Call(func=ast.Name(id="range"), args=[first, *_]):
             value = first
-    return value is not None and _promised(interval(value, scope)[0])
-
-
-def _promised(low: int | None) -> bool:
-    return low is not None and low >= 0
+    return value is not None and scope.at_least(0, value)

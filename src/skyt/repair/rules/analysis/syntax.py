@@ -5,20 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from skyt.repair.rules.analysis.trees import (
-    CHILDREN,
-    KINDS,
-    NESTED,
-    T,
-    clone,
-    in_order,
-    walk,
-    walk_shallow,
-    words,
-)
+from skyt.repair.rules.analysis.trees import CHILDREN, KINDS, NESTED, T, clone, walk, walk_shallow
 
 LOOPS = (ast.For, ast.While)
-BLOCKS = words("body orelse finalbody handlers cases")
+DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+BLOCKS = ("body", "orelse")
 OF_ONE_LOOP = {kind: tuple(f for f in kind._fields if f in BLOCKS) for kind in KINDS}
 OF_ONE_LOOP |= {**dict.fromkeys(LOOPS, ("orelse",)), **dict.fromkeys(NESTED, ())}
 LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
@@ -64,10 +55,10 @@ def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
         if n.__class__ is ast.Name:
             if n.ctx.__class__ is not ast.Load:
                 found.add(n.id)
-        elif isinstance(n, ast.alias):
+        elif n.__class__ is ast.alias:
             found.add((n.asname or n.name).split(".")[0])
-        elif isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(n.name)
+        elif n.__class__ in DEFINITIONS:
+            found.add(n.name)  # type: ignore[attr-defined]
     return found
 
 
@@ -127,9 +118,8 @@ def own_breaks(body: Sequence[ast.stmt], kinds: tuple[type, ...] = (ast.Break,))
 
 def blocks(s: ast.AST) -> Iterator[list[ast.stmt]]:
     """The statement lists directly inside a statement or module."""
-    for part in (s, *getattr(s, "handlers", ()), *getattr(s, "cases", ())):
-        inner = [getattr(part, name, None) for name in ("body", "orelse", "finalbody")]
-        yield from (block for block in inner if isinstance(block, list) and block)
+    inner = [getattr(s, name, None) for name in BLOCKS]
+    yield from (block for block in inner if isinstance(block, list) and block)
 
 
 def is_true(node: ast.expr) -> bool:
@@ -213,8 +203,7 @@ def local_functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast
 
 def keeps_sets(old: ast.AST | Sequence[ast.AST], new: ast.AST | Sequence[ast.AST]) -> bool:
     """Whether every set of constants is made in the way it was made before. The order of a set depends on it,
-    and Python makes one that a loop goes through in another way than one that is a value. Sets that are only
-    searched do not matter."""
+    and Python makes one that a loop goes through in another way than one that is a value."""
     made = _constant_sets(new)
     return not made or made <= _constant_sets(old)
 
@@ -223,11 +212,8 @@ def _constant_sets(where: ast.AST | Sequence[ast.AST]) -> set[tuple[bool, str]]:
     """(whether a loop goes through it, its text) for sets of constants."""
     nodes = walk(where)
     found = [n for n in nodes if isinstance(n, ast.Set) and len(n.elts) > 2 and not read_names(n)]
-    compared = [n for n in nodes if isinstance(n, ast.Compare)] if found else []
-    pairs = [pair for n in compared for pair in zip(n.ops, n.comparators, strict=True)]
-    searched = [c for op, c in pairs if isinstance(op, ast.In | ast.NotIn)]
     looped = [n.iter for n in nodes if isinstance(n, ast.For | ast.comprehension)] if found else []
-    return {(n in looped, ast.unparse(n)) for n in found if n not in searched}
+    return {(n in looped, ast.unparse(n)) for n in found}
 
 
 BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})
@@ -287,15 +273,3 @@ def _targets(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, as
         parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [None] * len(target.elts)
         for item, part in zip(target.elts, parts, strict=False):
             yield from _targets(item, part)
-
-
-def attribute_order(tree: ast.Module, public: frozenset[str]) -> dict[str, str]:
-    """For attributes that only the program names: a number in the order in which they are first assigned, and
-    nothing for methods."""
-    if not any(isinstance(s, ast.ClassDef) for s in tree.body):
-        return {}
-    nodes = in_order(tree)
-    stores = (n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
-    order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}
-    methods = {s.name for c in tree.body if isinstance(c, ast.ClassDef) for s in c.body if hasattr(s, "name")}
-    return {**dict.fromkeys(methods - public, ""), **order}

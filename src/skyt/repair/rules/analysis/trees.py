@@ -13,7 +13,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CONTEXTS = frozenset({ast.Load, ast.Store, ast.Del})
+STORING = frozenset({ast.Store, ast.Del})
+CONTEXTS = STORING | {ast.Load}
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = frozenset({*NESTED, *COMPREHENSIONS})
@@ -57,29 +58,7 @@ def same(a: object, b: object) -> bool:
 
 def text(node: ast.AST | Sequence[ast.AST]) -> str:
     """Source text, for traces and keys."""
-    if not isinstance(node, ast.AST):
-        return "\n".join(map(text, node))
-    try:
-        return ast.unparse(node)
-    except ValueError:  # up to Python 3.11 a backslash cannot stand inside the braces of an f-string
-        return ast.unparse(_Spelled().visit(clone(node)))
-
-
-class _Spelled(ast.NodeTransformer):
-    """f-strings as the sums of `format` calls that they stand for."""
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        whole: ast.expr = ast.Constant("")
-        for part in map(self.visit, node.values):
-            whole = ast.BinOp(whole, ast.Add(), part)
-        return whole
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        value = self.visit(node.value)
-        if converter := {ord("s"): "str", ord("r"): "repr", ord("a"): "ascii"}.get(node.conversion):
-            value = ast.Call(ast.Name(converter, ast.Load()), [value], [])
-        spec = [self.visit(node.format_spec)] if node.format_spec else []
-        return ast.Call(ast.Name("format", ast.Load()), [value, *spec], [])
+    return ast.unparse(node) if isinstance(node, ast.AST) else "\n".join(map(text, node))
 
 
 def size(node: ast.AST) -> int:
@@ -103,15 +82,17 @@ OWN: Parts = {**CHILDREN, ast.FunctionDef: (), ast.ClassDef: ()}
 def walk(node: ast.AST | Sequence[ast.AST], parts: Parts = CHILDREN) -> list[ast.AST]:
     """Every node inside, contexts aside: what ast.walk gives, several times faster."""
     found: list[Any] = [node] if isinstance(node, ast.AST) else [n for n in node if n is not None]
+    add = found.append
     for item in found:  # to which the loop adds
-        if names := parts[item.__class__]:
+        kind = item.__class__
+        if names := parts[kind]:
             fields = item.__dict__
             for name in names:
                 value = fields.get(name)
                 if value.__class__ is list:
-                    found += value if item.__class__ not in SPARSE else [n for n in value if n is not None]
+                    found += value if kind not in SPARSE else [n for n in value if n is not None]
                 elif value is not None:
-                    found.append(value)
+                    add(value)
     return found
 
 
@@ -139,7 +120,7 @@ def in_order(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:
         item = pending.pop()
         found.append(item)
         if parts[item.__class__]:
-            pending.extend(reversed(children(item, parts)))
+            pending += children(item, parts)[::-1]
     return found
 
 

@@ -1,4 +1,5 @@
-"""A small lattice of types, enough to know which operators mean what.
+"""A small lattice of types, enough to know which operators mean what, and the types of expressions by their
+form: what operators, builtins and methods give.
 
 A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, a class of the
 program as `object:Name`) or a tuple of a container and its element types. `None` is "no value seen yet", ANY
@@ -8,7 +9,13 @@ is "could be anything".
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
+from skyt.repair.rules.analysis.syntax import int_value
+from skyt.repair.rules.analysis.vocabulary import TEXT_QUESTIONS, TEXT_TO_TEXT, called_name
 from skyt.text.parsing import parse_expression
 
 Type = str | tuple[object, ...] | None
@@ -90,3 +97,198 @@ def comparable(a: Type, b: Type) -> bool:
     return (a in IMMUTABLE and b in IMMUTABLE) or (
         kind(a) in SIZED and kind(a) == kind(b) and all(x in IMMUTABLE for x in (*a[1:], *b[1:]))  # type: ignore[index]
     )
+
+
+Env = Mapping[str, Type]
+
+# What builtins, methods (with the kind of their owner) and members of modules give, whatever they are given.
+ALWAYS: dict[str, Type] = {
+    name: gives
+    for gives, names in (
+        ("int", "len int ord str.find str.index str.count str.rfind list.index list.count"),
+        ("int", "math.isqrt math.gcd math.floor math.ceil math.factorial"),
+        ("str", "str repr re.sub unicodedata.normalize"),
+        ("str", "string.ascii_lowercase string.ascii_letters string.digits string.punctuation"),
+        ("str", " ".join(f"str.{method}" for method in TEXT_TO_TEXT)),
+        ("bool", " ".join(f"str.{method}" for method in TEXT_QUESTIONS)),
+        ("bool", "bool isinstance any all"),
+        ("char", "chr"),
+        ("float", "float math.sqrt"),
+        ("none", "list.append list.extend"),
+        (("iter", "int"), "range"),
+        (("list", "str"), "str.split str.splitlines"),
+        (("list", ANY), "re.split re.findall"),
+    )
+    for name in names.split()
+}
+# The same for those where it depends on what they are given: a method's owner comes first.
+GIVEN: dict[str, Callable[..., Type]] = {
+    "list": lambda items=None: ("list", element(items)),
+    "set": lambda items=None: ("set", element(items)),
+    "tuple": lambda items=None: ("tuple", element(items)),
+    "dict": lambda entries=("dict", None, None): entries if kind(entries) == "dict" else ANY,
+    "collections.OrderedDict": lambda: ("dict", None, None),
+    "collections.deque": lambda: ("deque", None),
+    "sorted": lambda items: ("list", element(items)),
+    "reversed": lambda items: ("iter", element(items)),
+    "enumerate": lambda items, start=None: ("iter", ("pair", "int", element(items))),
+    "zip": lambda first, second: ("iter", ("pair", element(first), element(second))),
+    "min": lambda first, *more: joined((first, *more)) if more else element(first),
+    "max": lambda first, *more: joined((first, *more)) if more else element(first),
+    "sum": lambda items: SIGNED[element(items)] if element(items) in {None, "int", "bool"} else ANY,
+    "abs": lambda number: number if number in {None, "int", "float"} else ANY,
+    "divmod": lambda a, b: ("pair", "int", "int") if a == b == "int" else ANY,
+    "list.copy": lambda whole: whole,
+    "list.pop": lambda whole, place=None: element(whole),
+    "list.popleft": lambda whole: element(whole),
+    "dict.get": lambda whole, key, other="none": join(whole[2], other),
+    "dict.setdefault": lambda whole, key, other: join(whole[2], other),
+    "dict.pop": lambda whole, key: whole[2],
+    "dict.keys": lambda whole: ("iter", whole[1]),
+    "dict.values": lambda whole: ("iter", whole[2]),
+    "dict.items": lambda whole: ("iter", ("pair", *whole[1:])),
+}
+METHODS_OF = {"char": "str", "deque": "list"}  # kinds with the methods of another
+SIGNED: dict[Type, Type] = {None: None, "int": "int", "bool": "int", "float": "float"}
+BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
+@dataclass
+class Inference:
+    """Types of expressions, given types of variables, attributes, and results of the program's own
+    functions."""
+
+    classes: set[str]
+    attributes: dict[str, Type]
+    results: dict[str, Type]  # functions by name, methods by ".name"
+
+    def of(self, node: ast.expr | None, env: Env) -> Type:
+        if node is None:
+            return "none"
+        form = FORMS.get(node.__class__)
+        return form(self, node, env) if form is not None else ANY
+
+    def all(self, nodes: list[ast.expr], env: Env) -> Type:
+        return joined([self.of(n, env) for n in nodes])
+
+    def binop(self, node: ast.BinOp, env: Env) -> Type:
+        a, b = self.of(node.left, env), self.of(node.right, env)
+        if a is None or b is None:
+            return None  # no value seen yet: the next round of inference knows more
+        return _operated(node.op, a, b, _natural(node.right))
+
+    def attribute(self, node: ast.Attribute, env: Env) -> Type:
+        name = called_name(node)
+        if name in ALWAYS and node.value.id not in env:  # type: ignore[attr-defined]
+            return ALWAYS[name]
+        owner = self.of(node.value, env)
+        if owner is None:
+            return None
+        return self.attributes.get(node.attr, ANY) if kind(owner).startswith("object:") else ANY
+
+    def subscript(self, node: ast.Subscript, env: Env) -> Type:
+        whole, sliced = self.of(node.value, env), isinstance(node.slice, ast.Slice)
+        if is_str(whole):
+            return "str" if sliced else "char"
+        if kind(whole) in {"list", "tuple", "deque"}:
+            return whole if sliced else element(whole)
+        if isinstance(whole, tuple) and whole[0] == "dict":
+            return whole[2]  # type: ignore[return-value]
+        return None if whole is None else ANY
+
+    def call(self, node: ast.Call, env: Env) -> Type:
+        name, types = called_name(node.func), [self.of(a, env) for a in node.args]
+        if isinstance(node.func, ast.Attribute):
+            if name[0] != "." and node.func.value.id not in env:  # type: ignore[attr-defined]
+                return _gives(name, types)
+            owner = self.of(node.func.value, env)
+            if kind(owner).startswith("object:"):
+                return self.results.get("." + node.func.attr, ANY)
+            whose = METHODS_OF.get(kind(owner), kind(owner))
+            return None if owner is None else _gives(f"{whose}.{node.func.attr}", [owner, *types])
+        if name in self.results:
+            return self.results[name]
+        if name in self.classes:
+            return "object:" + name
+        if name not in ALWAYS and any(k.arg not in {"key", "reverse", "default"} for k in node.keywords):
+            return ANY
+        default = self.all([k.value for k in node.keywords if k.arg == "default"], env)
+        return join(default, _gives(name, types))
+
+
+def _gives(name: str, types: list[Type]) -> Type:
+    if name in ALWAYS:
+        return ALWAYS[name]
+    try:
+        return GIVEN[name](*types) if name in GIVEN else ANY
+    except TypeError:  # Python does not know it with so many arguments
+        return ANY
+
+
+FORMS: dict[type, Callable[[Inference, Any, Env], Type]] = {
+    ast.Constant: lambda infer, node, env: _constant(node.value),
+    ast.Name: lambda infer, node, env: env.get(node.id, ANY),
+    ast.JoinedStr: lambda infer, node, env: "str",
+    ast.Compare: lambda infer, node, env: "bool",
+    ast.BoolOp: lambda infer, node, env: infer.all(node.values, env),
+    ast.IfExp: lambda infer, node, env: infer.all([node.body, node.orelse], env),
+    ast.UnaryOp: lambda infer, node, env: (
+        "bool" if isinstance(node.op, ast.Not) else SIGNED.get(infer.of(node.operand, env), ANY)
+    ),
+    ast.BinOp: Inference.binop,
+    ast.List: lambda infer, node, env: ("list", infer.all(node.elts, env)),
+    ast.Set: lambda infer, node, env: ("set", infer.all(node.elts, env)),
+    ast.Tuple: lambda infer, node, env: ("tuple", infer.all(node.elts, env)),
+    ast.Dict: lambda infer, node, env: (
+        ANY if None in node.keys else ("dict", infer.all(node.keys, env), infer.all(node.values, env))
+    ),
+    ast.ListComp: lambda infer, node, env: ("list", infer.of(node.elt, env)),
+    ast.SetComp: lambda infer, node, env: ("set", infer.of(node.elt, env)),
+    ast.GeneratorExp: lambda infer, node, env: ("iter", infer.of(node.elt, env)),
+    ast.DictComp: lambda infer, node, env: ("dict", infer.of(node.key, env), infer.of(node.value, env)),
+    ast.Attribute: Inference.attribute,
+    ast.Subscript: Inference.subscript,
+    ast.Call: Inference.call,
+}
+
+
+def joined(types: Iterable[Type]) -> Type:
+    return reduce(join, types, None)
+
+
+def _constant(value: object) -> Type:
+    if isinstance(value, str):
+        return "char" if len(value) == 1 else "str"
+    name = "none" if value is None else type(value).__name__
+    return name if name in IMMUTABLE else ANY
+
+
+def _natural(node: ast.expr) -> bool:
+    """Whether an expression is by its form an integer that is not negative."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"len", "abs"}
+    value = int_value(node)
+    return value is not None and value >= 0
+
+
+def _operated(op: ast.operator, a: Type, b: Type, natural: bool) -> Type:
+    """`natural`: the right side is an integer that is not negative."""
+    if is_number(a) and is_number(b):
+        match op:
+            case ast.Div():
+                return "float"
+            case ast.Pow():
+                return "int" if natural and "float" not in (a, b) else ANY
+        if a == b == "bool" and isinstance(op, BITWISE):
+            return "bool"
+        return "float" if "float" in (a, b) else "int"
+    match op:
+        case ast.Add() if is_str(a) and is_str(b):
+            return "str"
+        case ast.Add() if kind(a) == kind(b) and kind(a) in {"list", "tuple"}:
+            return join(a, b)
+        case ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.Sub() if kind(a) == kind(b) == "set":
+            return join(a, b)
+        case ast.Mult() if is_int(b) and (is_str(a) or kind(a) == "list"):
+            return "str" if is_str(a) else a
+    return ANY

@@ -34,15 +34,6 @@ CONSUMERS = words(
     "collections.deque collections.Counter .join .extend .update"
 )
 
-# Calls after which nobody else holds what was passed.
-OWNERS = words("len sum sorted min max str list tuple set dict any all bool print")
-
-# Calls that look at what they are given, and not into its elements.
-SHALLOW = words(
-    "len list tuple set dict frozenset range enumerate zip reversed bool isinstance next .keys .values "
-    ".items .get .copy collections.deque collections.OrderedDict"
-)
-
 VIEWS = words("keys values items")
 TEXT_QUESTIONS = words(
     "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"

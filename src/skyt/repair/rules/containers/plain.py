@@ -7,25 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, root
-from skyt.repair.rules.analysis.functions import READ
 from skyt.repair.rules.analysis.holders import Holder, holders
+from skyt.repair.rules.analysis.program import READ
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
 from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.analysis.vocabulary import VIEWS
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, number, of_kind, plain
-from skyt.repair.rules.patterns.flow import mine
 from skyt.repair.rules.patterns.making import Made, folded, fresh
-from skyt.repair.rules.patterns.rewriting import Form, rewrite
+from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
+from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, mine, number, of_kind, plain
 from skyt.repair.rules.registry import module
 
 COUNTER = "collections.Counter(e)"
 INSERT = "if k not in d: d[k] = {}"
 STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
-COUNTED = frozenset({"list", "tuple", "set", "deque", "iter"})
 
 
 def stable_key(key: ast.expr, scope: Scope) -> bool:
@@ -68,18 +66,11 @@ def _start(node: ast.expr) -> str:
     "missing: 0 as default, and nothing that could tell whether the entry is there",
     sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
     "missing entry is what `get` gives",
-    fires=(
-        "s: str",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n n = collections.Counter(s)\n"
-        " g = collections.defaultdict(lambda: [])\n e = collections.Counter()\n for c in s:\n  d[c] += 2\n"
-        "  g[c.lower()].append(c)\n  e[c] += n['a'] + e['b']\n"
-        " return [dict(d), [k for k in d if d[k] > 2], dict(e), max(n.values()), len(g)]",
-    ),
-    keeps=(
-        "s: str",
-        "import collections\ndef f(s):\n d = collections.defaultdict(int)\n"
-        " e = collections.Counter(s)\n for c in s:\n  d[c] += d['a'] + 1\n return [dict(d), e]",
-    ),
+    fires="s: str\nimport collections\nd = collections.defaultdict(int)\nn = collections.Counter(s)\n"
+    "g = collections.defaultdict(lambda: [])\nfor c in s:\n d[c] += n['a']\n g[c.lower()].append(c)\n"
+    "return [dict(d), [k for k in d if d[k] > 2], max(n.values()), len(g)]",
+    keeps="s: str\nimport collections\nd = collections.defaultdict(int)\ne = collections.Counter(s)\n"
+    "for c in s:\n d[c] += d['a'] + 1\nreturn [dict(d), e]",
 )
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
@@ -138,7 +129,7 @@ class _Plain(ast.NodeTransformer):
         done, parent = self.holder.use(use), self.holder.parent(use)
         if done == "[]":
             return self._entry(parent)  # type: ignore[arg-type]
-        self.seen, outer = True, self.holder.parent(parent) if parent is not None else None
+        self.seen, outer = True, self.holder.parent(parent)
         if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
             self.new[id(parent)] = lambda copied: copied.args[0]
         viewed = done[1:] in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
@@ -152,7 +143,8 @@ class _Plain(ast.NodeTransformer):
             written.include(scope.effects(outer.value))
             grown = outer
         if grown is not None:
-            self.new[id(grown)] = self._added if self.counter else lambda s: [*self._first(entry), s]
+            start = made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
+            self.new[id(grown)] = self._added if self.counter else lambda s: [*start, s]
             stable = stable_key(key, scope) and not self._used(key)
             return stable and not disturbs(written, scope.effects(key), scope)
         if not isinstance(entry.ctx, ast.Load):
@@ -161,10 +153,6 @@ class _Plain(ast.NodeTransformer):
             self.read = True
             self.new[id(entry)] = self._got
         return True
-
-    def _first(self, entry: ast.Subscript) -> list[ast.stmt]:
-        """The entry as the container would have made it."""
-        return made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
 
     def _got(self, entry: ast.Subscript) -> ast.expr:
         return value("d.get(k, v)", d=entry.value, k=entry.slice, v=self.missing)  # type: ignore[no-any-return]
@@ -177,8 +165,7 @@ class _Plain(ast.NodeTransformer):
         """`d[k].append(x)` as a statement."""
         if self.counter or not self.holder.use(entry).startswith("."):
             return None
-        called = self.holder.parent(self.holder.parent(entry))  # type: ignore[arg-type]
-        outer = self.holder.parent(called)  # type: ignore[arg-type]
+        outer = self.holder.parent(self.holder.parent(self.holder.parent(entry)))
         return outer if isinstance(outer, ast.Expr) else None
 
     def _present(self, entry: ast.Subscript) -> bool:
@@ -186,10 +173,8 @@ class _Plain(ast.NodeTransformer):
         here = self.holder.parent(entry)
         while here is not None and not isinstance(here, (ast.stmt, ast.Lambda, *COMPREHENSIONS)):
             here = self.holder.parent(here)
-        generators = here.generators if isinstance(here, COMPREHENSIONS) else []
-        if len(generators) != 1 or len(self.holder.made) != 1:
-            return False
-        return same(generators[0].target, entry.slice) and same(generators[0].iter, entry.value)
+        through = [[g.target, g.iter] for g in getattr(here, "generators", ())]
+        return len(self.holder.made) == 1 and same(through, [[entry.slice, entry.value]])
 
 
 # Methods of a deque, and with how many arguments a list does the same.
@@ -200,16 +185,10 @@ SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse"
     needs="a local or private attribute that is always a `deque` without `maxlen`, used only by methods that "
     "a list has too, at its ends, by index, for membership, length and truth",
     sound="a list does the same at its end, and with index 0 at its start; time is not observed",
-    fires=(
-        "xs: list[int]",
-        "import collections\ndef f(xs):\n q = collections.deque([0])\n r = []\n for x in xs:\n"
-        "  q.append(x)\n  if len(q) > 3:\n   r.append(q.popleft())\n return [r, list(q), q[-1]]",
-    ),
-    keeps=(
-        "xs: list[int]",
-        "import collections\ndef f(xs):\n q = collections.deque(maxlen=2)\n p = collections.deque(xs)\n"
-        " for x in p:\n  q.append(x)\n  p.append(x)\n return list(q) + list(p)",
-    ),
+    fires="xs: list[int]\nimport collections\nq = collections.deque([0])\nr = []\nfor x in xs:\n"
+    " q.append(x)\n if len(q) > 3:\n  r.append(q.popleft())\nreturn [r, list(q), q[-1]]",
+    keeps="xs: list[int]\nimport collections\nq = collections.deque(maxlen=2)\np = collections.deque(xs)\n"
+    "for x in p:\n q.append(x)\n p.append(x)\nreturn list(q) + list(p)",
 )
 def deque_to_list(context: Context) -> bool:
     """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
@@ -236,7 +215,7 @@ def _as_list(use: ast.expr, holder: Holder) -> bool:
     done = holder.use(use)
     if not done.startswith("."):  # of a deque that changes while a loop goes through it Python makes an error
         return done == "[]" or done in READ - {"for"}
-    called: Any = holder.parent(holder.parent(use))  # type: ignore[arg-type]
+    called: Any = holder.parent(holder.parent(use))
     shared = not called.keywords and len(called.args) == SHARED.get(done[1:], -1)
     return shared and not (done == ".extend" and any(n in holder.uses for n in walk(called.args)))
 
@@ -291,24 +270,14 @@ def _lists_kept(found: Found, where: Where) -> bool:
     return bool(uses == kept)
 
 
-VIEWED = ("@", "@.items()", "@.keys()", "@.values()")
-WHOLE = (
-    *("[f for target in @ if c]", "{f for target in @ if c}", "{f: g for target in @ if c}"),
-    *("sorted(@)", "len(@)"),
-)
-USES = [whole.replace("@", view) for whole in WHOLE for view in VIEWED]
-
-
-def _form(statement: str) -> Form:
-    """A statement that uses a counter (`@`) in a way that a dict answers alike."""
-    return statement.replace("@", COUNTER), f"counting\n{statement}".replace("@", "d")
-
-
+COUNTED = "{{f: g for target in {}.items() if c}}"  # a use of a counter that a dict answers alike
 rewrite(
     "counter-to-loop",
-    *((f"{last}dict({COUNTER})", f"counting\n{last}d") for last in ("return ", "targets = ")),
-    *(_form(last + use) for use in USES for last in ("return ", "targets = ")),
-    *(_form(f"for targets in {view}: body") for view in VIEWED),
+    *(
+        (last + use, f"counting\n{last}{new}")
+        for last in ("return ", "targets = ")
+        for use, new in ((f"dict({COUNTER})", "d"), (COUNTED.format(COUNTER), COUNTED.format("d")))
+    ),
     needs=[each("a container that is not a dict", ("e",), lambda e, where: countable(e, where.scope))],
     made={
         "d": fresh("d"),
@@ -319,12 +288,9 @@ rewrite(
         ),
     },
     because="a counter adds one for each element in turn, starting from nothing",
-    fires=(
-        "s: str",
-        "import collections\ndef f(s):\n e = dict(collections.Counter(c.lower() for c in s))\n"
-        " return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
-    ),
-    keeps=("s: str", "import collections\ndef f(s):\n return collections.Counter(s)['a']"),
+    fires="s: str\nimport collections\ne = dict(collections.Counter(c.lower() for c in s))\n"
+    "return {k: n + len(e) for k, n in collections.Counter(s).items() if n > 1}",
+    keeps="s: str\nimport collections\nreturn collections.Counter(s)['a']",
 )
 
 METHODS = ("append", "add", "extend", "update", "remove", "discard")
@@ -334,23 +300,16 @@ rewrite(
     *((before, INSERT.format("v")) for before in ("d.setdefault(k, v)", "d[k] = d.get(k, v)")),
     needs=ENTRY,
     because="`setdefault` stores its value exactly where the key is missing, and gives the entry",
-    fires=(
-        "xs: list[str]",
-        "d = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
-        " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
-    ),
-    keeps=("xs: list[str]", "d = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d"),
+    fires="xs: list[str]\nd = {}\ne = {}\ng = {}\nfor x in xs:\n d.setdefault(len(x), []).append(x)\n"
+    " e.setdefault(x, len(e))\n g[x] = g.get(x, 3)\nreturn [d, e, g]",
+    keeps="xs: list[str]\nd = {}\nfor x in xs:\n d.setdefault(x, 1 // len(x))\nreturn d",
 )
 
 CHOICES = ("if k in d: {found}\nelse: d[k] = {first}", "if k not in d: d[k] = {first}\nelse: {found}")
-APPEND, ADD, COUNT = "d[k].append(x)", "d[k].add(x)", "d[k] = d[k] + e"
+APPEND, COUNT = "d[k].append(x)", "d[k] = d[k] + e"
 rewrite(
     "append-to-entry",
     *((c.format(found=APPEND, first="[x]"), f"{INSERT.format('[]')}\n{APPEND}") for c in CHOICES),
-    *(
-        (c.format(found=ADD, first="{x}"), f"{INSERT.format('set()')}\n{ADD}", [immutable("x")])
-        for c in CHOICES
-    ),
     (
         "d[k] = d.get(k, []) + [x]",
         f"{INSERT.format('[]')}\n{APPEND}",
@@ -359,16 +318,9 @@ rewrite(
     needs=[*ENTRY, unseen("x")],
     because="a list of one element is an empty list to which it is appended; a list that nobody else has may "
     "be lengthened in place",
-    fires=(
-        "xs: list[str]",
-        "d = {}\ne = {}\nfor x in xs:\n if len(x) in d:\n  d[len(x)].append(x)\n else:\n"
-        "  d[len(x)] = [x]\n e[x] = e.get(x, []) + [len(x)]\nreturn [d, e]",
-    ),
-    keeps=(
-        "xs: list[str]",
-        "d = {}\ne = {}\nr = []\nfor x in xs:\n if x in d:\n  d[x].append(len(d))\n else:\n  d[x] = [len(d)]"
-        "\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
-    ),
+    fires="s: str\nd = {}\nfor x in s:\n if x in d:\n  d[x].append(x)\n else:\n  d[x] = [x]\nreturn d",
+    keeps="s: str\nd = {}\ne = {}\nr = []\nfor x in s:\n if x in d:\n  d[x].append(len(d))\n else:\n"
+    "  d[x] = [len(d)]\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",
 )
 rewrite(
     "count-by-get",
@@ -385,11 +337,8 @@ rewrite(
     needs=[*ENTRY, immutable("k"), unseen("e", "d.get(k, 0) + e")],
     made={"w": folded("v - e")},
     because="`get` gives the value under the key, or the default that would have been stored there first",
-    fires=(
-        "s: str",
-        "d = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
-        " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n"
-        "  g[c] = len(s)\nreturn [d, e, g]",
-    ),
-    keeps=("s: str", "d = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d"),
+    fires="s: str\nd = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"
+    " if c not in e:\n  e[c] = 5\n e[c] += 2\n if c in g:\n  g[c] = g[c] + len(s)\n else:\n  g[c] = len(s)\n"
+    "return [d, e, g]",
+    keeps="s: str\nd = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + d[c]\n else:\n  d[c] = 1\nreturn d",
 )

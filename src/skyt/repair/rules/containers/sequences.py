@@ -1,34 +1,33 @@
-"""Sequences and sets: what `sum`, `sorted` and the like go through, elements that are looked up one by one,
-copies, slices, sorting, stacks, and operations on sets, each in one form."""
+"""Lists, strings and sets: what loops make as comprehensions, what `sum`, `sorted` and the like go through,
+entries that are looked up one by one, copies, slices, sorting and stacks, each in one form."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-from skyt.repair.rules.analysis.infer import dotted
-from skyt.repair.rules.analysis.syntax import call, count_reads, load, substitute
+from skyt.repair.rules.analysis.effects import conflict
+from skyt.repair.rules.analysis.scope import Scope
+from skyt.repair.rules.analysis.syntax import (
+    assign,
+    call,
+    count_reads,
+    load,
+    mentions,
+    read_names,
+    stored_names,
+    substitute,
+)
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
 from skyt.repair.rules.analysis.types import ANY, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import LAZY
-from skyt.repair.rules.patterns.conditions import (
-    Condition,
-    Where,
-    asking,
-    at_least,
-    constant,
-    integer,
-    last_for,
-    of_kind,
-    plain,
-    small,
-    text,
-    values_shared,
-)
-from skyt.repair.rules.patterns.flow import apart, closed, not_gone_through, owned, returning_always
-from skyt.repair.rules.patterns.making import Made, fresh, replacing
-from skyt.repair.rules.patterns.rewriting import Form, rewrite
-from skyt.repair.rules.patterns.template import Found, value
+from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
+from skyt.repair.rules.names.assignments import simple_target
+from skyt.repair.rules.patterns import when
+from skyt.repair.rules.patterns.making import Made, fresh, ranked, replacing
+from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.template import Found, pieces, value
+from skyt.repair.rules.patterns.when import Condition, Where
+from skyt.repair.rules.registry import Place, block
 
 CONSUMERS = frozenset({"sorted", "sum", "set", "tuple", "list", "max", "min", "frozenset", "any", "all"})
 IN_TURN = frozenset({"list", "tuple", "deque", "str", "char", "iter"})  # a set of these gets one by one
@@ -38,10 +37,10 @@ MAPPED = frozenset({"int", "str", "len", "abs", "ord", "chr", "bool"})
 def _consumes(function: ast.expr, where: Where) -> bool:
     if isinstance(function, ast.Attribute) and function.attr == "join":
         return is_str(where.scope.type_of(function.value))
-    return where.scope.builtin(function) in CONSUMERS
+    return getattr(function, "id", "") in CONSUMERS
 
 
-consumer = asking("uses up its argument at once", _consumes)
+consumer = when.asking("uses up its argument at once", _consumes)
 
 
 def in_step(function: str, argument: str) -> Condition:
@@ -50,13 +49,13 @@ def in_step(function: str, argument: str) -> Condition:
 
     def holds(found: Found, where: Where) -> bool:
         scope, made = where.scope, value(argument, **found)
-        name, total = scope.builtin(found[function]), scope.effects(made).total  # type: ignore[arg-type]
+        name, total = getattr(found[function], "id", ""), scope.effects(made).total
         comprehended = isinstance(made, ast.ListComp | ast.GeneratorExp)
         if name in {"any", "all"}:
             return isinstance(made, ast.ListComp) and total
         if name in {"set", "frozenset"} and kind(scope.type_of(made)) not in IN_TURN:
             return False
-        lazy = isinstance(made, ast.Call) and (scope.builtin(made.func) or dotted(made.func)) in LAZY
+        lazy = isinstance(made, ast.Call) and called_name(made.func) in LAZY
         if total or name in {"", "sorted", "list", "tuple"} or not (lazy or comprehended):
             return True
         t = scope.type_of(made.elt) if comprehended else ANY
@@ -88,107 +87,69 @@ def _generated(template: str, like: str) -> Made:
 
 rewrite(
     "plain-argument",
-    ("list(f for target in e if c)", "[f for target in e if c]", [last_for]),
+    ("list(f for target in e if c)", "[f for target in e if c]", [when.last_for]),
     ("u(list(e))", "u(e)", [consumer("u"), in_step("u", "e")]),
-    ("u(reversed(s))", "u(s[::-1])", [consumer("u"), of_kind("str list", "s")]),
+    ("u(reversed(s))", "u(s[::-1])", [consumer("u"), when.of_kind("str list", "s")]),
     ("u(map(h, e))", "u(mapped)", [consumer("u")]),
     ("u(filter(h, e))", "u(kept)", [consumer("u")]),
     (
         "u([f for target in e if c])",
         "u(f for target in e if c)",
-        [consumer("u"), in_step("u", "[f for target in e if c]"), last_for],
+        [consumer("u"), in_step("u", "[f for target in e if c]"), when.last_for],
     ),
     made={
         "mapped": _generated("(y for x in e)", like="map(h, e)"),
         "kept": _generated("(x for x in e if y)", like="filter(h, e)"),
     },
     because="the same elements come in the same order, whether in a list first or one by one",
-    fires=(
-        "s: str; xs: list[int]",
-        "return [''.join([c for c in s if c != 'a']), list(map(ord, s)), list(filter(lambda c: c != 'a', s)),"
-        " list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
-    ),
-    keeps=("s: str; xs: list[int]", "return [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]"),
-)
-
-KINDS = (
-    *("[f for {} in {} if c]", "{{f for {} in {} if c}}", "{{f: g for {} in {} if c}}"),
-    "u(f for {} in {} if c)",
+    fires="s: str; xs: list[int]\nreturn [''.join([c for c in s if c != 'a']), list(map(ord, s)), "
+    "list(filter(lambda c: c != 'a', s)), list(reversed(xs)), sorted(list(x % 3 for x in xs))]",
+    keeps="s: str; xs: list[int]\nreturn [any([1 // x for x in xs]), sum(reversed(range(len(xs))))]",
 )
 
 
-def _over(old: tuple[str, str], new: tuple[str, str], *needs: Condition) -> list[Form]:
-    """A comprehension of each kind over something, and over something else."""
-    forms = [(kind.format(*old), kind.format(*new)) for kind in KINDS]
-    return [(*form, [*needs, *([consumer("u")] if form[0].startswith("u") else [])]) for form in forms]
+def _looked_up(found: Found, where: Where) -> bool:
+    parts: Any = [found[piece] for piece in "fgc" if piece in found]
+    nodes, entry = walk(parts), value("d[k]", **found)
+    late = any(isinstance(n, ast.Lambda) for n in nodes)
+    return not late and any(same(n, entry) for n in nodes) and all(where.scope.effects(p).pure for p in parts)
 
 
-def looking_up(lookup: str, index: str, only: bool) -> Condition:
-    """Pieces without effects that look something up, and have the index (only) there."""
-
-    def holds(found: Found, where: Where) -> bool:
-        made, name = value(lookup, **found), found[index].id  # type: ignore[union-attr]
-        parts = [found[p] for p in "fgc" if p in found]
-        uses = sum(isinstance(n, ast.Subscript) and same(n, made) for n in walk(parts))  # type: ignore[arg-type]
-        if not uses or (only and uses != count_reads(parts, name)):  # type: ignore[arg-type]
-            return False
-        late = any(isinstance(n, ast.Lambda) for n in walk(parts))  # type: ignore[arg-type]
-        return not late and all(where.scope.effects(p).pure for p in parts)
-
-    words = f"elements without effects that have `{lookup}`" + f", and `{index}` nowhere else" * only
-    return Condition(words, holds, own=frozenset({index}) if only else frozenset(), inner=True)
-
-
-def _named(lookup: str) -> dict[str, Made]:
-    """The pieces of a comprehension with a new variable for what they look up."""
-    return {"x": fresh("x"), **{piece: replacing(piece, (lookup, "x")) for piece in "fgc"}}
-
-
-rewrite(
-    "element-for-index",
-    *_over(("i", "range(len(s))"), ("x", "s")),
-    *_over(("i", "range(a, len(s))"), ("x", "s[a:]"), at_least(0, "a")),
-    *_over(("i", "range(len(s) - 1, -1, -1)"), ("x", "s[::-1]")),
-    needs=[of_kind("str list", "s"), plain("s"), looking_up("s[i]", "i", only=True)],
-    made=_named("s[i]"),
-    because="the elements come in the order of their indices",
-    fires=("xs: list[int]; k: int >= 0", "return sum(xs[i] * xs[i] for i in range(k, len(xs)))"),
-    keeps=(
-        "xs: list[int]; k: int",
-        "return [xs[i] for i in range(k, len(xs))] + [i + xs[i] for i in range(len(xs))]",
-    ),
-)
 rewrite(
     "entry-for-key",
-    *_over(("k", "d"), ("k, x", "d.items()")),
-    needs=[of_kind("dict", "d"), plain("d"), looking_up("d[k]", "k", only=False)],
-    made=_named("d[k]"),
-    because="an item is a key with the entry under it",
-    fires=(
-        "s: str",
-        "d = {x: ord(x) for x in s}\nreturn [max([d[c] for c in d]), sum(d[c] for c in d if d[c] > 60)]",
+    *(
+        (kind.format("k in d"), kind.format("k, x in d.items()"))
+        for kind in ("[f for {} if c]", "{{f for {} if c}}", "{{f: g for {} if c}}")
     ),
-    keeps=("s: str", "d = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]"),
+    needs=[
+        when.of_kind("dict", "d"),
+        when.plain("d"),
+        Condition("elements without effects that have `d[k]`", _looked_up, inner=True),
+    ],
+    made={"x": fresh("x"), **{piece: replacing(piece, ("d[k]", "x")) for piece in "fgc"}},
+    because="an item is a key with the entry under it",
+    fires="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] for c in d if d[c] > 60]",
+    keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
 )
 rewrite(
     "change-in-place",
     ("x.reverse()", "x = x[::-1]"),
     ("x.sort()", "x = sorted(x)"),
-    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [closed("r")]),
-    ("x.sort(key=k)", "x = sorted(x, key=k)", [closed("k")]),
-    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [closed("k", "r")]),
-    needs=[of_kind("list", "x"), owned("x"), not_gone_through("x")],
+    ("x.sort(reverse=r)", "x = sorted(x, reverse=r)", [when.closed("r")]),
+    ("x.sort(key=k)", "x = sorted(x, key=k)", [when.closed("k")]),
+    ("x.sort(key=k, reverse=r)", "x = sorted(x, key=k, reverse=r)", [when.closed("k", "r")]),
+    needs=[when.of_kind("list", "x"), when.owned("x"), when.not_gone_through("x")],
     because="nobody else holds the list, so a new list in its place cannot be told apart",
-    fires=("xs: list[int]", "r = list(xs)\nr.sort()\nr.reverse()\nreturn r"),
-    keeps=("xs: list[int]", "xs.sort()\nreturn xs"),
+    fires="xs: list[int]\nr = list(xs)\nr.sort()\nr.reverse()\nreturn r",
+    keeps="xs: list[int]\nxs.sort()\nreturn xs",
 )
 rewrite(
     "expand-divmod",
     ("divmod(a, b)", "(a // b, a % b)"),
-    needs=[integer("a", "b"), small("a", "b")],
+    needs=[when.integer("a", "b"), when.small("a", "b")],
     because="`divmod` of two integers is their quotient and their remainder",
-    fires=("n: int; m: int", "q, r = divmod(n, m)\nreturn q + r"),
-    keeps=("x: float; y: float", "q, r = divmod(x, y)\nreturn q + r"),
+    fires="n: int; m: int\nq, r = divmod(n, m)\nreturn q + r",
+    keeps="x: float; y: float\nq, r = divmod(x, y)\nreturn q + r",
 )
 rewrite(
     "set-operator",
@@ -196,72 +157,198 @@ rewrite(
     ("a.union(b)", "a | b"),
     ("a.difference(b)", "a - b"),
     ("a.symmetric_difference(b)", "a ^ b"),
-    needs=[of_kind("set", "a", "b")],
+    needs=[when.of_kind("set", "a", "b")],
     because="the method of a set, given a set, is its operator",
-    fires=("s: str; t: str", "return sorted(set(s).intersection(set(t)))"),
-    keeps=("s: str; t: str", "return sorted(set(s).intersection(t))"),
-)
-rewrite(
-    "return-without-copy",
-    ("return list(x)", "return x"),
-    needs=[of_kind("list", "x"), plain("x"), values_shared],
-    because="results are observed by value, and nobody in the program could change what two names share",
-    fires=("xs: list[int]", "return list(xs)"),
-    keeps=("xs: list[int]", "def g(x):\n return list(x)\ndef f(xs):\n y = g(xs)\n y.append(1)\n return y"),
+    fires="s: str; t: str\nreturn sorted(set(s).intersection(set(t)))",
+    keeps="s: str; t: str\nreturn sorted(set(s).intersection(t))",
 )
 rewrite(
     "plain-copy",
-    ("x[:]", "list(x)", [of_kind("list", "x")]),
-    ("x[:]", "x", [text("x")]),
-    ("x.copy()", "list(x)", [of_kind("list", "x")]),
-    ("''.join(x)", "x", [text("x")]),
+    ("x[:]", "list(x)", [when.of_kind("list", "x")]),
+    ("x[:]", "x", [when.text("x")]),
+    ("x.copy()", "list(x)", [when.of_kind("list", "x")]),
+    ("''.join(x)", "x", [when.text("x")]),
     because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
-    fires=("xs: list[int]; s: str", "ys = xs[:]\nys.append(1)\nreturn [ys, s[:]]"),
-    keeps=("xs: list[int]; ts: list[str]", "ys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]"),
+    fires="xs: list[int]; s: str\nys = xs[:]\nys.append(1)\nreturn [ys, s[:]]",
+    keeps="xs: list[int]; ts: list[str]\nys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]",
 )
-FROM_END = [constant("k"), at_least(0, "len(x) - k")]
+FROM_END = [when.constant("k"), when.at_least(0, "len(x) - k")]
 rewrite(
     "plain-slice",
     ("x[0:b]", "x[:b]"),
     ("x[a:len(x)]", "x[a:]"),
     ("x[:len(x)]", "x[:]"),
     ("x[0:]", "x[:]"),
-    ("x[a:b:1]", "x[a:b]"),
-    ("x[a::1]", "x[a:]"),
-    ("x[:b:1]", "x[:b]"),
     ("x[len(x) - k:]", "x[-k:]", FROM_END),
     ("x[:len(x) - k]", "x[:-k]", FROM_END),
     ("len(x[:-k])", "len(x) - k", FROM_END),
-    needs=[of_kind("str list", "x")],
+    needs=[when.of_kind("str list", "x")],
     because="a slice goes from 0 to the length unless it says otherwise; below 0 it counts from the end",
-    fires=("s: str; n: int", "if len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]"),
-    keeps=("s: str; xs: list[int]", "g = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]"),
+    fires="s: str; n: int\nif len(s) < 5:\n return s[n:len(s)]\nreturn s[len(s) - 4:]",
+    keeps="s: str; xs: list[int]\ng = [xs, xs]\nreturn [s[len(s) - 4:], g.pop()[:len(g.pop())]]",
 )
 rewrite(
     "concatenate-left",
     ("a + (b + c)", "a + b + c"),
-    needs=[text("a", "b", "c")],
+    needs=[when.text("a", "b", "c")],
     because="concatenation is associative",
-    fires=("s: str", "return s + ('a' + s)"),
-    keeps=("x: float; y: float", "return x + (y + 0.1)"),
+    fires="s: str\nreturn s + ('a' + s)",
+    keeps="x: float; y: float\nreturn x + (y + 0.1)",
 )
 
-TESTS = [test for op in ("==", "!=", "<", "<=") for test in (f"{{}} {op} x", f"x {op} {{}}")]
+TESTS = [f"if {test}: leave" for test in ("{} != x", "x != {}", "c or {} != x", "c or x != {}")]
 rewrite(
     "pop-at-test",
-    *(
-        (f"if {first}{test.format('k[-1]')}: leave\nk.pop()", f"if {first}{test.format('k.pop()')}: leave")
-        for first in ("", "c or ")
-        for test in TESTS
-    ),
-    needs=[of_kind("list", "k"), owned("k"), returning_always("leave"), apart("leave", "x", of="k")],
+    *((test.format("k[-1]") + "\nk.pop()", test.format("k.pop()")) for test in TESTS),
+    needs=[
+        when.of_kind("list", "k"),
+        when.owned("k"),
+        when.returning_always("leave"),
+        when.apart("leave", "x", of="k"),
+    ],
     because="where the branch is taken nobody sees the list any more, and else the element is popped anyway",
-    fires=(
-        "s: str",
-        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
+    fires="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return False\n k.pop()\nreturn True",
+    keeps="s: str\nk = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return k\n k.pop()\nreturn True",
+)
+
+
+# What a loop does with each element, how that starts, what it comes to, and what the element must be.
+FILLS: tuple[tuple[str, str, str, list[Condition]], ...] = (
+    ("r.append(f)", "[]", "[f for target in e if c]", []),
+    ("r.add(f)", "set()", "{f for target in e if c}", []),
+    ("r[k] = f", "{}", "{k: f for target in e if c}", []),
+    ("r = r + f", "0", "sum(f for target in e if c)", [when.integer("f")]),
+    ("r = f + r", "0", "sum(f for target in e if c)", [when.integer("f")]),
+    ("r = r + f", "''", "''.join(f for target in e if c)", [when.text("f")]),
+)
+
+
+@block(
+    ast.For,
+    needs="a new empty list, dict, set or string, or a 0, that only this loop fills or adds to, and does not "
+    "read; loop variables dead after the loop; a key and its value in either order",
+    sound="a comprehension evaluates the same conditions and elements in the same order; `sum` and `join` "
+    "put them together in that order, starting from nothing",
+    fires="xs: list[int]\nr = []\nd = {}\nt = 0\nfor x in xs:\n if x > 1:\n  r.append(x)\n"
+    "for x in xs:\n d[x] = x * x\nfor x in xs:\n t = t + x\nreturn [r, d, t]",
+    keeps="xs: list[int]\nr = []\nd = {}\nt = 0\nfor x in xs:\n r.append(len(r))\nfor x in xs:\n"
+    " d[x] = len(d)\nfor x in xs:\n if x > t:\n  t = t + x\nreturn [r, d, t]",
+)
+def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+    """`r = []; for x in e: if c: r.append(f)` is `r = [f for x in e if c]`; loops may be nested."""
+    for j, s in enumerate(body):
+        generators, inner = _nested(s)
+        bound = stored_names([g.target for g in generators])
+        for step, empty, whole, needs in FILLS if generators else ():
+            p = pieces(step, inner)
+            if p is None or not isinstance(p["r"], ast.Name) or isinstance(p.get("k"), ast.Slice):
+                continue
+            name, items = p["r"].id, [p[n] for n in "kf" if n in p]
+            start = _start_of(body, j, name)
+            if start is None or not pieces(f"r = {empty}", body[start]) or bound & {name, *place.live_at(s)}:
+                continue
+            if not all(place.private(n) for n in (name, *bound)) or count_reads([*items, *generators], name):
+                continue
+            scope = place.scope
+            first_seen, *later = map(scope.effects, items)
+            if any(conflict(first_seen, e, scope) for e in later) or any(needs_loop(x, scope) for x in items):
+                continue
+            if all(n.holds(p, Where(scope)) for n in needs):
+                new = value(whole, **p, **dict.fromkeys(("target", "e", "c"), p["r"]))
+                made: Any = new.args[0] if isinstance(new, ast.Call) else new
+                made.generators = generators
+                return [*body[:start], *body[start + 1 : j], assign(name, new), *body[j + 1 :]]
+    return None
+
+
+def _nested(s: ast.stmt) -> tuple[list[ast.comprehension], ast.stmt]:
+    """(the parts of a comprehension, the one statement inside) of loops and conditions in each other; no
+    parts if one reads the variables of those inside it."""
+    generators: list[ast.comprehension] = []
+    while isinstance(s, ast.For | ast.If) and len(s.body) == 1 and not s.orelse:
+        if isinstance(s, ast.For):
+            generators.append(ast.comprehension(target=s.target, iter=s.iter, ifs=[], is_async=0))
+        elif generators:
+            generators[-1].ifs.append(s.test)
+        s = s.body[0]
+    later: set[str] = set()
+    for g in reversed(generators):
+        if mentions(g.ifs, later) or mentions(g.iter, later := later | stored_names(g.target)):
+            return [], s
+    return generators, s
+
+
+def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
+    """The index of `name = …` before a loop, with nothing about the name in between."""
+    last = next((k for k in range(index - 1, -1, -1) if mentions(body[k], {name})), None)
+    return last if last is not None and simple_target(body[last]) == name else None
+
+
+def needs_loop(node: ast.expr, scope: Scope) -> bool:
+    """Whether an element is better made by statements: it is a choice, or a private function of several
+    statements is called."""
+    named = [f for n in read_names(node) if (f := scope.program.by_name.get(n)) is not None]
+    return isinstance(node, ast.IfExp) or any(not f.public and len(f.node.body) > 1 for f in named)
+
+
+rewrite(
+    "comprehension-to-loop",
+    *(
+        (last.format(whole), f"r = {start}\nfor target in e:\n if c: {step}\n{last.format('r')}", needs)
+        for last in ("return {}", "targets = {}")
+        for step, start, whole, needs in FILLS
     ),
-    keeps=(
-        "s: str",
-        "k = list(s)\nfor c in s:\n if not k or k[-1] != c:\n  return len(k)\n k.pop()\nreturn True",
+    needs=[
+        when.each(
+            "a choice, or a call of a private function of several statements",
+            ("f",),
+            lambda e, where: needs_loop(e, where.scope),
+        )
+    ],
+    made={"r": fresh("r")},
+    because="a comprehension evaluates the same conditions and elements in the same order as a loop",
+    fires="s: str\ndef f(s):\n return sum(g(x) for x in s)\ndef g(k):\n if k:\n  return 3\n return 7",
+    keeps="xs: list[int]\ndef f(xs):\n return [g(x) for x in xs]\ndef g(k):\n return k + 1",
+)
+
+ROUND = "for target in e:\n if c:\n  targets = f\n  body"
+
+rewrite(
+    "loop-over-comprehension",
+    ("for targets in (f for target in e if c): body", ROUND),
+    (
+        "for targets in [f for target in e if c]: body",
+        ROUND,
+        [when.one_by_one("[f for target in e if c]", "targets", "body")],
     ),
+    because="a generator makes each element when the loop asks for it; elements without effects can be made "
+    "then",
+    fires="xs: list[int]\nt = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\nreturn t",
+    keeps="xs: list[int]\nfor y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs",
+)
+
+
+rewrite(
+    "count-to-sum",
+    ("len([f for target in e if c])", "sum(1 for target in e if c)"),
+    ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [when.boolean("b")]),
+    needs=[when.last_for],
+    because="the length of a list is the number of its elements; True counts as 1 and False as 0",
+    fires="xs: list[int]\nreturn len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
+    keeps="xs: list[int]\nreturn len([1 // x for x in xs]) + sum(x for x in xs)",
+)
+
+LARGER = ("a < b", "a <= b", "b > a", "b >= a")  # which says that b is the larger one
+
+rewrite(
+    "keep-extreme",
+    *((f"if {test}: a = b", "a = max(p, q)", [when.local("a")]) for test in LARGER),
+    *((f"if {test}: b = a", "b = min(p, q)", [when.local("b")]) for test in LARGER),
+    *((f"if {test}: t = b\nelse: t = a", "t = max(p, q)") for test in LARGER),
+    *((f"if {test}: t = a\nelse: t = b", "t = min(p, q)") for test in LARGER),
+    needs=[when.integer("a", "b")],
+    made={"p": ranked("a", "b", 0), "q": ranked("a", "b", 1)},
+    because="the larger of two integers is what is left after replacing the smaller by the larger",
+    fires="n: int; m: int\nif n < m:\n n = m\nif n > 7:\n k = 7\nelse:\n k = n\nreturn [n, k]",
+    keeps="n: float; m: float\nif n < m:\n n = m\nreturn n",
 )

@@ -6,17 +6,16 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from skyt.repair.rules.analysis.functions import READ, use_of
+from skyt.repair.rules.analysis.program import READ, use_of
 from skyt.repair.rules.analysis.syntax import binds, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import children, text, walk
 from skyt.repair.rules.analysis.types import is_int, is_str
 from skyt.repair.rules.engine.context import Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.conditions import Condition, Where, each, immutable, of_kind, ordered, plain
-from skyt.repair.rules.patterns.flow import own
 from skyt.repair.rules.patterns.making import Made, replacing
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found, first
+from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, of_kind, ordered, own, plain
 from skyt.repair.rules.registry import module
 
 SEARCHED = frozenset({"[]", "[:]", "in", "len", ".get", ".index", ".count"})
@@ -82,17 +81,18 @@ rewrite(
         ),
     ],
     made={"inner": replacing("rest", ("t", "v"))},
+    phases="01",
     because="a table that is only looked up is the same wherever it is written down",
-    fires=("s: str", "t = {'a': 1}\nreturn s in t"),
-    keeps=("s: str", "t = {'a': 1}\nt[s] = 2\nreturn len(t)"),
+    fires="s: str\nt = {'a': 1}\nreturn s in t",
+    keeps="s: str\nt = {'a': 1}\nt[s] = 2\nreturn len(t)",
 )
 
 
 @module(
     needs="a constant or constant table at module level, assigned once, never changed and never handed on",
     sound="a constant is the same wherever it is written down",
-    fires=("n: int", "K = 3\ndef f(n):\n return n + K"),
-    keeps=("n: int", "K = []\ndef f(n):\n K.append(n)\n return len(K) * 0"),
+    fires="n: int\nK = 3\ndef f(n):\n return n + K",
+    keeps="n: int\nK = []\ndef f(n):\n K.append(n)\n return len(K) * 0",
 )
 def inline_module_constant(context: Context) -> bool:
     tree = context.tree
@@ -131,8 +131,8 @@ rewrite(
     ("a not in t", "a not in u"),
     made={"u": Made("the constant table `t` in order", _members)},
     because="membership depends on the elements alone, not on their order, number or container",
-    fires=("s: str", "d = {s: 1}\nreturn [s in {'b', 'a'}, s in ['a'], 'b' in d.keys()]"),
-    keeps=("s: str", "d = {s: 1}\nreturn [s in 'ba', 1 in d.values()]"),
+    fires="s: str\nd = {s: 1}\nreturn [s in {'b', 'a'}, s in ['a'], 'b' in d.keys()]",
+    keeps="s: str\nd = {s: 1}\nreturn [s in 'ba', 1 in d.values()]",
 )
 
 
@@ -154,8 +154,8 @@ rewrite(
     ("t.get(k, x)", "u.get(k, x)"),
     made={"u": Made("the constant dict `t`, by key", _by_key)},
     because="a lookup in a table does not depend on the order of its entries",
-    fires=("s: str", "return {'b': 1, 'a': 2}.get(s)"),
-    keeps=("s: str", "return list({'b': 1, 'a': 2})"),
+    fires="s: str\nreturn {'b': 1, 'a': 2}.get(s)",
+    keeps="s: str\nreturn list({'b': 1, 'a': 2})",
 )
 rewrite(
     "expand-get",
@@ -163,6 +163,6 @@ rewrite(
     ("return d.get(k)", "if k in d: return d[k]\nreturn None"),
     needs=[of_kind("dict", "d"), plain("d"), immutable("k")],
     because="`get` gives the value exactly when the key is there, and the default otherwise",
-    fires=("n: int", "d = {n + 1: 1}\nreturn d.get(n, 0)"),
-    keeps=("n: int; xs: list[int]", "d = {n: 1}\nreturn d.get(n, xs[n])"),
+    fires="n: int\nd = {n + 1: 1}\nreturn d.get(n, 0)",
+    keeps="n: int; xs: list[int]\nd = {n: 1}\nreturn d.get(n, xs[n])",
 )

@@ -6,11 +6,12 @@ import ast
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from skyt.repair.rules.analysis.liveness import Liveness
 from skyt.repair.rules.analysis.program import Program
+from skyt.repair.rules.analysis.reach import Liveness
 from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
-from skyt.repair.rules.analysis.trees import in_order, walk
+from skyt.repair.rules.analysis.trees import in_order, text, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import Applied, Rule, finder
 
@@ -19,22 +20,21 @@ MAX_WORK = 60_000  # applications times nodes: four times what any program of th
 
 
 class Census:
-    """How often each name is read and stored in a piece of program, and how far into it each name and each
-    attribute (`.name`) is first read."""
+    """How often each name is read and stored in a piece of program, and the place of each name and each
+    attribute (`.name`) among all that it reads, in order."""
 
     def __init__(self, where: ast.AST | Sequence[ast.AST]) -> None:
-        self.reads: Counter[str] = Counter()
-        self.stores: Counter[str] = Counter()
-        self.first_read: dict[str, int] = {}
-        for i, n in enumerate(in_order(where) if isinstance(where, ast.AST) else walk(where)):
-            if n.__class__ is ast.Name:
-                if n.ctx.__class__ is ast.Load:
-                    self.reads[n.id] += 1
-                    self.first_read.setdefault(n.id, i)
-                else:
-                    self.stores[n.id] += 1
-            elif n.__class__ is ast.Attribute and n.ctx.__class__ is ast.Load:
-                self.first_read.setdefault("." + n.attr, i)
+        self.where = where
+        names = [n for n in walk(where) if n.__class__ is ast.Name]
+        self.reads = Counter([n.id for n in names if n.ctx.__class__ is ast.Load])
+        self.stores = Counter([n.id for n in names if n.ctx.__class__ is not ast.Load])
+
+    @cached_property
+    def first_read(self) -> dict[str, int]:
+        nodes = in_order(self.where)  # type: ignore[arg-type]
+        reads = [n for n in nodes if getattr(n, "ctx", None).__class__ is ast.Load]
+        names = ["." + n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in reads]
+        return {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
 
 
 class OutOfBudgetError(Exception):
@@ -48,6 +48,7 @@ class Context:
     tree: ast.Module
     facts: Facts
     rules: Sequence[Rule]
+    steps: bool = False  # whether the trace tells what each rule changed
     trace: list[Applied] = field(default_factory=list)
     fresh: int = 0
     rounds: int = 0
@@ -102,7 +103,9 @@ class Context:
             self._program = None
         self.facts = facts
 
-    def record(self, rule: str, before: str, after: str) -> None:
+    def record(self, rule: str, *change: str | ast.AST | Sequence[ast.AST]) -> None:
+        """Note that a rule was applied, and what stood there before and after."""
+        before, after = (c if isinstance(c, str) else text(c) for c in change) if self.steps else ("", "")
         self.trace.append(Applied(rule, before, after))
         self.moved()
         if len(self.trace) > self.most:

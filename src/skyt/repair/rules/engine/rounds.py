@@ -11,21 +11,22 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skyt.repair.rules.analysis import syntax
+from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
-from skyt.repair.rules.analysis.liveness import unbound_name
-from skyt.repair.rules.analysis.reach import Reach
-from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.syntax import bound_anywhere, read_names
-from skyt.repair.rules.analysis.trees import bare, text, walk
+from skyt.repair.rules.analysis.program import FunctionInfo
+from skyt.repair.rules.analysis.reach import Reach, unbound_name
+from skyt.repair.rules.analysis.scope import MODULES, Scope
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, bare, shape, text, walk
 from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.engine.walker import Walker, verified
 from skyt.repair.rules.facts import Facts
-from skyt.repair.rules.registry import RULES, Applied, Rule
+from skyt.repair.rules.registry import RULES, Applied, Place, Rule
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse, why_not_compiled
 
 MAX_ROUNDS = 40
 MAX_NODES = 1000  # three times the largest program of the recordings
+WHOLE = frozenset({ast.Constant, ast.Name, ast.Set})  # nothing inside changes; for sets see keeps_sets
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,13 @@ class NormalForm:
         return tuple(dict.fromkeys(a.rule for a in self.trace))
 
 
-def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) -> NormalForm:
+def normal_form(
+    code: str, facts: Facts, rules: Sequence[Rule] | None = None, steps: bool = False
+) -> NormalForm:
     """Bring a program to its normal form under the facts. Deterministic, idempotent, never raises.
 
-    `rules` replaces the registered ones (used to measure one rule, or to shuffle their order).
+    `rules` replaces the registered ones (used to measure one rule, or to shuffle their order). With `steps`
+    the trace has the texts before and after each application.
     """
     plain = normalise(code)
 
@@ -66,7 +70,7 @@ def normal_form(code: str, facts: Facts, rules: Sequence[Rule] | None = None) ->
         nodes = len(walk(bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
-        form = _run(tree, facts, RULES if rules is None else rules)
+        form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
         problem = why_not_compiled(form.text)
         return failed(f"the rules lead to what is not Python: {problem}") if problem else form
     except BeyondError as error:  # normalisation drops what `__doc__` shows
@@ -88,7 +92,7 @@ def _clean(context: Context) -> None:
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
     why = reflective(tree) or before_cleaning(kept)
     if why is None:
-        _apply_modules(context, phase=0)
+        _apply_modules(context, "0")
         why = beyond(context.tree)
     if why is not None:
         raise BeyondError(f"{why} is beyond the rules")
@@ -96,21 +100,19 @@ def _clean(context: Context) -> None:
         raise BeyondError(f"{local} may be read before it has a value")
 
 
-def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
-    context = Context(tree, facts, rules)
-    complete = True
+def _run(context: Context) -> NormalForm:
+    facts, complete = context.facts, True
     _clean(context)
     for _ in range(MAX_ROUNDS):
-        if context.facts is not facts or not context.rounds:
-            # What could not be shown of the program as it was written may be plain in its present form.
-            context.assume(facts)
-            context.assume(verified(context))
+        named = [n for n in walk(context.tree) if isinstance(n, ast.Name | ast.Attribute)]
+        used = {n.id if isinstance(n, ast.Name) else f".{n.attr}" for n in named}
+        context.assume(facts.without_bounds(used))
         context.rounds += 1
         if not _round(context):
             break
     else:
         complete = False
-    _apply_modules(context, phase=2)
+    _apply_modules(context, "2")
     _import_missing(context.tree)
     failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
     return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
@@ -118,7 +120,7 @@ def _run(tree: ast.Module, facts: Facts, rules: Sequence[Rule]) -> NormalForm:
 
 def _import_missing(tree: ast.Module) -> None:
     """Import what a rule has named (`math.isqrt`) and the program had not."""
-    missing = sorted((read_names(tree) & MODULES).difference(bound_anywhere(tree)))
+    missing = sorted((syntax.read_names(tree) & MODULES).difference(syntax.bound_anywhere(tree)))
     tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 
@@ -133,14 +135,13 @@ def _round(context: Context) -> bool:
             context.changed()
         else:
             context.settle(id(info.node))
-    _apply_modules(context, phase=1)
+    _apply_modules(context, "1")
     return len(context.trace) != before
 
 
-def _apply_modules(context: Context, phase: int) -> None:
-    for rule in context.rules:
-        due = rule.phase == phase or (phase == 1 and rule.again)
-        if rule.shape != "module" or not due or context.settled((rule.name, phase)):
+def _apply_modules(context: Context, phase: str) -> None:
+    for rule in context.find("module", frozenset(), phase):
+        if context.settled((rule.name, phase)):
             continue
         count = len(context.trace)
         if not rule.apply(context):
@@ -149,3 +150,141 @@ def _apply_modules(context: Context, phase: int) -> None:
         context.changed()
         if len(context.trace) == count:
             raise AssertionError(f"{rule.name} changed the program without a record")
+
+
+class Walker:
+    """One walk over one function: expressions first, then the blocks around them."""
+
+    def __init__(self, context: Context, info: FunctionInfo) -> None:
+        self.context = context
+        self.info = info
+
+    def function(self) -> None:
+        scope = Scope(self.context.program, self.info).at_start()
+        self._rewrite(self.info.node, "body", Place(self.info.node.body, scope, self.context, "return"), "0")
+        self.block(self.info.node, "body", scope, "return")
+
+    def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
+        """A list of statements; `end` is what running off its end amounts to (see Place)."""
+        body: list[ast.stmt] = getattr(owner, field_name)
+        scopes, count = [scope], len(self.context.trace)
+        for s in body:
+            self.statement(s, scopes[-1], end if s is body[-1] else "")
+            scopes += [] if s is body[-1] else [scopes[-1].after(s)]
+        known = scopes if len(self.context.trace) == count else []
+        self._rewrite(owner, field_name, Place(body, scope, self.context, end, known), "1")
+
+    def _rewrite(self, owner: ast.AST, field_name: str, place: Place, phase: str) -> None:
+        """Apply the rules to a block until none applies: in phase 0 those that come before its insides."""
+        for _ in range(60):
+            new = self._apply_block(place, phase) if place.body else None
+            if new is None:
+                return
+            body = new or ([ast.Pass()] if field_name == "body" else [])
+            setattr(owner, field_name, body)
+            self.context.moved()
+            place = Place(body, place.start, self.context, place.end)
+
+    def _apply_block(self, place: Place, phase: str) -> list[ast.stmt] | None:
+        seen = frozenset([s.__class__ for s in place.body] + [look for look, _ in place.looks])
+        for rule in self.context.find("block", seen, phase):
+            new: list[ast.stmt] | None = rule.apply(place.body, place)
+            if new is not None and syntax.keeps_sets(place.body, new):
+                self.context.record(rule.name, *_changes(place.body, new))
+                return new
+        return None
+
+    def statement(self, s: ast.stmt, scope: Scope, end: str) -> None:
+        if isinstance(s, ast.If):
+            s.test = self.expr(s.test, scope.quiet(s.test), True)
+            self.block(s, "body", scope.when(s.test), end)
+            if s.orelse:
+                self.block(s, "orelse", scope.when(s.test, False), end)
+        elif isinstance(s, syntax.LOOPS):
+            inner = body = scope.quiet(s)
+            if isinstance(s, ast.While):
+                s.test = self.expr(s.test, inner.quiet(s.test), True)
+                body = inner.when(s.test)
+            else:
+                s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
+            self.block(s, "body", body, "continue")
+            self.block(s, "orelse", inner, end)
+        elif not isinstance(s, NESTED):
+            self._parts(s, scope)
+
+    def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
+        if node.__class__ not in WHOLE:
+            self._children(node, scope, boolean)
+        for _ in range(12):
+            new = self._apply_expression(node, scope, boolean)
+            if new is None:
+                return node
+            node = new
+        return node
+
+    def _apply_expression(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
+        for rule in self.context.find("expression", frozenset((node.__class__, shape(node))), "1"):
+            new: ast.expr | None = rule.apply(node, scope, boolean)
+            if new is not None and syntax.keeps_sets(node, new):
+                self.context.record(rule.name, node, new)
+                return new
+        return None
+
+    def _children(self, node: ast.expr, scope: Scope, boolean: bool) -> None:
+        if isinstance(node, ast.BoolOp):
+            here = scope
+            for i, value in enumerate(node.values):
+                node.values[i] = self.expr(value, here, boolean)
+                here = here.when(node.values[i], isinstance(node.op, ast.And))
+            node.values = syntax.operands(node)  # `a and (b and c)` is `a and b and c`
+        elif isinstance(node, ast.UnaryOp):
+            node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
+        elif isinstance(node, ast.IfExp):
+            node.test = self.expr(node.test, scope, True)
+            node.body = self.expr(node.body, scope.when(node.test), boolean)
+            node.orelse = self.expr(node.orelse, scope.when(node.test, False), boolean)
+        elif isinstance(node, COMPREHENSIONS):
+            self._comprehension(node, scope)
+        elif isinstance(node, ast.Lambda):
+            bound = Effects(writes={a.arg for a in node.args.args})
+            node.body = self.expr(node.body, scope.without(bound), False)
+        elif isinstance(node, ast.FormattedValue):  # the format is not an expression of its own
+            node.value = self.expr(node.value, scope, False)
+        else:
+            self._parts(node, scope)
+
+    def _parts(self, node: ast.AST, scope: Scope) -> None:
+        """The expressions directly inside."""
+        whole = isinstance(node, ast.stmt)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                setattr(node, name, self.expr(value, scope.quiet(value) if whole else scope, False))
+            elif isinstance(value, list):
+                here = scope.quiet(node) if whole else scope
+                for i, item in enumerate(value):
+                    if isinstance(item, ast.expr):
+                        value[i] = self.expr(item, here, False)
+                    elif isinstance(item, ast.keyword):
+                        item.value = self.expr(item.value, scope, False)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
+    ) -> None:
+        here = scope
+        for generator in node.generators:
+            generator.iter = self.expr(generator.iter, here, False)
+            here = here.without(Effects(writes=syntax.stored_names(generator.target)))
+            for i, condition in enumerate(generator.ifs):
+                generator.ifs[i] = self.expr(condition, here, True)
+                here = here.with_known(syntax.conjuncts(generator.ifs[i]))
+        for name in ("key", "value", "elt"):
+            if hasattr(node, name):
+                setattr(node, name, self.expr(getattr(node, name), here, False))
+
+
+def _changes(before: list[ast.stmt], after: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The statements that are not in both, all where they only changed places."""
+    old, new = {id(s) for s in before}, {id(s) for s in after}
+    if old == new:
+        return before, after
+    return [s for s in before if id(s) not in new], [s for s in after if id(s) not in old]

@@ -10,25 +10,10 @@ from skyt.repair.rules.analysis.ranking import rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import ORDER_OPPOSITE, call, compare, negate
 from skyt.repair.rules.analysis.trees import clone, size
-from skyt.repair.rules.patterns.conditions import (
-    Condition,
-    Where,
-    asking,
-    at_least,
-    boolean,
-    constant,
-    domain_only,
-    instance,
-    integer,
-    not_constant,
-    number,
-    of_kind,
-    ordered,
-    sized,
-    truth_only,
-)
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.making import Made, folded, ranked
 from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.when import Condition, Where
 from skyt.repair.rules.registry import expression
 
 
@@ -63,46 +48,46 @@ rewrite(
     ("not c", "d"),
     made={"d": opposite_of("c")},
     because="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
-    fires=("n: int", "return not n < 3"),
-    keeps=("x: float", "return not x < 3"),
+    fires="n: int\nreturn not n < 3",
+    keeps="x: float\nreturn not x < 3",
 )
 rewrite(
     "split-chain",
     *((f"a {p} b {q} c", f"a {p} b and b {q} c") for p in OPERATORS for q in OPERATORS),
     because="`a < b < c` is `a < b and b < c` when evaluating b again gives the same value",
-    fires=("n: int; xs: list[int]", "return [0 < n < 9, 0 < 7 // n < 9]"),
-    keeps=("n: int; xs: list[int]", "return 0 < xs.pop() < 9"),
+    fires="n: int; xs: list[int]\nreturn [0 < n < 9, 0 < 7 // n < 9]",
+    keeps="n: int; xs: list[int]\nreturn 0 < xs.pop() < 9",
 )
 less_than = rewrite(
     "less-than",
     ("a > b", "b < a"),
     ("a >= b", "b <= a"),
-    needs=[ordered("a", "b")],
+    needs=[when.ordered("a", "b")],
     because="`a > b` and `b < a` are the same comparison on built-in types",
-    fires=("n: int; m: int", "return n > m"),
-    keeps=("x: float; y: float", "return x > y"),
+    fires="n: int; m: int\nreturn n > m",
+    keeps="x: float; y: float\nreturn x > y",
 )
 strict_integers = rewrite(
     "strict-integers",
     ("a <= b", "a < m"),
     ("a <= b", "k < b"),
-    ("a < b + 1", "a <= b", [not_constant("a", "b")]),
-    ("a - 1 < b", "a <= b", [not_constant("a", "b")]),
-    ("a < b - c", "a + c < b", [constant("c"), not_constant("a")]),
-    needs=[integer("a", "b")],
+    ("a < b + 1", "a <= b", [when.not_constant("a", "b")]),
+    ("a - 1 < b", "a <= b", [when.not_constant("a", "b")]),
+    ("a < b - c", "a + c < b", [when.constant("c"), when.not_constant("a")]),
+    needs=[when.integer("a", "b")],
     made={"m": folded("b + 1"), "k": folded("a - 1")},
     because="between integers there is nothing, and the same constant on both sides keeps their order",
-    fires=("n: int; m: int", "return [n <= 3, n < m + 1, n < m - 1]"),
-    keeps=("n: float; m: int", "return [n <= 3, n < m + 1, n < m - 1]"),
+    fires="n: int; m: int\nreturn [n <= 3, n < m + 1, n < m - 1]",
+    keeps="n: float; m: int\nreturn [n <= 3, n < m + 1, n < m - 1]",
 )
 rewrite(
     "truth-of-integer",
     ("x", "x != 0"),
     on=(ast.Name, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute),
-    needs=[truth_only, integer("x")],
+    needs=[when.truth_only, when.integer("x")],
     because="an int is false exactly when it is 0",
-    fires=("n: int", "if n:\n return 1\nreturn 2"),
-    keeps=("n: any", "if n:\n return 1\nreturn 2"),
+    fires="n: int\nif n:\n return 1\nreturn 2",
+    keeps="n: any\nif n:\n return 1\nreturn 2",
 )
 rewrite(
     "constant-operand",
@@ -110,37 +95,35 @@ rewrite(
     ("False or x", "x"),
     ("False and x", "False"),
     ("True or x", "True"),
-    ("x and True", "x", [truth_only]),
-    ("x or False", "x", [truth_only]),
+    ("x and True", "x", [when.truth_only]),
+    ("x or False", "x", [when.truth_only]),
     because="True is the unit of `and`, False of `or`; what follows a deciding constant is not evaluated",
-    fires=("n: int; s: str", "if s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2"),
-    keeps=("n: int; s: str", "return [1 // n < 2 and False, s and True]"),
+    fires="n: int; s: str\nif s and True:\n return True and n < 3\nreturn n < 2 and False and 1 // n < 2",
+    keeps="n: int; s: str\nreturn [1 // n < 2 and False, s and True]",
 )
 FULL = ("len(x) != 0", "len(x) > 0", "0 < len(x)", "len(x) >= 1", "1 <= len(x)")
 EMPTY = ("len(x) == 0", "len(x) <= 0", "len(x) < 1", "0 == len(x)")
 rewrite(
     "emptiness",
-    *((text, "not x", [sized("x")]) for text in EMPTY),
-    *((text, "bool(x)", [sized("x")]) for text in FULL),
-    ("x == []", "not x", [of_kind("list", "x")]),
-    ("x != []", "bool(x)", [of_kind("list", "x")]),
-    ("x == ''", "not x", [of_kind("str", "x")]),
-    ("x != ''", "bool(x)", [of_kind("str", "x")]),
+    *((text, "not x", [when.sized("x")]) for text in EMPTY),
+    *((text, "bool(x)", [when.sized("x")]) for text in FULL),
+    ("x == []", "not x", [when.of_kind("list", "x")]),
+    ("x != []", "bool(x)", [when.of_kind("list", "x")]),
+    ("x == ''", "not x", [when.of_kind("str", "x")]),
+    ("x != ''", "bool(x)", [when.of_kind("str", "x")]),
     because="such a value is empty exactly when its length is 0, or it equals the empty value of its type, "
     "and exactly then it is false",
-    fires=("s: str; xs: list[int]", "return [len(s) == 0, s != '', xs == []]"),
-    keeps=("s: str; xs: list[int]", "return [len(s) == 1, len(xs) == [], s == []]"),
+    fires="s: str; xs: list[int]\nreturn [len(s) == 0, s != '', xs == []]",
+    keeps="s: str; xs: list[int]\nreturn [len(s) == 1, len(xs) == [], s == []]",
 )
-TRUE = ("bool(x)", "x == True", "x is True", "x != False", "x is not False")
-FALSE = ("x == False", "x is False", "x != True", "x is not True")
 rewrite(
     "plain-boolean",
-    ("bool(x)", "x", [truth_only]),
-    *((text, "x", [boolean("x")]) for text in TRUE),
-    *((text, "not x", [boolean("x")]) for text in FALSE),
+    ("bool(x)", "x", [when.truth_only]),
+    *((text, "x", [when.boolean("x")]) for text in ("bool(x)", "x == True", "x is True")),
+    *((text, "not x", [when.boolean("x")]) for text in ("x == False", "x is False")),
     because="`bool(x)` is true when x is; of a boolean, it, `x is True` and `x == True` are the boolean",
-    fires=("n: int; s: str", "b = n > 3\nif bool(s):\n return b == True\nreturn 2"),
-    keeps=("n: int; s: str", "return [n == True, bool(s)]"),
+    fires="n: int; s: str\nb = n > 3\nif bool(s):\n return b == True\nreturn 2",
+    keeps="n: int; s: str\nreturn [n == True, bool(s)]",
 )
 
 
@@ -153,7 +136,7 @@ def _length(e: ast.expr, where: Where) -> tuple[object, ...]:
     return size(e), rank(e, where.scope)
 
 
-condition = asking("type bool, or only its truth counts", _asked_in_any_order)
+condition = when.asking("type bool, or only its truth counts", _asked_in_any_order)
 shorter = Condition("`b` is shorter", lambda found, w: _length(found["b"], w) < _length(found["a"], w))  # type: ignore[arg-type]
 alike = Condition(
     "`==` of `a` and `b` runs no code of the program",
@@ -163,16 +146,13 @@ rewrite(
     "order-operands",
     *((f"a {op} b", f"b {op} a", [condition("a", "b"), shorter]) for op in ("and", "or")),
     *((f"a {op} b", f"x {op} y", [alike]) for op in ("==", "!=")),
-    ("a * b", "x * y", [integer("a", "b")]),
-    *((f"{extreme}(a, b)", f"{extreme}(x, y)", [integer("a", "b")]) for extreme in ("max", "min")),
+    ("a * b", "x * y", [when.integer("a", "b")]),
+    *((f"{extreme}(a, b)", f"{extreme}(x, y)", [when.integer("a", "b")]) for extreme in ("max", "min")),
     made={"x": ranked("a", "b", 0), "y": ranked("a", "b", 1)},
     because="equality, products and extremes are symmetric, and conditions hold together, or not, in "
     "whichever order they are asked",
-    fires=(
-        "a: int; b: int",
-        "if a + b < 9 and a != b:\n return 3 * a\nif 3 == b:\n return max(b, a)\nreturn a",
-    ),
-    keeps=("a: int; b: int; x: float; y: any", "return [9 // (a + b) < 9 and a != b, 3 * x, 3 == y]"),
+    fires="a: int; b: int\nif a + b < 9 and a != b:\n return 3 * a\nif 3 == b:\n return max(b, a)\nreturn a",
+    keeps="a: int; b: int; x: float; y: any\nreturn [9 // (a + b) < 9 and a != b, 3 * x, 3 == y]",
 )
 
 
@@ -183,8 +163,8 @@ rewrite(
     needs="the condition, or its opposite, holds on every path here; or bounds from the contract's domain"
     " decide it",
     sound="nothing it reads has changed since it was decided; in-domain values lie within the bounds",
-    fires=("n: int >= 0", "if n < 0:\n return 1\nreturn 2"),
-    keeps=("n: int", "if n < 0:\n return 1\nreturn 2"),
+    fires="n: int >= 0\nif n < 0:\n return 1\nreturn 2",
+    keeps="n: int\nif n < 0:\n return 1\nreturn 2",
 )
 def decided_condition(node: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -214,19 +194,19 @@ def _by_bounds(node: ast.Compare, scope: Scope) -> bool | None:
 
 rewrite(
     "only-integer-left",
-    ("a < k", "a == m", [number("k"), at_least(0, "a - k + 1")]),
-    ("k < b", "b != k", [number("k"), at_least(0, "b - k")]),
+    ("a < k", "a == m", [when.number("k"), when.at_least(0, "a - k + 1")]),
+    ("k < b", "b != k", [when.number("k"), when.at_least(0, "b - k")]),
     made={"m": folded("k - 1")},
     because="of the integers from k on, only k is below k + 1, and all but k are above k",
-    fires=("n: int >= 0", "return [n < 1, 0 < n]"),
-    keeps=("n: int", "return [n < 1, 0 < n]"),
+    fires="n: int >= 0\nreturn [n < 1, 0 < n]",
+    keeps="n: int\nreturn [n < 1, 0 < n]",
 )
 rewrite(
     "known-instance",
-    ("isinstance(x, k)", "True", [instance("x", "k")]),
-    ("isinstance(x, k)", "False", [instance("x", "k", False)]),
-    needs=[domain_only],
+    ("isinstance(x, k)", "True", [when.instance("x", "k")]),
+    ("isinstance(x, k)", "False", [when.instance("x", "k", False)]),
+    needs=[when.domain_only],
     because="in-domain arguments have the contract's types (an int is never a bool there)",
-    fires=("n: int", "return [isinstance(n, int), isinstance(n, (str, list))]"),
-    keeps=("n: any; m: int", "return [isinstance(n, int), isinstance(m, (str, Exception))]"),
+    fires="n: int\nreturn [isinstance(n, int), isinstance(n, (str, list))]",
+    keeps="n: any; m: int\nreturn [isinstance(n, int), isinstance(m, (str, Exception))]",
 )

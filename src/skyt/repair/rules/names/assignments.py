@@ -1,25 +1,21 @@
 """Assignments: split, expanded, put where they are used and in one order, so that only what carries
-information is left; values that change places do so at once."""
+information is left."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import pairwise, permutations
 
-from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, mutates_receiver
-from skyt.repair.rules.analysis.ranking import binding_order, spelled
+from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_receiver
+from skyt.repair.rules.analysis.ranking import spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.analysis.vocabulary import MUTATORS
-from skyt.repair.rules.patterns.conditions import Condition, Where, immutable, of_kind
-from skyt.repair.rules.patterns.flow import local, own, settled, unseen
-from skyt.repair.rules.patterns.making import replacing
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.when import immutable, local, of_kind, settled, unseen
 from skyt.repair.rules.registry import Place, block
 
 SMALL, LARGEST = 12, 120  # nodes of a value that is repeated, and that putting a statement into branches adds
@@ -39,8 +35,8 @@ rewrite(
     ("x = y = z = e", "x = e\ny = e\nz = e"),
     needs=[of_kind("int bool str none", "e")],
     because="every variable gets the same value, left to right, and evaluating it again gives it again",
-    fires=("n: int", "a = b = 0\nreturn a + b + n"),
-    keeps=("n: int", "a = b = []\na.append(n)\nreturn b"),
+    fires="n: int\na = b = 0\nreturn a + b + n",
+    keeps="n: int\na = b = []\na.append(n)\nreturn b",
 )
 
 
@@ -58,8 +54,8 @@ rewrite(
     needs=[unseen("target")],
     because="where no part reads what an earlier one stored, all values are the same as before any store, "
     "and a local that is stored earlier cannot be seen",
-    fires=("n: int", "a, b = 0, n\nreturn a - b"),
-    keeps=("a: int; b: int", "a, b = b, a\nreturn a - b"),
+    fires="n: int\na, b = 0, n\nreturn a - b",
+    keeps="a: int; b: int\na, b = b, a\nreturn a - b",
 )
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>")
 rewrite(
@@ -67,8 +63,8 @@ rewrite(
     *((f"target {op}= e", f"target = target {op} e") for op in ARITHMETIC),
     needs=[immutable("target"), settled("target", "e")],
     because="on immutable values `x += e` is `x = x + e`",
-    fires=("n: int", "n += 1\nreturn n"),
-    keeps=("n: any", "n += 1\nreturn n"),
+    fires="n: int\nn += 1\nreturn n",
+    keeps="n: any\nn += 1\nreturn n",
 )
 rewrite(
     "extend-in-place",
@@ -76,65 +72,24 @@ rewrite(
     ("x += e", "x.extend(e)"),
     needs=[of_kind("list", "x"), local("x")],
     because="on a list `x += e` is `x.extend(e)`",
-    fires=("n: int", "x = [n]\nx += [n, 1]\nx += [n]\nreturn x"),
-    keeps=("x: any", "x += [1]\nreturn x"),
-)
-
-
-def bound_first(x: str, y: str) -> Condition:
-    """Of two variables the one that is bound first in the function."""
-
-    def holds(found: Found, where: Where) -> bool:
-        order = binding_order(where.scope)
-        first, second = (order.get(found[name].id, len(order)) for name in (x, y))  # type: ignore[union-attr]
-        return first < second
-
-    return Condition(f"`{x}` is bound before `{y}`", holds)
-
-
-def _once(found: Found, where: Where) -> bool:
-    """Otherwise the order of rules would decide whether a long value is repeated."""
-    for name, value, needed in (("t", "e", 1), ("x", "f", 0)):
-        count = count_reads(found["g"], found[name].id)  # type: ignore[union-attr]
-        if count < needed or (count > needed and not isinstance(found[value], ast.Name | ast.Constant)):
-            return False
-    return True
-
-
-once = Condition("`g` reads `t`, and `x` or `t` again only if that stands for a name or constant", _once)
-rewrite(
-    "simultaneous",
-    ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
-    ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
-    ("t = e\nx = f\ny = g", "x, y = f, h", [bound_first("x", "y"), once]),
-    ("t = e\nx = f\ny = g", "y, x = h, f", [bound_first("y", "x"), once]),
-    needs=[own("t"), unseen("x"), unseen("y")],
-    made={"h": replace(replacing("g", ("x", "f"), ("t", "e")), like="")},  # evaluates anew what it reads
-    because="one simultaneous assignment gives every variable the same value",
-    fires=("a: int >= 1; b: int >= 1", "while b:\n t = a % b\n a = b\n b = t\nreturn a"),
-    keeps=("a: int >= 1; b: int >= 1", "t = a\na = b\nb = t\nreturn a - b + t"),
+    fires="n: int\nx = [n]\nx += [n, 1]\nx += [n]\nreturn x",
+    keeps="x: any\nx += [1]\nreturn x",
 )
 
 
 @block(
     ast.Assign,
     ast.If,
-    needs="one use, in the next statement, before which nothing is evaluated there that does not commute "
-    "with the value (a local that every branch assigns last is used for each); or one assignment of a pure "
-    "value that cannot raise (or whose first use comes next) of which nothing that it reads changes before "
-    "the last use; for several uses: a small value of immutable type without calls other than `len`, `str`, "
-    "`abs`, `int` that cannot raise, or a plain name",
+    needs="one use, in the next statement (behind an assignment that may come after it too), before which "
+    "nothing is evaluated there that does not commute with the value (a local that every branch assigns last "
+    "is used for each); or one assignment of a pure value that cannot raise (or whose first use comes next) "
+    "of which nothing that it reads changes before the last use; for several uses: a small value of "
+    "immutable type without calls other than `len`, `str`, `abs`, `int` that cannot raise, or a plain name",
     sound="the value is computed at the same point of the computation as before, or evaluating it again "
     "gives the same value, and nothing else",
-    fires=(
-        "xs: list[int]; n: int",
-        "if n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nm = 7 // n\nreturn k * k + m + t",
-    ),
-    keeps=(
-        "xs: list[int]; n: int",
-        "t = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n m = 7 // n\n"
-        "return [[8][n], m, k * k, n < 3 or t < 2]",
-    ),
+    fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nreturn k * k + t",
+    keeps="xs: list[int]; n: int\nt = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n"
+    " m = 7 // n\nreturn [[8][n], m, k * k, n < 3 or t < 2]",
 )
 def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is
@@ -144,13 +99,26 @@ def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
         while isinstance(last, ast.If):
             last = last.body[-1]
         name = simple_target(last)
-        if name is None or not place.private(name) or count_reads(t, name) != 1:
+        if name is None or not place.private(name):
             continue
-        if isinstance(t, ast.Assign) if name in stored_names(t) else name not in place.live_at(t):
+        passed: list[ast.stmt] = []
+        if last is s and not count_reads(t, name) and count_reads(body[i + 2 : i + 3], name):
+            plain = isinstance(t, ast.Assign) and isinstance(body[i + 2], ast.Assign)
+            if plain and _commute(t, body[i + 2], place.before(i + 1)):
+                passed, t = [t], body[i + 2]
+        if count_reads(t, name) != 1:
+            continue
+        if name not in stored_names(t) and name not in place.live_at(t):
             new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
             if new is not None and size(new) <= size(s) + LARGEST:
-                return [*body[:i], new, *body[i + 2 :]]
+                return [*body[:i], new, *passed, *body[i + 2 + len(passed) :]]
     return _everywhere(body, place)
+
+
+def _commute(s: ast.stmt, t: ast.stmt, scope: Scope) -> bool:
+    """Whether two statements can be done in either order."""
+    first, second = scope.effects(s), scope.effects(t)
+    return not (first.other or second.other) and not conflict(first, second, scope)
 
 
 def _put(s: ast.stmt, t: ast.stmt, name: str, scope: Scope) -> ast.stmt | None:
@@ -220,78 +188,26 @@ def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         seen = scope.effects(value)
         if not seen.pure or not _repeatable(value, uses, rest, name, scope):
             continue
-        if seen.raises and not any(_at_once(rest[0], use, scope) for use in _uses(rest[0], name)):
+        earlier = [before(rest[0], use) for use in _uses(rest[0], name)]
+        if seen.raises and not any(e is not None and scope.effects(e).total for e in earlier):
             continue
-        if _changed(rest, name, seen, scope) is not None:
+        last = max(k for k, t in enumerate(rest) if count_reads(t, name))
+        if not disturbs(scope.effects(rest[: last + 1]), seen, scope):
             return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
     return None
-
-
-def _at_once(t: ast.stmt, use: ast.AST, scope: Scope) -> bool:
-    earlier = before(t, use)
-    return earlier is not None and scope.effects(earlier).total
-
-
-def _changed(
-    body: list[ast.stmt], name: str, seen: Effects, scope: Scope, already: bool = False
-) -> bool | None:
-    """Whether what a value reads may be another after these statements; None if a use comes after that."""
-    for s in body:
-        for step in _steps(s):
-            changes = disturbs(scope.effects(step), seen, scope)
-            if count_reads(step, name) and (already or (changes and not _last_moment(step, seen, scope))):
-                return None
-            already = already or changes
-        if isinstance(s, ast.If):
-            ends = [_changed(inner, name, seen, scope, already) for inner in (s.body, s.orelse)]
-            if None in ends:
-                return None
-            already = any(ends)
-    return already
-
-
-def _steps(s: ast.stmt) -> Sequence[ast.AST | Sequence[ast.AST]]:
-    """What a statement does, in order: the rounds of a loop are one step, branches none."""
-    match s:
-        case ast.If():
-            return [s.test]
-        case ast.For():
-            return [s.iter, [s.target, *s.body, *s.orelse]]
-        case ast.Assign():
-            return [s.value, s.targets]
-    return [s]
-
-
-def _last_moment(step: ast.AST | Sequence[ast.AST], seen: Effects, scope: Scope) -> bool:
-    """`stack.append(value)`, `table[value] = …`: all is evaluated before the change."""
-    match step.value if isinstance(step, ast.Expr) else step:
-        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
-            parts = [owner, *args, *(k.value for k in keywords)]
-        case [ast.Subscript(value=owner, slice=key)]:
-            parts = [owner, key]
-        case _:
-            return False
-    return not disturbs(scope.effects(parts), seen, scope)
 
 
 def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, scope: Scope) -> bool:
     """Whether a value is so small, or used so rarely, that its name can go."""
     if isinstance(value, ast.Name | ast.Constant):
         return True
-    nodes, again = (
-        walk(value),
-        [n for n in walk(rest) if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda))],
-    )
-    called = {scope.builtin(n.func) for n in nodes if isinstance(n, ast.Call)}
+    nodes = walk(value)
+    called = {getattr(n.func, "id", "") for n in nodes if isinstance(n, ast.Call)}
     small = len(nodes) <= SMALL and not any(isinstance(n, COMPREHENSIONS) for n in nodes)
-    if small and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
-        if called <= {"len"}:
-            return True
-        parts = [
-            n.value for n in walk([n for n in again if isinstance(n, LOOPS)]) if isinstance(n, ast.Subscript)
-        ]
-        if called <= CHEAP and scope.effects(value).total and not count_reads(parts, name):
-            return True  # unless a loop looks up parts of it
+    cheap = called <= {"len"} or (called <= CHEAP and scope.effects(value).total)
+    if small and cheap and scope.type_of(value) in IMMUTABLE - {"float"}:  # of one NaN there may be two
+        return True
+    again = [n for n in walk(rest) if isinstance(n, (*LOOPS, *COMPREHENSIONS, ast.Lambda))]
     return uses == 1 and not any(count_reads(n.body if isinstance(n, ast.For) else n, name) for n in again)
 
 
@@ -300,8 +216,8 @@ def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, sco
     "behind it, neither of which reads or writes what the other writes, and of which not both may raise or "
     "leave",
     sound="two computations that do not touch each other's data can be done in either order",
-    fires=("xs: list[int]; n: int", "a = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
-    keeps=("xs: list[int]; n: int", "a = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]"),
+    fires="xs: list[int]; n: int\na = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
+    keeps="xs: list[int]; n: int\na = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
 )
 def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """Conditions first; assignments by the shape of the value, then by where the variable is first read."""
@@ -311,9 +227,7 @@ def order_assignments(body: list[ast.stmt], place: Place) -> list[ast.stmt] | No
             or (_target(t) is not None and type(s) is type(t) and _key(t, place) < _key(s, place))
         ):
             continue
-        scope = place.before(i)
-        first, second = scope.effects(s), scope.effects(t)
-        if not (first.other or second.other) and not conflict(first, second, scope):
+        if _commute(s, t, place.before(i)):
             return [*body[:i], t, s, *body[i + 2 :]]
     return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 
-from skyt.repair.rules.analysis.scope import BUILTINS, MODULES
+from skyt.repair.rules.analysis.language import NAMES
+from skyt.repair.rules.analysis.scope import MODULES
 from skyt.repair.rules.analysis.syntax import (
     bound_anywhere,
     local_functions,
@@ -19,19 +20,19 @@ from skyt.repair.rules.engine.context import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.registry import Place, block, module
 
-RESERVED = BUILTINS | MODULES
+RESERVED = NAMES | MODULES
 BUILTIN_ATTRIBUTES = frozenset(
     name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
 ) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
 
 
 @module(
-    phase=0,
+    phases="0",
     needs="a name of a builtin that a function or the module binds, with no `global` and no keyword of that "
     "name; or a variable of a comprehension that is also a name outside it",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
-    fires=("xs: list[int]", "sum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]"),
-    keeps=("xs: list[int]", "def f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]"),
+    fires="xs: list[int]\nsum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]",
+    keeps="xs: list[int]\ndef f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]",
 )
 def own_names(context: Context) -> bool:
     """`sum = 0` hides a builtin that rules may want to use: the local gets another name. So does the variable
@@ -87,14 +88,8 @@ def _renamed(where: ast.AST, names: set[str], context: Context) -> None:
     needs="a value, or the variable of a loop, that is not read after its block or loop, under a name that "
     "is bound elsewhere too",
     sound="values that never meet others under their name can have any free name",
-    fires=(
-        "s: str; xs: list[int]",
-        "t = 0\nfor x in xs:\n t = t + x\nfor x in xs:\n t = t - 2 * x\ns = s.lower()\nreturn s * t + s",
-    ),
-    keeps=(
-        "s: str; xs: list[int]",
-        "x = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",
-    ),
+    fires="s: str\nt = 0\nfor x in s:\n t = t + 1\nfor x in s:\n t = t * 2\ns = s.lower()\nreturn s * t + s",
+    keeps="s: str; xs: list[int]\nx = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",
 )
 def own_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`text = text.lower(); … text …` keeps the parameter and gives the new value its own name."""
@@ -123,7 +118,7 @@ def _mentions(where: ast.AST, name: str) -> int:
 def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | None:
     """The rest of a block from an assignment on, with a name of its own for what is assigned."""
     name, rest = simple_target(body[i]), body[i + 1 :]
-    if name is None or name in place.live_out or not place.private(name):
+    if name is None or name in place.live_at(body[-1]) or not place.private(name):
         return None
     if name not in place.info.arguments:
         stores = place.context.census(place.info.node).stores[name]
@@ -137,11 +132,11 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
 
 
 @module(
-    phase=2,
+    phases="2",
     needs="public names; for parameters: calls by position",
     sound="a name that only the program itself uses can be any name that is not taken",
-    fires=("n: int", "m = n\nreturn m"),
-    keeps=("n: int", "def f(v0):\n return v0"),
+    fires="n: int\nm = n\nreturn m",
+    keeps="n: int\ndef f(v0):\n return v0",
 )
 def rename_private(context: Context) -> bool:
     """Locals, parameters, private functions, classes and attributes are numbered in order of appearance."""
@@ -206,10 +201,7 @@ def _private_attributes(tree: ast.Module, context: Context) -> list[str]:
 
 def _of_objects(name: str, nodes: list[ast.AST], context: Context) -> bool:
     """Whether every use of an attribute is surely of an object of the program's classes."""
-    own = {
-        id(n)
-        for info in context.program.functions.values()
-        for n in own_nodes(info.node)
-        if isinstance(n, ast.Attribute) and kind(context.program.type_of(n.value, info)).startswith("object:")
-    }
+    infos, of = context.program.functions.values(), context.program.inference.of
+    uses = [(n, info) for info in infos for n in own_nodes(info.node) if isinstance(n, ast.Attribute)]
+    own = {id(n) for n, info in uses if kind(of(n.value, info.env)).startswith("object:")}
     return all(id(n) in own for n in nodes if isinstance(n, ast.Attribute) and n.attr == name)

@@ -10,17 +10,17 @@ what a template of the matched pieces evaluates, in its order, names that templa
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.evaluate import GiveUpError, returned
-from skyt.repair.rules.analysis.ranking import rank
-from skyt.repair.rules.analysis.syntax import LOOPS, blocks, count_reads, int_value, load, number, read_names
-from skyt.repair.rules.analysis.trees import NESTED, clone, same, walk
-from skyt.repair.rules.patterns.conditions import Where
-from skyt.repair.rules.patterns.template import Found, Template, Value, first, pieces, value
+from skyt.repair.rules.analysis.ranking import linear, rank
+from skyt.repair.rules.analysis.syntax import count_reads, int_value, load, number, own_breaks, read_names
+from skyt.repair.rules.analysis.trees import clone, same, walk
+from skyt.repair.rules.patterns.template import Found, Value, value
+from skyt.repair.rules.patterns.when import Where
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,6 @@ class Made:
     words: str
     compute: Callable[[Found, Where], Value | None]
     like: str = ""  # a template with the same evaluations, in the same order, and the same truth
-
-
-class Spelled(ast.NodeTransformer):
-    """A template with computed names replaced by what they evaluate."""
-
-    def __init__(self, made: Mapping[str, Made]) -> None:
-        self.likes = {name: m.like for name, m in made.items() if m.like}
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        like = self.likes.get(node.id)
-        return Template.read(like).body[0].value if like else node  # type: ignore[attr-defined]
 
 
 def constant_value(node: ast.expr) -> int | str | bool | None:
@@ -69,8 +58,9 @@ def ranked(a: str, b: str, place: int) -> Made:
 
     def compute(found: Found, where: Where) -> Value:
         one, other = found[a], found[b]
-        fixed = conflict(where.scope.effects(one), where.scope.effects(other), where.scope)
-        turned = not fixed and rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        turned = rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        if turned and conflict(where.scope.effects(one), where.scope.effects(other), where.scope):
+            turned = False
         return (one, other)[place if not turned else 1 - place]
 
     return Made(f"number {place + 1} of `{a}` and `{b}` in their order", compute, like=(a, b)[place])
@@ -87,56 +77,30 @@ def replacing(block: str, *pairs: tuple[str, str]) -> Made:
 
     def compute(found: Found, where: Where) -> Value | None:
         olds, news = ([value(template, **found) for template in side] for side in zip(*pairs, strict=True))
-        inside, names = walk(found[block]), read_names([*olds, *news])
+        given, inside, names = found[block], walk(found[block]), read_names([*olds, *news])
         if any(isinstance(n, ast.arg) and n.arg in names for n in inside):
             return None  # inside a lambda the name is another
         bound = [n for n in inside if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
         if any(n.id in names if isinstance(n, ast.Name) else any(same(n, o) for o in olds) for n in bound):
             return None
-        given = found[block]
-        inner: list[Any] = [clone(s) for s in (given if isinstance(given, list) else [given])]
-        for old, new in zip(olds, news, strict=True):
-            change = _Replaced(old, new)
-            inner = [change.visit(s) for s in inner]
-            if isinstance(given, list) and isinstance(old, ast.Subscript) and not change.found:
-                return None
-        return inner if isinstance(given, list) else inner[0]
+        new = {id(n): new for n in inside for old, new in zip(olds, news, strict=True) if same(n, old)}
+        if not isinstance(given, list):
+            return clone(given, new)
+        return [clone(s, new) for s in given] if new or not isinstance(olds[0], ast.Subscript) else None
 
     words = " and ".join(f"`{new}` for `{old}`" for old, new in pairs)
     return Made(f"`{block}` with {words}", compute, like=block)
-
-
-class _Replaced(ast.NodeTransformer):
-    def __init__(self, old: ast.expr, new: ast.expr) -> None:
-        self.old, self.new, self.found = old, new, False
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if not same(node, self.old):
-            return self.generic_visit(node)
-        self.found = True
-        return clone(self.new)
 
 
 def returning(block: str, result: str) -> Made:
     """A block that returns what follows its loop in the place of each `break`: nothing if nothing follows."""
 
     def compute(found: Found, where: Where) -> list[ast.stmt]:
-        inner = [clone(s) for s in found[block]]  # type: ignore[union-attr]
-        _replace_breaks(inner, ast.Return(value=found.get(result)))  # type: ignore[arg-type]
-        return inner
+        body: Any = found[block]
+        new = dict.fromkeys(map(id, own_breaks(body)), ast.Return(value=found.get(result)))  # type: ignore[arg-type]
+        return [clone(s, new) for s in body]
 
     return Made(f"`{block}` with `return {result}` for `break`", compute, like=block)
-
-
-def _replace_breaks(body: list[ast.stmt], new: ast.stmt) -> None:
-    for i, s in enumerate(body):
-        if isinstance(s, ast.Break):
-            body[i] = clone(new)
-        elif isinstance(s, LOOPS):
-            _replace_breaks(s.orelse, new)
-        elif not isinstance(s, NESTED):
-            for inner in blocks(s):
-                _replace_breaks(inner, new)
 
 
 def looks_back(index: str, block: str, start: str) -> Made:
@@ -144,18 +108,10 @@ def looks_back(index: str, block: str, start: str) -> Made:
 
     def compute(found: Found, where: Where) -> ast.expr | None:
         name = found[index].id  # type: ignore[union-attr]
-        slices = [n.slice for n in walk(found[block]) if isinstance(n, ast.Subscript)]
-        offsets = [o for o in (_offset(s, name) for s in slices) if o is not None]
+        looked = [n.slice for n in walk(found[block]) if isinstance(n, ast.Subscript)]
+        forms = [form for at in looked if (form := linear(at, where.scope)) is not None]
+        offsets = [k for atoms, k in forms if [(getattr(a, "id", ""), n) for a, n in atoms] == [(name, 1)]]
         by = min(int_value(found[start]) or 0, -min(offsets, default=0))  # type: ignore[arg-type]
         return number(by) if by > 0 and len(offsets) == count_reads(found[block], name) else None
 
     return Made(f"how far `{block}` looks below `{index}`, which it has in subscripts only", compute)
-
-
-def _offset(node: ast.expr, name: str) -> int | None:
-    """k of `name + k`."""
-    if isinstance(node, ast.Name) and node.id == name:
-        return 0
-    p = first(node, "i + k", "i - k", i=name)
-    k = int_value(p["k"]) if p is not None else None
-    return None if k is None else k if pieces("i + k", node) else -k

@@ -4,21 +4,114 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain, groupby
 from typing import Any
 
+from skyt.repair.rules.analysis.effects import operation
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import mentions, operands
-from skyt.repair.rules.analysis.trees import Shape, head, same, shape
+from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
 from skyt.repair.rules.analysis.vocabulary import UNKNOWN
-from skyt.repair.rules.patterns.conditions import Condition, Where, truth_only
-from skyt.repair.rules.patterns.duty import Rewriting
+from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
 from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.template import Found, Template, block_name, build, fewest, fill, match
-from skyt.repair.rules.registry import RULES, BlockRule, Example, ExpressionRule, Place, Rule, example
+from skyt.repair.rules.patterns.template import OUTER, Found, Template, block_name, build, fill, match, read
+from skyt.repair.rules.patterns.when import Condition, Where, together, truth_only
+from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, Rule, example
 
 Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
+Jumps = frozenset[tuple[str, str]]
+REST = "rest_of_block"  # what follows the statements that a template matches
+Groups = Sequence[tuple[Template, Sequence["Rewriting"]]]  # forms in a row that have one before side
+
+
+class Rewriting:
+    """One pair of templates of a rule, with what has to be shown for it."""
+
+    def __init__(
+        self, before: str, after: str, needs: Sequence[Condition], made: Mapping[str, Made] | None = None
+    ) -> None:
+        self.before, self.after, self.needs = Template.read(before), Template.read(after), needs
+        self.made = {name: m for name, m in (made or {}).items() if name in self.after.names}
+        if unknown := self.after.names - self.before.names - set(self.made):
+            raise ValueError(f"{sorted(unknown)[0]} stands for nothing: it is not in\n{self.before.text}")
+        self.given, old, new = together(needs), walk(self.before.body), walk(self.after.body)
+        self.gone = self.given.own & stored_names(self.before.body) - self.after.names
+        self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
+        self.loops = any(isinstance(n, LOOPS) for n in old)
+        self.heads = [_names([s.target, s.iter]) for s in old if isinstance(s, ast.For)]
+        looped = stored_names([s.target for s in new if isinstance(s, ast.For)])
+        parts = [(n.generators[0], elements(n)) for n in old if isinstance(n, COMPREHENSIONS)]
+        self.released = [  # variables of comprehensions that become loops, and the pieces that have them
+            (bound, _names([g.target, *g.ifs, *inner]))
+            for g, inner in parts
+            if (bound := stored_names(g.target)) & looped
+        ]
+        self.shown: Callable[[Jumps], Duties] = cache(self._shown)
+        self.duties = self.shown(frozenset())
+
+    def _shown(self, jumps: Jumps) -> Duties:
+        """What has to be shown where blocks have these jumps."""
+        likes = {name: m.like for name, m in self.made.items() if m.like}
+        said = {name: read(likes.get(name, name)).body for name in self.after.names}
+        blocks = {block_name(s) for s in walk(self.after.body)}
+        spelled: Any = {name: body if name in blocks else body[0].value for name, body in said.items()}  # type: ignore[attr-defined]
+        evaluated = Template("", build(self.after.body, spelled))
+        return duties(self.before, evaluated, replace(self.given, jumps=jumps))
+
+    def rewritten(self, node: Any, found: Found, where: Where) -> Any:
+        """What it makes of a piece of program that its before side matches; None where it does not apply."""
+        if self.loops and where.matched:
+            where = replace(where, scope=where.scope.within(where.matched))
+        pieces = self._pieces(found, where)
+        if pieces is None:
+            return None
+        if isinstance(node, list):
+            new: Any = build(self.after.body, pieces)
+            return None if any(mentions(new, {found[n].id}) for n in self.gone) else new  # type: ignore[union-attr]
+        new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
+        if self.made and same(new, node):
+            return None
+        # An operation that may raise anything excuses new errors, its operands do not.
+        excused = self.renames or UNKNOWN in operation(node, where.scope).errors
+        return new if excused or where.scope.effects(new).errors <= old else None
+
+    def _pieces(self, found: Found, where: Where) -> Found | None:
+        """All that the after side needs; None where a condition fails or something bears no moving."""
+        if (OUTER in found and not self.given.inner) or self._confused(found):
+            return None
+        if not self.given.holds(found, where):
+            return None
+        pieces = dict(found)
+        for name, computed in self.made.items():
+            piece = computed.compute(pieces, where)
+            if piece is None:
+                return None
+            pieces[name] = piece
+        if not self.shown(_jumps(found) if self.loops else frozenset()).done(pieces, where.scope):
+            return None
+        for bound, names in self.released:
+            variables = {v for target in bound for v in stored_names(found[target])}
+            new = {v: where.name(v.rstrip("0123456789_") or "c", pieces) for v in sorted(variables)}
+            pieces |= {n: rename(clone(pieces[n]), new) for n in names if n in pieces}  # type: ignore[type-var]
+        return pieces
+
+    def _confused(self, found: Found) -> bool:
+        """Whether a variable of a loop is also another one, or what the loop goes through."""
+        named = [[p.id for n in head if isinstance(p := found.get(n), ast.Name)] for head in self.heads]
+        return any(len(names) != len({*names}) for names in named)
+
+
+def _names(nodes: Sequence[ast.AST]) -> set[str]:
+    return {n.id for n in walk(nodes) if isinstance(n, ast.Name)}
+
+
+def _jumps(found: Found) -> Jumps:
+    """The blocks that have a `break` or `continue` of their own."""
+    blocks = [(name, piece) for name, piece in found.items() if isinstance(piece, list)]
+    return frozenset((n, word) for n, body in blocks for k, word in JUMPS.items() if own_breaks(body, (k,)))
 
 
 def rewrite(
@@ -27,139 +120,99 @@ def rewrite(
     needs: Sequence[Condition] = (),
     made: Mapping[str, Made] | None = None,
     on: tuple[type[ast.expr], ...] = (),
+    phases: str = "1",
     because: str,
-    fires: Example,
-    keeps: Example,
+    fires: str,
+    keeps: str,
 ) -> Callable[..., Any]:
     """Register a rule, and give what applies it. Every form is (before, after), with conditions of its own if
     it has any. `made` computes names of the after side; `on` are the kinds of expression that a before side
     which is a name alone stands for."""
-    rules = [Rewriting(form[0], form[1], [*needs, *_further(form)], made) for form in forms]
-    asked = [n.words for n in (*needs, *(n for form in forms for n in _further(form)))]
+    rules = [Rewriting(b, a, [*needs, *chain(*further)], made) for b, a, *further in forms]
+    asked = [n.words for r in rules for n in r.needs]
     words = "; ".join(dict.fromkeys([*asked, *(f"`{n}`: {m.words}" for n, m in (made or {}).items())]))
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
-    kind = "expression" if on or single else "block"
-    apply = _expression(rules) if kind == "expression" else block_rule(_groups(rules))
+    groups = [
+        (group[0].before, group) for group in ([*g] for _, g in groupby(rules, lambda r: r.before.text))
+    ]
     looks: set[object] = {*on} or {shape(r.before.body[0]) for r in rules}
     if single and not on:
         looks = {r.before.shape or type(r.before.expression) for r in rules}
-    frame = inspect.currentframe()
-    home = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back is not None else ""
-    texts = tuple((form[0], form[1]) for form in forms)
-    shown = {"fires": example(fires), "keeps": example(keeps), "forms": texts, "home": home}
-    RULES.append(Rule(name, kind, words or "nothing", because, apply, frozenset(looks), **shown))  # type: ignore[arg-type]
+    frame: Any = inspect.currentframe()
+    kind, apply = ("expression", _expression(groups)) if on or single else ("block", _block(groups))
+    about = (name, kind, words or "nothing", because, apply, frozenset(looks), phases)
+    texts = tuple((r.before.text, r.after.text) for r in rules)
+    RULES.append(Rule(*about, example(fires), example(keeps), frame.f_back.f_globals["__name__"], texts))  # type: ignore[arg-type]
     return apply
 
 
-def _further(form: Form) -> Sequence[Condition]:
-    return form[2] if len(form) == 3 else ()
+def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Callable[[Any], Where]) -> Any:
+    """What the first of the forms with one before side that applies makes of a piece of program, and what
+    follows it."""
+    found: Found = {}
+    if not match(pattern, node, found):
+        return None
+    rest: Any = found.pop(REST, [])
+    matched = node[: len(node) - len(rest)] if isinstance(node, list) else node
+    here = where(matched)
+    made = next((new for form in group if (new := form.rewritten(matched, found, here)) is not None), None)
+    return made if made is None or not rest else [*made, *rest]
 
 
-def _groups(rules: list[Rewriting]) -> list[tuple[Template, list[Rewriting]]]:
-    """Forms in a row that have one before side."""
-    grouped = groupby(rules, key=lambda r: r.before.text)
-    return [(group[0].before, group) for group in ([*g] for _, g in grouped)]
+def _expression(groups: Groups) -> ExpressionRule:
+    patterns = [(t.body[0].value, t.shape, group) for t, group in groups]  # type: ignore[attr-defined]
+    truth = all(truth_only in r.needs for _, group in groups for r in group)
 
-
-def _expression(rules: list[Rewriting]) -> ExpressionRule:
-    groups = [(t.body[0].value, t.shape, group) for t, group in _groups(rules)]  # type: ignore[attr-defined]
-    truth = all(truth_only in r.needs for r in rules)  # most expressions are not asked for their truth alone
-
-    def apply(whole: ast.expr, scope: Scope, boolean: bool) -> ast.expr | None:
-        if truth and not boolean:
+    def apply(whole: Any, scope: Scope, boolean: bool) -> ast.expr | None:
+        if (truth and not boolean) or getattr(whole, "ctx", None).__class__ in STORING:
             return None
         looks = shape(whole)
-        for pattern, wanted, group in groups:
-            if wanted is not None and wanted != looks:
-                continue
-            for before, node, after in _runs(pattern, whole):
-                found: Found = {}
-                if not match(pattern, node, found):
-                    continue
-                for form in group:
-                    pieces = form.pieces(found, Where(scope, boolean))
-                    new = None if pieces is None else fill(form.after.body[0].value, pieces)  # type: ignore[attr-defined]
-                    if new is None or (form.made and same(new, node)):
-                        continue
-                    old = scope.effects(node).errors
-                    if form.renames or UNKNOWN in old or scope.effects(new).errors <= old:
-                        return new if node is whole else _joined(whole, [*before, new, *after])
+        for pattern, wanted, group in patterns:
+            for before, node, after in _runs(pattern, whole) if wanted in (None, looks) else ():
+                new = _rewritten(group, pattern, node, lambda _: Where(scope, boolean))
+                if new is not None and node is not whole:
+                    return ast.BoolOp(whole.op, operands(ast.BoolOp(whole.op, [*before, new, *after])))
+                if new is not None:
+                    return new  # type: ignore[no-any-return]
         return None
 
     return apply
 
 
-def _runs(pattern: ast.expr, node: ast.expr) -> Iterator[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
+def _runs(pattern: ast.expr, node: ast.expr) -> list[tuple[list[ast.expr], ast.expr, list[ast.expr]]]:
     """An expression, and, of a longer `and` or `or` than the pattern's, every run of as many operands, with
     those before and after it: what may be done to the run alone may be done to it among others."""
-    if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-        yield [], node, []
-    if isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp):
-        values, count = node.values, len(pattern.values)
-        for i in range(len(values) - count + 1 if len(values) > count else 0):
-            yield values[:i], ast.BoolOp(op=node.op, values=values[i : i + count]), values[i + count :]
+    if not (isinstance(pattern, ast.BoolOp) and isinstance(node, ast.BoolOp)):
+        return [([], node, [])]
+    values, count = node.values, len(pattern.values)
+    starts = range(len(values) - count + 1 if len(values) > count else 0)
+    parts = [(values[:i], values[i : i + count], values[i + count :]) for i in starts]
+    return [([], node, []), *((a, ast.BoolOp(op=node.op, values=b), c) for a, b, c in parts)]
 
 
-def _joined(node: Any, values: list[ast.expr]) -> ast.BoolOp:
-    return ast.BoolOp(op=node.op, values=operands(ast.BoolOp(node.op, values)))
-
-
-def block_rule(groups: Sequence[tuple[Template, list[Rewriting]]]) -> BlockRule:
-    """What applies the forms of a rule, grouped by their before side, to a block."""
-    known: dict[Shape, list[tuple[list[ast.stmt], Shape | None, _Ends, list[Rewriting]]]] = {}
+def _block(groups: Groups) -> BlockRule:
+    known: dict[Shape, list[Any]] = {}
     for t, group in groups:
-        known.setdefault(shape(t.body[0]), []).append((t.body, _first(t.body[0]), _Ends(t.body), group))
+        pattern = t.body if block_name(t.body[-1]) else [*t.body, *read(f"*{REST}").body]
+        known.setdefault(shape(t.body[0]), []).append((pattern, _first(t.body[0]), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         for i, (seen, start) in enumerate(place.looks):
-            for wanted, first, ends, group in known.get(seen, ()):
-                if first is not None and first != start:
-                    continue
-                for end in ends.after(i, body):
-                    found: Found = {}
-                    if match(wanted, body[i:end], found):
-                        new = _rewritten(group, found, body[i:end], place, i)
-                        if new is not None:
-                            return [*body[:i], *new, *body[end:]]
+            for pattern, first, group in known.get(seen, ()):
+                if first is None or first == start:
+                    new = _rewritten(group, pattern, body[i:], partial(_where, place, i))
+                    if new is not None:
+                        return [*body[:i], *new]
         return None
 
     return apply
+
+
+def _where(place: Place, at: int, matched: list[ast.stmt]) -> Where:
+    return Where(place.before(at), False, place, matched, place.body[-1] is matched[-1])
 
 
 def _first(s: ast.stmt) -> Shape | None:
     """How the expression looks that a template starts with; None where it may be anything."""
     first = head(s)
     return () if first is None else Template("", [ast.Expr(value=first)]).shape
-
-
-class _Ends:
-    """Where what a template matches may end: at the end of the block if its last name stands for several
-    statements."""
-
-    def __init__(self, wanted: list[ast.stmt]) -> None:
-        self.least, self.last = fewest(wanted), wanted[-1].__class__
-        self.whole, self.fixed = block_name(wanted[-1]) is not None, fewest(wanted) == len(wanted)
-
-    def after(self, start: int, body: list[ast.stmt]) -> Iterable[int]:
-        end, size = start + self.least, len(body)
-        if self.whole or end > size:
-            return (size,) if end <= size else ()
-        if self.fixed:
-            return (end,) if body[end - 1].__class__ is self.last else ()
-        return [k for k in range(end, size + 1) if body[k - 1].__class__ is self.last]
-
-
-def _rewritten(
-    group: list[Rewriting], found: Found, matched: list[ast.stmt], place: Place, at: int
-) -> list[ast.stmt] | None:
-    for form in group:
-        scope = place.before(at)
-        last = place.body[-1] is matched[-1]
-        where = Where(scope.within(matched) if form.loops else scope, False, place, matched, last)
-        pieces = form.pieces(found, where)
-        if pieces is None:
-            continue
-        new = build(form.after.body, pieces)
-        if not any(mentions(new, {found[name].id}) for name in form.gone):  # type: ignore[union-attr]
-            return new
-    return None

@@ -133,7 +133,7 @@ def _matcher(pattern: Any) -> Matcher:
     if isinstance(pattern, ast.AST):
         return _node(pattern)
     if isinstance(pattern, list):
-        return _statements(pattern) if any(map(block_name, pattern)) else _list(pattern)
+        return _list(pattern)
     return lambda node, found: type(node) is type(pattern) and node == pattern
 
 
@@ -148,21 +148,11 @@ def _node(pattern: ast.AST) -> Matcher:
     kind = pattern.__class__
     parts = [(f, getattr(pattern, f, None)) for f in kind._fields if f not in SKIPPED]
     parts.sort(key=lambda part: isinstance(part[1], ast.expr | list))  # operators and names of methods first
-    matchers = [(f, _matcher(part)) for f, part in parts]
-    view: Callable[[Any, Found], Any] | None = None
-    if isinstance(pattern, ast.BoolOp) and not isinstance(pattern.values[-1], ast.Name):
-        count = len(pattern.values)
-        view = lambda node, found: _grouped(node, count)  # noqa: E731
-    elif isinstance(pattern, ast.comprehension) and len(pattern.ifs) == 1:
-        view = _one_condition
-    elif len(getattr(pattern, "generators", ())) == 1:
-        view = _innermost
+    matchers = [(f, _field(pattern, f, _matcher(part))) for f, part in parts]
 
     def apply(node: Any, found: Found) -> bool:
         if node.__class__ is not kind:
             return False
-        if view is not None:
-            node = view(node, found)
         for name, matcher in matchers:  # noqa: SIM110
             if not matcher(getattr(node, name, None), found):
                 return False
@@ -171,59 +161,54 @@ def _node(pattern: ast.AST) -> Matcher:
     return apply
 
 
-def _innermost(node: Any, found: Found) -> Any:
-    """A comprehension with its last `for` alone; the others are kept apart."""
-    if len(node.generators) == 1:
-        return node
-    found[OUTER] = node.generators[:-1]
-    parts = {f: getattr(node, f) for f in node._fields if f != "generators"}
-    return node.__class__(**parts, generators=node.generators[-1:])
+def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
+    """What matches a field: all conditions of a comprehension are one, of its `for`s the last counts, and of
+    `a or b or c` as many operands as the pattern has, with `a or b` for the first."""
+    match pattern, name:
+        case ast.comprehension(ifs=[_]), "ifs":
+            return lambda ifs, found: inner([_condition(ifs)], found)
+        case ((ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()), "generators"):
+            return lambda generators, found: inner(_innermost(generators, found), found)
+        case ast.BoolOp(op=op, values=[*first, ast.expr() as last]), "values" if not isinstance(
+            last, ast.Name
+        ):
+            return lambda values, found: inner(_grouped(op, values, len(values) - len(first)), found)
+    return inner
 
 
-def _one_condition(node: ast.comprehension, found: Found) -> ast.comprehension:
-    whole: ast.expr = ast.BoolOp(op=ast.And(), values=node.ifs)
-    if len(node.ifs) < 2:
-        whole = node.ifs[0] if node.ifs else ast.Constant(value=True)
-    return ast.comprehension(target=node.target, iter=node.iter, ifs=[whole], is_async=node.is_async)
+def _condition(ifs: list[ast.expr]) -> ast.expr:
+    return ast.BoolOp(ast.And(), ifs) if len(ifs) > 1 else (ifs or [ast.Constant(True)])[0]
 
 
-def _grouped(node: ast.BoolOp, count: int) -> ast.BoolOp:
-    """`a or b or c` as `(a or b) or c`: as many operands as the pattern has."""
-    extra = len(node.values) - count + 1
-    if extra < 2:
-        return node
-    first = ast.BoolOp(op=node.op, values=node.values[:extra])
-    return ast.BoolOp(op=node.op, values=[first, *node.values[extra:]])
+def _innermost(generators: Any, found: Found) -> Any:
+    """The last `for`; the others are kept apart."""
+    if len(generators) > 1:
+        found[OUTER] = generators[:-1]
+    return generators[-1:]
+
+
+def _grouped(op: ast.boolop, values: list[ast.expr], count: int) -> list[ast.expr]:
+    return [ast.BoolOp(op, values[:count]), *values[count:]] if count > 1 else values
 
 
 def _list(patterns: list[Any]) -> Matcher:
-    matchers = [_matcher(p) for p in patterns]
+    """A list; of its names that stand for several statements, the first stands for as many as it can."""
+    names: list[Any] = [*map(block_name, patterns)]
+    at = next((i for i, name in enumerate(names) if name), len(patterns))
+    matchers, least, later = [*map(_matcher, patterns[:at])], fewest(patterns), fewest(patterns[at + 1 :])
+    rest: Any = _list(patterns[at + 1 :]) if at < len(patterns) else None
 
     def apply(nodes: Any, found: Found) -> bool:
-        if not isinstance(nodes, list) or len(nodes) != len(matchers):
+        if not isinstance(nodes, list) or len(nodes) < least or (rest is None and len(nodes) > least):
             return False
-        return all(matcher(node, found) for matcher, node in zip(matchers, nodes, strict=True))
-
-    return apply
-
-
-def _statements(patterns: Sequence[ast.stmt]) -> Matcher:
-    """Statements where a name stands for several: the first such name for as many as it can."""
-    if not patterns:
-        return lambda nodes, found: not nodes
-    first, rest = patterns[0], _statements(patterns[1:])
-    name, least, later = block_name(first), fewest(patterns[:1]), fewest(patterns[1:])
-    if name is None:
-        matcher = _matcher(first)
-        return lambda nodes, found: bool(nodes) and matcher(nodes[0], found) and rest(nodes[1:], found)
-
-    def apply(nodes: Any, found: Found) -> bool:
-        for count in range(len(nodes) - later, least - 1, -1):
+        if not all(matcher(node, found) for matcher, node in zip(matchers, nodes, strict=False)):
+            return False
+        for end in range(len(nodes) - later, least - later - 1, -1) if rest else ():
             attempt = dict(found)
-            if _bind(name, list(nodes[:count]), attempt) and rest(nodes[count:], attempt):
+            if _bind(names[at], nodes[at:end], attempt) and rest(nodes[end:], attempt):
                 found.update(attempt)
                 return True
-        return False
+        return rest is None
 
     return apply
 

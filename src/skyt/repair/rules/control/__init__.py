@@ -1,1 +1,0 @@
-"""Rules for control flow: branches, guards, loops, and the order of statements."""

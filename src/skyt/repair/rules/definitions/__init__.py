@@ -1,1 +1,0 @@
-"""Rules for definitions: functions, classes, arguments, and what has no behaviour."""
