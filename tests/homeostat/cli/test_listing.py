@@ -77,7 +77,11 @@ def test_names_are_completed() -> None:
     ("arguments", "suggested", "not_suggested"),
     [
         (("cache", "run", "smok"), "'smoke'", "suite"),
-        (("cache", "run", "nothing-like-it"), "known: baselines, cpu, distil, families, mve, smoke, trained", "joint"),
+        (
+            ("cache", "run", "nothing-like-it"),
+            "known: baselines, cpu, distil, families, mve, smoke, trained",
+            "joint",
+        ),
         (("joint", "nothing-like-it"), "known: joint, joint-small", "smoke"),
         (("cache", "sweep", "nothing-like-it"), "sweeps/ablations", "smoke"),
         (("code", "suite", "nothing-like-it"), "skyt/suite", "smoke"),
