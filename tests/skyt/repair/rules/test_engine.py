@@ -161,8 +161,8 @@ SAME = {
     ],
     "gcd": [
         "def gcd(a, b):\n while b:\n  a, b = b, a % b\n return a",
-        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  a, b = "
-        "b, a % b\n return abs(a)",
+        "def gcd(a, b):\n if a <= 0 or b <= 0:\n  raise ValueError('positive')\n while b > 0:\n  r = a % "
+        "b\n  a = b\n  b = r\n return abs(a)",
     ],
 }
 

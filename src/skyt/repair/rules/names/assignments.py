@@ -1,5 +1,5 @@
 """Assignments: split, expanded, put where they are used and in one order, so that only what carries
-information is left."""
+information is left; values that change places do so at once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from itertools import pairwise, permutations
 
 from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_receiver
-from skyt.repair.rules.analysis.ranking import spelled
+from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE
 from skyt.repair.rules.analysis.vocabulary import MUTATORS
 from skyt.repair.rules.patterns.rewriting import rewrite
-from skyt.repair.rules.patterns.when import immutable, local, of_kind, settled, unseen
+from skyt.repair.rules.patterns.template import Found
+from skyt.repair.rules.patterns.when import Condition, Where, immutable, local, of_kind, own, settled, unseen
 from skyt.repair.rules.registry import Place, block
 
 SMALL, LARGEST = 12, 120  # nodes of a value that is repeated, and that putting a statement into branches adds
@@ -74,6 +75,28 @@ rewrite(
     because="on a list `x += e` is `x.extend(e)`",
     fires="n: int\nx = [n]\nx += [n, 1]\nx += [n]\nreturn x",
     keeps="x: any\nx += [1]\nreturn x",
+)
+
+
+def bound_first(x: str, y: str) -> Condition:
+    """Of two variables the one that is bound first in the function."""
+
+    def holds(found: Found, where: Where) -> bool:
+        order = binding_order(where.scope)
+        first, second = (order.get(found[name].id, len(order)) for name in (x, y))  # type: ignore[union-attr]
+        return first < second
+
+    return Condition(f"`{x}` is bound before `{y}`", holds)
+
+
+rewrite(
+    "simultaneous",
+    ("t = e\nx = f\ny = t", "x, y = f, e", [bound_first("x", "y")]),
+    ("t = e\nx = f\ny = t", "y, x = e, f", [bound_first("y", "x")]),
+    needs=[own("t"), unseen("x"), unseen("y")],
+    because="one simultaneous assignment gives every variable the same value",
+    fires="a: int >= 1; b: int >= 1\nwhile b:\n t = a % b\n a = b\n b = t\nreturn a",
+    keeps="a: int >= 1; b: int >= 1\nt = a\na = b\nb = t\nreturn a - b + t",
 )
 
 
