@@ -12,7 +12,7 @@ _NEVER = 2**31 - 1
 def keep_freed_memory() -> None:
     """Let malloc keep what large tensors give back, instead of asking the system for fresh pages each time.
 
-    An evaluation makes and drops tensors of tens of megabytes all the time; the pages alone take half of it.
+    An evaluation makes and drops tensors of tens of megabytes all the time, and fresh pages are dear.
     Where the C library has no such setting, nothing happens.
     """
     if sys.platform != "linux":
