@@ -40,6 +40,11 @@ class Bar:
         if note is not None:
             self.note = note
 
+    def skip(self, steps: int) -> None:
+        """Move on by steps that an earlier run made: they say nothing about the pace of this one."""
+        self.done += steps
+        self._behind += steps
+
     def ahead(self, steps: float) -> None:
         """How many steps' worth of work is under way: moves the bar and the time left, not the count."""
         self._ahead = steps

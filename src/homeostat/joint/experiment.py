@@ -133,7 +133,7 @@ def _write(
                 defence = defences.get(arm.defence, Defence())
                 texts[name, arm] = run.once(stage, partial(_write_arm, writer, arm, defence, kept, bar))
                 kept.path.unlink(missing_ok=True)  # the stage has all of it now
-                bar.advance(config.samples - (bar.done - before))
+                bar.skip(config.samples - (bar.done - before))
     return [
         Generation(name, arm.label, config.temperature, sample, text)
         for arm in config.arms
@@ -145,7 +145,7 @@ def _write(
 def _write_arm(writer: Callable[[], Writer], arm: Arm, defence: Defence, kept: Kept, bar: Bar) -> list[str]:
     """All samples of an arm; each is kept as soon as it ends, and is not written a second time."""
     known = kept.read()
-    bar.advance(len(known))
+    bar.skip(len(known))
 
     def ended(sample: int, text: str) -> None:
         kept.append(sample, text)

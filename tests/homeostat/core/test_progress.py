@@ -68,6 +68,8 @@ def test_time_left_goes_by_what_this_process_did_itself(monkeypatch: pytest.Monk
     bar.advance(1)
     bar.ahead(0.5)  # work under way moves the time left, not the count
     assert bar.left == pytest.approx(8.5 * 30 / 1.5) and bar.count == "11/20"
+    bar.skip(4)
+    assert bar.left == pytest.approx(4.5 * 30 / 1.5) and bar.count == "15/20"
     bar.ahead(100)
     assert bar.reached == 20 and bar.left == 0
 
