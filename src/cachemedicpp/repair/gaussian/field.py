@@ -99,6 +99,11 @@ class Field:
         return inverse
 
     @cached_property
+    def own_gain(self) -> Tensor:
+        """What white noise of level 1 adds to a vector's squared distance within its own head, `[L, G]`."""
+        return self.head_precision.diagonal(dim1=-2, dim2=-1).mean(-1)
+
+    @cached_property
     def given(self) -> Tensor:
         """Precision of each head vector given everything else, `[L, G, d, d]`."""
         L, G, d = self.stats.mean.shape

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cachemedicpp.repair.gaussian import outliers
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.tokens import Tokens
 
@@ -26,6 +27,8 @@ _TAILS = (
 )
 _TOP = 2.15  # of a block's median disturbance: in white noise no token has more
 _HARDLY = 0.02  # share of elements that may have been found wrong in nothing but noise
+_SHOWN = 0.1  # of noise that the other heads tell of, what a head shows by itself; another text's shows none
+_STRANGERS = 1 / 3  # share of heads in a window that may be loud without showing it: the others rebuild them
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -50,7 +53,7 @@ def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Nois
     level = torch.where(level > AUDIBLE, level, 0.0)
     rounding = step * 12**-0.5
     level = _pool(torch.where(step > 0, torch.where(rounding > AUDIBLE, rounding, 0.0), level))
-    taken = (level > WORTH) | ((step > 0) & (level > 0))
+    taken = worth_taking(field, tokens, level) | ((step > 0) & (level > 0))
     return Noise(level, (step > 0).any(-1), taken)
 
 
@@ -72,6 +75,20 @@ def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Te
     alike = (_in_window(tails, noisy, field) < _TAILS) & (_in_window(top, noisy, field) < _TOP)
     alike &= _in_window(tokens.block_mean(lost.float().mean(-1)), torch.ones_like(noisy), field) < _HARDLY
     return noisy & alike.unsqueeze(-1)
+
+
+def worth_taking(field: Field, tokens: Tokens, level: Tensor) -> Tensor:
+    """Head blocks whose noise is loud, unless heads contradict each other that all look like themselves.
+
+    That is how vectors of another text look, in many heads at once: nothing tells which of them is right.
+    """
+    loud = level > WORTH
+    if not bool(loud.any()):
+        return loud
+    own = tokens.block_median(outliers.distance(tokens.x, field.head_precision))
+    strangers = loud & (own - 1 < _SHOWN * level.square() * field.own_gain)
+    few = _in_window(strangers.float(), torch.ones_like(loud), field) <= _STRANGERS
+    return loud & (~strangers | few.unsqueeze(-1))
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:

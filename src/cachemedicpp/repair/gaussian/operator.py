@@ -165,6 +165,8 @@ class GaussianRepair(Repair):
         usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, n]
         sink = seen.sink.unsqueeze(0) & ~gone
+        if stats.sink is not None:
+            sink |= gone & known & (positions == 0)  # a model with sinks has one there
         ordinary = known & ~sink
         flips = "bitflipish_sparse" not in self.without
         impossible = torch.zeros_like(lost)
@@ -187,13 +189,19 @@ class GaussianRepair(Repair):
         if not turned:
             misfit = torch.zeros_like(misfit)
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
-        without = outliers.discard(field, tokens, found, misfit)
+        loud = outliers.too_loud(tokens, found) & heard.unsqueeze(-1)
+        without, unknown = outliers.discard(field, tokens, found, misfit, loud)
         found.dense |= ((step > 0) | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
             outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
+        if turned:
+            beyond = outliers.unbelievable(field, tokens, noise.WORTH) & (step[tokens.block] == 0)
+            beyond = (beyond & active[tokens.block].unsqueeze(-1)).unsqueeze(-1)
+            tokens.x = tokens.x.masked_fill(beyond, 0.0)  # the mean
+            touched |= beyond
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
@@ -212,7 +220,7 @@ class GaussianRepair(Repair):
         report.gone += int((gone & known).sum())
         report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), row)
         report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), row)
-        return after, changed, (gone & known) | without.flatten(1).any(-1)[number]
+        return after, changed, (gone & known) | unknown.any(-1)[number]
 
     def _mend_sinks(
         self,

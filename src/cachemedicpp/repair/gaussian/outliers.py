@@ -38,6 +38,9 @@ _EXPLAINED = 0.08  # … after which so much of what was strange may be left; no
 _ROUNDS = 8
 _FORGOTTEN = 0.5  # share of heads in a window that do not look like themselves, beyond which none is kept
 _SPREADS = 3  # times that what is not kept takes its neighbours along
+_DEAFENING = (
+    1.5  # typical element, of a head's RMS, beyond which a head block tells nothing; noise of 2: 1.35
+)
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
@@ -198,21 +201,37 @@ def across_heads(
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
 
 
-def discard(field: Field, tokens: Tokens, found: Found, misfit: Tensor) -> Tensor:
-    """Where most heads of a window do not look like themselves (`misfit` `[blocks, L, G]`), nothing is kept.
+def too_loud(tokens: Tokens, found: Found) -> Tensor:
+    """Head blocks `[blocks, L, G]` that are so loud that they tell nothing of what they were."""
+    size = tokens.x.abs().masked_fill(found.lost & ~found.wrong.unsqueeze(-1), torch.nan)
+    return tokens.block_median(size.nanmedian(-1).values) > _DEAFENING
 
-    Nothing there can tell what any of it was. A single such head is left to the noise estimate.
-    Says which head blocks are given up.
+
+def discard(
+    field: Field, tokens: Tokens, found: Found, misfit: Tensor, loud: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Head blocks `[blocks, L, G]` of which nothing is kept, and layers `[blocks, L]` where nothing can tell
+    what any of it was: most heads of their window do not look like themselves (`misfit` `[blocks, L, G]`).
+
+    A single such head is left to the noise estimate, unless it is too `loud` `[blocks, L, G]`.
     """
-    without = torch.zeros_like(misfit)
+    without = loud.clone()
+    unknown = torch.zeros_like(misfit[..., 0])
     for _ in range(_SPREADS):
-        without |= (_share_in_window(misfit | without, field) > _FORGOTTEN).unsqueeze(-1)
+        unknown |= _share_in_window(misfit | without, field) > _FORGOTTEN
+        without |= unknown.unsqueeze(-1)
     found.dense &= ~without
     here = without[tokens.block]
     found.wrong |= here
     found.lost |= here.unsqueeze(-1)
     tokens.x = tokens.x.masked_fill(here.unsqueeze(-1), 0.0)
-    return without
+    return without, unknown
+
+
+def unbelievable(field: Field, tokens: Tokens, noise: float) -> Tensor:
+    """Vectors `[N, L, G]` that no clean one comes near, nor one that carries no more than this `noise`."""
+    bound = FAR * field.stats.strangest[0] + noise**2 * field.own_gain
+    return distance(tokens.x, field.head_precision) > bound
 
 
 def distance(x: Tensor, P: Tensor) -> Tensor:

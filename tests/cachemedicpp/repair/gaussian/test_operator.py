@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from cachemedicpp.cache.state import write
 from cachemedicpp.repair.gaussian import GaussianRepair, calibrate, exact, fit, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.impute import fill
-from cachemedicpp.repair.gaussian.noise import only_noise
+from cachemedicpp.repair.gaussian.noise import only_noise, worth_taking
+from cachemedicpp.repair.gaussian.statistics import SinkClass
 from cachemedicpp.repair.gaussian.store import make, save
 from cachemedicpp.repair.gaussian.tokens import blocks_of, gather, table
 from homeostat.core.errors import UserError
@@ -182,6 +184,65 @@ def test_an_impossible_element_does_not_stay(calibrated: tuple[Any, GaussianRepa
     before = distance(KVState(cache), state)
     repair.repair_cache(cache)
     assert distance(KVState(cache), state) < 0.01 * before
+
+
+def test_a_page_that_is_too_loud_is_imputed_and_its_neighbours_hardly_move(
+    calibrated: tuple[Any, GaussianRepair],
+) -> None:
+    model, operator = calibrated
+    clean = stored(model, text(2, seed=9))
+    loud = clean[1].V.clone()
+    loud[:, :, 32:48] *= 16
+    cache = clean.cache()
+    write(cache, {1: (clean[1].K, loud)})
+    operator.repair_cache(cache)
+    mended = KVState(cache)
+    assert (mended[1].V - clean[1].V).norm() < 0.1 * (loud - clean[1].V).norm()
+    for after, before in zip(mended, clean, strict=True):
+        assert (after.K - before.K).norm() < 0.06 * before.K.norm()
+
+
+def test_many_heads_that_look_like_themselves_are_not_denoised(
+    calibrated: tuple[Any, GaussianRepair],
+) -> None:
+    model, operator = calibrated
+    stats, field = operator.stats, operator.field
+    x = gather(list(stored(model, text(1, seed=13))))
+    positions = torch.arange(LENGTH).unsqueeze(0)
+    blocks = blocks_of(torch.ones_like(positions, dtype=torch.bool), positions)
+    clean = table(x, torch.ones_like(positions, dtype=torch.bool), positions, blocks, stats, stats.mean)
+    loud = replace(
+        clean, x=clean.x + 0.7 * torch.randn(clean.x.shape, generator=torch.Generator().manual_seed(6))
+    )
+    every = torch.full((blocks[1], stats.layers, stats.groups), 0.7)
+    one = torch.zeros_like(every)
+    one[:, 1, 0] = 0.7
+    assert (
+        worth_taking(field, clean, every).float().mean() < 0.2
+    )  # another text's: nothing tells which are right
+    assert worth_taking(field, loud, every).float().mean() > 0.9
+    assert torch.equal(worth_taking(field, clean, one), one > 0)  # the others can rebuild it
+
+
+def test_a_first_position_of_which_nothing_is_left_becomes_a_sink_again(tiny_llama: Any) -> None:
+    stats = calibrate(tiny_llama, text(96, seed=1), batch=32)
+    L, G, d = stats.mean.shape
+    log_norm = torch.tensor([0.0, 0.1, 2.0, 0.1])[:, None, None].expand(4, L, G)
+    template = torch.full((L, G, d), 0.25)
+    sink = SinkClass(template, 0.01 * torch.eye(d).expand(L, G, d, d), log_norm, torch.tensor(16))
+    operator = make(replace(stats, sink=sink), tiny_llama, {"text": "random"})
+    cache = stored(tiny_llama, text(1, seed=9)).cache()
+    write(
+        cache,
+        {
+            i: tuple(x.index_fill(2, torch.tensor([0, 5]), 0.0) for x in kv)
+            for i, kv in enumerate(KVState(cache))
+        },
+    )
+    operator.repair_cache(cache)
+    values = gather(list(KVState(cache)))[0, :, :, G // 2 :] / stats.scale[:, G // 2 :, None]
+    assert torch.allclose(values[0], template[:, G // 2 :], atol=1e-4)
+    assert not torch.allclose(values[5], template[:, G // 2 :], atol=1e-2)
 
 
 def test_what_is_repaired_does_not_depend_on_the_batch(calibrated: tuple[Any, GaussianRepair]) -> None:
