@@ -13,11 +13,10 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
 from skyt.repair.rules.analysis.trees import exchanged, walk
 from skyt.repair.rules.analysis.types import is_int, is_str, kind
-from skyt.repair.rules.expressions.logic import opposite
+from skyt.repair.rules.expressions import opposite
 from skyt.repair.rules.names.assignments import before
 from skyt.repair.rules.patterns import when
-from skyt.repair.rules.patterns.making import Made, fresh, looks_back, replacing, returning
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.rewriting import Made, fresh, looks_back, replacing, returning, rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
 from skyt.repair.rules.patterns.when import Where
 from skyt.repair.rules.registry import Place, block

@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.reach import Reach, free_names
 from skyt.repair.rules.analysis.scope import MODULES, Scope
 from skyt.repair.rules.analysis.trees import clone, exchanged, text, walk
-from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine import Context
 from skyt.repair.rules.names.assignments import before, simple_target
 from skyt.repair.rules.registry import Place, block, module
 

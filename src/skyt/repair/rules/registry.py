@@ -21,7 +21,7 @@ from skyt.repair.rules.analysis.trees import look
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.program import FunctionInfo
-    from skyt.repair.rules.engine.context import Context
+    from skyt.repair.rules.engine import Context
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from skyt.repair.rules.analysis.program import FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import children, walk
-from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine import Context
 
 
 @dataclass

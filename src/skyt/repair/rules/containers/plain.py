@@ -14,9 +14,8 @@ from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
 from skyt.repair.rules.analysis.types import is_str, kind
 from skyt.repair.rules.analysis.vocabulary import VIEWS
-from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.patterns.making import Made, folded, fresh
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.engine import Context
+from skyt.repair.rules.patterns.rewriting import Made, folded, fresh, rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
 from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, mine, number, of_kind, plain
 from skyt.repair.rules.registry import module
