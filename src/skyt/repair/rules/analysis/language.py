@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from skyt.repair.rules.analysis.reach import free_names
 from skyt.repair.rules.analysis.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
-from skyt.repair.rules.analysis.vocabulary import (
+from skyt.repair.rules.analysis.types import (
     BUILTINS,
     CONSUMERS,
     LAZY,

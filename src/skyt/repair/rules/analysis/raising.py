@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.analysis.trees import text, words
 from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, SIZED, Type, element, is_int, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
 
 NOTHING: frozenset[str] = frozenset()
+UNKNOWN = "*"
 ANYTHING = frozenset({UNKNOWN})
 LARGEST = 2**62  # no container has as many elements
 ITERABLE = SIZED | {"str", "char", "iter"}

@@ -7,23 +7,12 @@ import ast
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.syntax import (
-    FLIPPED,
-    compare,
-    conjuncts,
-    int_value,
-    leaves,
-    load,
-    number,
-    opposite,
-    own_breaks,
-    read_names,
-)
+from skyt.repair.rules.analysis.syntax import compare, int_value, load, number
 from skyt.repair.rules.analysis.trees import OPERATORS, STORING, same, walk
-from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, Type, is_int, kind
-from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, MODULE_MEMBERS, Type, is_int, kind
 
 MODULES = frozenset(MODULE_MEMBERS)
 PLAIN = OPERATORS.union(
@@ -73,7 +62,7 @@ class Scope:
         return self if len(kept) == len(self.known) else Scope(self.program, self.info, kept)
 
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
-        if read_names(condition) & changed.writes:
+        if syntax.read_names(condition) & changed.writes:
             return False
         quiet = not (changed.heap_writes or changed.other)
         return quiet or not disturbs(changed, self._read_by(condition), self)
@@ -126,15 +115,15 @@ class Scope:
 
     def when(self, test: ast.expr, holds: bool = True) -> Scope:
         """What is known where a test has turned out true, or false."""
-        return self.with_known(conjuncts(test, holds)).quiet(test)
+        return self.with_known(syntax.conjuncts(test, holds)).quiet(test)
 
     def after(self, s: ast.stmt) -> Scope:
         """What holds behind a statement."""
         if not self.known and not isinstance(s, ast.If | ast.While):
             return self
-        if isinstance(s, ast.If) and leaves(s.body):
+        if isinstance(s, ast.If) and syntax.leaves(s.body):
             return self.when(s.test, False).without(self.changes(s.orelse))
-        if isinstance(s, ast.While) and not own_breaks(s.body):
+        if isinstance(s, ast.While) and not syntax.own_breaks(s.body):
             return self.quiet(s).when(s.test, False)
         return self.quiet(s)
 
@@ -145,7 +134,7 @@ class Scope:
 
     def fresh(self, node: ast.AST | Sequence[ast.AST]) -> str:
         """A name that neither the program nor this piece of it has."""
-        taken = self.program.bound | read_names(self.program.tree)
+        taken = self.program.bound | syntax.read_names(self.program.tree)
         taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
 
@@ -192,11 +181,11 @@ class Scope:
             negated = isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not)
             match c.operand if negated else c:  # type: ignore[attr-defined]
                 case ast.Compare(left=left, ops=[op], comparators=[right]):
-                    holds = opposite(type(op)) if negated else type(op)
+                    holds = syntax.opposite(type(op)) if negated else type(op)
                     if holds is not None:
                         found.append((left, holds, right))
                     if holds in LIMITS or holds is ast.NotEq:
-                        found.append((right, FLIPPED.get(holds, holds), left))
+                        found.append((right, syntax.FLIPPED.get(holds, holds), left))
         return found
 
     def nonzero(self, node: ast.expr) -> bool:

@@ -12,8 +12,7 @@ from skyt.repair.rules.analysis.program import READ
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
-from skyt.repair.rules.analysis.types import is_str, kind
-from skyt.repair.rules.analysis.vocabulary import VIEWS
+from skyt.repair.rules.analysis.types import VIEWS, is_str, kind
 from skyt.repair.rules.engine import Context
 from skyt.repair.rules.patterns.rewriting import Made, folded, fresh, rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value

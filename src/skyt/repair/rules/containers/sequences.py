@@ -11,8 +11,7 @@ from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import count_reads, mentions, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
-from skyt.repair.rules.analysis.types import ANY, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
+from skyt.repair.rules.analysis.types import ANY, LAZY, called_name, is_str, kind
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.rewriting import Made, fresh, ranked, replacing, rewrite

@@ -12,8 +12,7 @@ from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
-from skyt.repair.rules.analysis.types import IMMUTABLE
-from skyt.repair.rules.analysis.vocabulary import MUTATORS
+from skyt.repair.rules.analysis.types import IMMUTABLE, MUTATORS
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found
 from skyt.repair.rules.patterns.when import Condition, Where, immutable, local, of_kind, own, settled, unseen

@@ -21,9 +21,9 @@ from functools import cache
 from itertools import combinations
 
 from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, operation
+from skyt.repair.rules.analysis.raising import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, walk
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns.template import FIXED, Found, Template, block_name, made, value
 from skyt.repair.rules.patterns.when import Condition
 

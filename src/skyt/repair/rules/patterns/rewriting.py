@@ -21,11 +21,11 @@ from typing import Any
 from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import conflict, operation
 from skyt.repair.rules.analysis.evaluate import GiveUpError, returned
+from skyt.repair.rules.analysis.raising import UNKNOWN
 from skyt.repair.rules.analysis.ranking import linear, rank
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import number, own_breaks, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 from skyt.repair.rules.patterns import template as templates
 from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
 from skyt.repair.rules.patterns.template import Found, Template, Value, block_name, build, fill, read, value

@@ -20,7 +20,7 @@ from typing import Any
 
 from skyt.repair.rules.analysis.syntax import load, operands
 from skyt.repair.rules.analysis.trees import clone, same, shape, walk
-from skyt.repair.rules.analysis.vocabulary import BUILTINS, MODULE_MEMBERS
+from skyt.repair.rules.analysis.types import BUILTINS, MODULE_MEMBERS
 from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]
