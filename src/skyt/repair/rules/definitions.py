@@ -192,7 +192,7 @@ def inline_function(context: Context) -> bool:
     for info in (i for i in functions if _inlinable(i, context)):
         calls = [(owner, c) for owner in functions for c in _calls(owner.node, info)]
         handed_on = not info.public and len(_named(context.tree, info)) != len(calls)
-        if handed_on or trees.size(info.node) * (len(calls) - 1) > MAX_INLINED:
+        if handed_on or len(walk(info.node)) * (len(calls) - 1) > MAX_INLINED:
             continue
         if any(_inline_call(owner, call, info, context) for owner, call in calls):
             return True
@@ -304,7 +304,7 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, ast.Return):
             return [*body[:i], syntax.assign(name, s.value or NONE)]
-        if any(isinstance(n, ast.Return) for n in trees.walk_shallow(s)):
+        if any(isinstance(n, ast.Return) for n in walk(s, trees.SHALLOW)):
             if not isinstance(s, ast.If) or not syntax.returns(s.body):
                 return None
             then, other = _assigning(s.body, name), _assigning([*s.orelse, *body[i + 1 :]], name)

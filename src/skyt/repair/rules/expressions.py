@@ -21,7 +21,7 @@ from skyt.repair.rules.analysis.syntax import (
     number,
     substitute,
 )
-from skyt.repair.rules.analysis.trees import clone, same, size, walk
+from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.rewriting import Made, constant_value, folded, fresh, ranked, rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
@@ -148,7 +148,7 @@ def _asked_in_any_order(e: ast.expr, where: Where) -> bool:
 
 
 def _length(e: ast.expr, where: Where) -> tuple[object, ...]:
-    return size(e), rank(e, where.scope)
+    return len(walk(e)), rank(e, where.scope)
 
 
 condition = when.asking("type bool, or only its truth counts", _asked_in_any_order)

@@ -32,7 +32,7 @@ class FunctionInfo:
     """One function of the program with the types of its variables."""
 
     def __init__(self, node: ast.FunctionDef, owner: ast.ClassDef | None, facts: Facts) -> None:
-        self.node, self.owner = node, owner
+        self.node, self.owner, self.key = node, owner, "." * (owner is not None) + node.name
         entry = (owner or node).name == facts.name and (owner is not None) == (facts.kind == "class")
         parameters = facts.of(node.name) if entry else ()
         self.public = entry and (bool(parameters) or node.name in facts.public)
@@ -140,18 +140,16 @@ class Program:
         self.pure: frozenset[str] = frozenset()
         self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         nodes = walk(tree)
-        self.bound = frozenset(syntax.bound_anywhere(tree))
         # Reading a `defaultdict` may change it.
         self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)
         self.functions: dict[int, FunctionInfo] = {}
         self.by_name: dict[str, FunctionInfo] = {}
-        for owner, function in syntax.local_functions(tree):
-            for node in walk(function):
-                if isinstance(node, ast.FunctionDef):
-                    method = node is function and owner is not None
-                    info = FunctionInfo(node, owner if method else None, facts)
-                    self.functions[id(node)] = self.by_name["." * method + node.name] = info
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
+        owners = {id(method): c for c in classes for method in c.body}
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                info = FunctionInfo(node, owners.get(id(node)), facts)
+                self.functions[id(node)] = self.by_name[info.key] = info
         attributes = {n: ANY for c in classes for n in syntax.stored_names(c.body)}
         self.inference = Inference({c.name for c in classes}, attributes, dict.fromkeys(self.by_name))
         called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
@@ -280,12 +278,9 @@ class Solver:
                     env.update({a.arg: ANY for a in args.args})
                 case ast.FunctionDef(name=name):
                     env[name] = ANY
-        key = ("." if info.owner else "") + info.node.name
-        if self.by_name.get(key) is not info:
-            infer.results[key] = ANY
-            return
         falls = "none" if not syntax.returns(info.node.body) else None
-        infer.results[key] = join(infer.results.get(key), join(returned, falls))
+        result = join(returned, falls) if self.by_name[info.key] is info else ANY
+        infer.results[info.key] = join(infer.results[info.key], result)
 
     def _bind(self, target: ast.expr, value: Type, source: ast.expr | None, info: FunctionInfo) -> None:
         env, infer = info.env, self.inference

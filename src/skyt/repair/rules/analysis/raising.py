@@ -130,20 +130,21 @@ SIGNATURES = {name: [*map(_signature, row.split("|"))] for names, _, row in ROWS
 
 def may_raise(operation: str, operands: Sequence[ast.expr], scope: Scope) -> frozenset[str]:
     """The kinds of exceptions that an operation of the table may raise; UNKNOWN for any kind."""
+    types = [scope.type_of(node) for node in operands]
     for signature, errors in SIGNATURES.get(operation, ()):
-        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, signature)):
+        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, types, signature)):
             return errors
     return ANYTHING
 
 
-def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
-    t = scope.type_of(node)
+def _fits(scope: Scope, node: ast.expr, t: Type, said: list[str]) -> bool:
     for word in said:
         if word in OF_VALUE:
             fits = OF_VALUE[word](node, scope)
-        else:
-            one, of = (word[:-1], _items(t)) if word[:-1] in OF_TYPE else (word, t)  # `texts`: its items are
-            fits = OF_TYPE[one](of) if one in OF_TYPE else kind(t) == word
+        elif word in OF_TYPE:
+            fits = OF_TYPE[word](t)
+        else:  # `texts`: its items are
+            fits = OF_TYPE[word[:-1]](_items(t)) if word[:-1] in OF_TYPE else kind(t) == word
         if not fits:
             return False
     return True

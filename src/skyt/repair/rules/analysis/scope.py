@@ -134,7 +134,7 @@ class Scope:
 
     def fresh(self, node: ast.AST | Sequence[ast.AST]) -> str:
         """A name that neither the program nor this piece of it has."""
-        taken = self.program.bound | syntax.read_names(self.program.tree)
+        taken = syntax.bound_anywhere(self.program.tree) | syntax.read_names(self.program.tree)
         taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
 
@@ -160,9 +160,6 @@ class Scope:
                 least, most = LIMITS[op](value)
                 low = least if low is None else low if least is None else max(low, least)
                 high = most if high is None else high if most is None else min(high, most)
-        unequal = [b for a, op, b in self.compared if op is ast.NotEq and same(a, node)]
-        while low is not None and low in map(int_value, unequal):
-            low += 1
         return low, high
 
     def at_least(self, low: int, node: ast.expr) -> bool:

@@ -61,10 +61,6 @@ def text(node: ast.AST | Sequence[ast.AST]) -> str:
     return ast.unparse(node) if isinstance(node, ast.AST) else "\n".join(map(text, node))
 
 
-def size(node: ast.AST) -> int:
-    return len(walk(node))
-
-
 PLAIN_FIELDS = words(
     "ctx id attr arg name asname module level kind type_comment type_ignores conversion is_async simple tag "
     "rest kwd_attrs"
@@ -75,7 +71,7 @@ Parts = Mapping[type, Sequence[str]]  # by kind of node, the fields with nodes i
 CHILDREN: Parts = {
     cls: () if cls in LEAF_KINDS else tuple(f for f in cls._fields if f not in PLAIN_FIELDS) for cls in KINDS
 }
-SHALLOW: Parts = {**CHILDREN, **dict.fromkeys(SCOPES, ())}
+SHALLOW: Parts = {**CHILDREN, **dict.fromkeys(SCOPES, ())}  # does not enter functions and comprehensions
 OWN: Parts = {**CHILDREN, ast.FunctionDef: (), ast.ClassDef: ()}
 
 
@@ -94,11 +90,6 @@ def walk(node: ast.AST | Sequence[ast.AST], parts: Parts = CHILDREN) -> list[ast
                 elif value is not None:
                     add(value)
     return found
-
-
-def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
-    """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
-    return walk(node, SHALLOW)
 
 
 def children(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:

@@ -11,7 +11,7 @@ from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_recei
 from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, MUTATORS
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found
@@ -132,7 +132,7 @@ def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
             continue
         if name not in stored_names(t) and name not in place.live_at(t):
             new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
-            if new is not None and size(new) <= size(s) + LARGEST:
+            if new is not None and len(walk(new)) <= len(walk(s)) + LARGEST:
                 return [*body[:i], new, *passed, *body[i + 2 + len(passed) :]]
     return _everywhere(body, place)
 
