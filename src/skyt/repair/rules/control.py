@@ -171,8 +171,6 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
             values: Sequence[int | None] = []
             if isinstance(op, ast.Eq):
                 values = [high]
-            elif isinstance(op, ast.In) and isinstance(right, ast.Tuple):
-                values = [int_value(e) for e in right.elts]
             elif isinstance(op, ast.Lt) and low is not None and high is not None:
                 values = range(low, high)
             few = is_int(scope.type_of(x)) and 0 < len(values) <= FEW and None not in values
@@ -276,7 +274,6 @@ rewrite(
     "merge-branches",
     ("if c:\n if d: body", "if c and d: body"),
     ("if c: body\nif d: body", "if c or d: body", [when.leaving("body")]),
-    ("if c:\n if d: body\nelse: body", "if not c or d: body"),
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
     because="what is done under two conditions is done under their `and`, what is done under either under "
     "their `or`",

@@ -174,6 +174,7 @@ def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
 NONE = ast.Constant(value=None)
+Given = dict[str, ast.expr]  # the arguments of a call, by the names of the parameters
 
 
 @module(
@@ -259,7 +260,7 @@ def _locate(body: list[ast.stmt], call: ast.Call) -> tuple[list[ast.stmt], int] 
 
 
 def _expression(
-    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: dict[str, ast.expr], scope: Scope
+    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: Given, scope: Scope
 ) -> list[ast.stmt] | None:
     """A statement with the value of a helper that is one `return value` for its call, if the arguments may
     be moved there."""
@@ -278,12 +279,7 @@ def _expression(
 
 
 def _fit(
-    s: ast.stmt,
-    call: ast.Call,
-    info: FunctionInfo,
-    given: dict[str, ast.expr],
-    scope: Scope,
-    context: Context,
+    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: Given, scope: Scope, context: Context
 ) -> list[ast.stmt] | None:
     """A statement after the body of a helper, with what that returns in the place of its call."""
     fresh = {n: context.name(n) for n in sorted(syntax.bound_in(info.node))}

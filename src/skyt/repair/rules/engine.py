@@ -11,7 +11,7 @@ import ast
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import Effects
@@ -67,30 +67,19 @@ class Context:
     rounds: int = 0
     _used: set[str] = field(default_factory=set)
     _program: Program | None = None
-    _liveness: dict[int, Liveness] = field(default_factory=dict)
-    _census: dict[int, Census] = field(default_factory=dict)
     _settled: dict[Hashable, tuple[int, Facts]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.find = finder(tuple(self.rules))
         self.nodes = len(walk(self.tree))
         self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
+        self.moved()
 
     @property
     def program(self) -> Program:
         if self._program is None:
             self._program = Program(self.tree, self.facts)
         return self._program
-
-    def liveness(self, function: ast.FunctionDef) -> Liveness:
-        if id(function) not in self._liveness:
-            self._liveness[id(function)] = Liveness(function)
-        return self._liveness[id(function)]
-
-    def census(self, where: ast.AST) -> Census:
-        if id(where) not in self._census:
-            self._census[id(where)] = Census(where)
-        return self._census[id(where)]
 
     def settle(self, what: Hashable) -> None:
         """Note that a function, or a rule on the module, is as it stays until something else changes."""
@@ -101,8 +90,7 @@ class Context:
 
     def moved(self) -> None:
         """Forget what depends on where things stand."""
-        self._liveness.clear()
-        self._census.clear()
+        self.liveness, self.census = cache(Liveness), cache(Census)
         if self._program is not None:
             self._program.seen.clear()
 
@@ -236,7 +224,7 @@ def _round(context: Context) -> bool:
         if context.settled(id(info.node)):
             continue
         count = len(context.trace)
-        Walker(context, info).function()
+        Walker(context).function(info)
         if len(context.trace) != count:
             context.changed()
         else:
@@ -258,17 +246,16 @@ def _apply_modules(context: Context, phase: str) -> None:
             raise AssertionError(f"{rule.name} changed the program without a record")
 
 
+@dataclass
 class Walker:
     """One walk over one function: expressions first, then the blocks around them."""
 
-    def __init__(self, context: Context, info: FunctionInfo) -> None:
-        self.context = context
-        self.info = info
+    context: Context
 
-    def function(self) -> None:
-        scope = Scope(self.context.program, self.info).at_start()
-        self._rewrite(self.info.node, "body", Place(self.info.node.body, scope, self.context, "return"), "0")
-        self.block(self.info.node, "body", scope, "return")
+    def function(self, info: FunctionInfo) -> None:
+        scope = Scope(self.context.program, info).at_start()
+        self._rewrite(info.node, "body", Place(info.node.body, scope, self.context, "return"), "0")
+        self.block(info.node, "body", scope, "return")
 
     def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
         """A list of statements; `end` is what running off its end amounts to (see Place)."""

@@ -14,23 +14,15 @@ from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
 from skyt.repair.rules.analysis.types import VIEWS, is_str, kind
 from skyt.repair.rules.engine import Context
+from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.rewriting import Made, folded, fresh, rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
-from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, mine, number, of_kind, plain
+from skyt.repair.rules.patterns.when import Condition, Where, each, mine, of_kind, stable_key
 from skyt.repair.rules.registry import module
 
 COUNTER = "collections.Counter(e)"
 INSERT = "if k not in d: d[k] = {}"
 STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
-
-
-def stable_key(key: ast.expr, scope: Scope) -> bool:
-    """Whether evaluating a key again, with nothing changed in between, gives the same key."""
-    return all(
-        isinstance(e, ast.Name | ast.Constant)
-        or (scope.type_of(e) in {"int", "bool", "str", "char"} and scope.effects(e).pure)
-        for e in (key.elts if isinstance(key, ast.Tuple) else [key])
-    )
 
 
 def countable(node: ast.expr, scope: Scope) -> bool:
@@ -232,7 +224,7 @@ def _again(found: Found, where: Where) -> bool:
 # business.
 ENTRY = [
     of_kind("dict", "d"),
-    plain("d"),
+    when.plain("d"),
     Condition("`k` has no effects and gives the same key again", _again, own=frozenset({"d[k]"})),
 ]
 
@@ -322,7 +314,7 @@ rewrite(
 )
 rewrite(
     "count-by-get",
-    (f"{INSERT.format('v')}\n{COUNT}", "d[k] = d.get(k, v) + e", [number("v")]),
+    (f"{INSERT.format('v')}\n{COUNT}", "d[k] = d.get(k, v) + e", [when.number("v")]),
     *((c.format(found=COUNT, first="v"), "d[k] = d.get(k, w) + e") for c in CHOICES),
     *(
         (
@@ -332,7 +324,7 @@ rewrite(
         )
         for c in CHOICES
     ),
-    needs=[*ENTRY, immutable("k"), unseen("e", "d.get(k, 0) + e")],
+    needs=[*ENTRY, when.immutable("k"), unseen("e", "d.get(k, 0) + e")],
     made={"w": folded("v - e")},
     because="`get` gives the value under the key, or the default that would have been stored there first",
     fires="s: str\nd = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"

@@ -77,7 +77,7 @@ def _generated(template: str, like: str) -> Made:
 
 rewrite(
     "plain-argument",
-    ("list(f for target in e if c)", "[f for target in e if c]", [when.last_for]),
+    ("list(f for target in e if c)", "[f for target in e if c]"),
     ("u(list(e))", "u(e)", [consumer("u"), in_step("u", "e")]),
     ("u(reversed(s))", "u(s[::-1])", [consumer("u"), when.of_kind("str list", "s")]),
     ("u(map(h, e))", "u(mapped)", [consumer("u")]),
@@ -85,7 +85,7 @@ rewrite(
     (
         "u([f for target in e if c])",
         "u(f for target in e if c)",
-        [consumer("u"), in_step("u", "[f for target in e if c]"), when.last_for],
+        [consumer("u"), in_step("u", "[f for target in e if c]")],
     ),
     made={
         "mapped": _generated("(y for x in e)", like="map(h, e)"),
@@ -114,7 +114,7 @@ rewrite(
     needs=[
         when.of_kind("dict", "d"),
         when.plain("d"),
-        Condition("elements without effects that have `d[k]`", _looked_up, inner=True),
+        Condition("elements without effects that have `d[k]`", _looked_up),
     ],
     made={"x": fresh("x"), **{piece: replacing(piece, ("d[k]", "x")) for piece in "fgc"}},
     because="an item is a key with the entry under it",
@@ -322,7 +322,6 @@ rewrite(
     "count-to-sum",
     ("len([f for target in e if c])", "sum(1 for target in e if c)"),
     ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [when.boolean("b")]),
-    needs=[when.last_for],
     because="the length of a list is the number of its elements; True counts as 1 and False as 0",
     fires="xs: list[int]\nreturn len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
     keeps="xs: list[int]\nreturn len([1 // x for x in xs]) + sum(x for x in xs)",

@@ -185,9 +185,7 @@ class Rewriting:
 
     def _pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
-        if (templates.OUTER in found and not self.given.inner) or self._confused(found):
-            return None
-        if not self.given.holds(found, where):
+        if self._confused(found) or not self.given.holds(found, where):
             return None
         pieces = dict(found)
         for name, computed in self.made.items():

@@ -26,7 +26,6 @@ from skyt.text.parsing import parse
 Value = ast.expr | list[ast.stmt]
 Found = dict[str, Value]
 Matcher = Callable[[Any, Found], bool]
-OUTER = "for"  # the `for`s of a comprehension before its last, where a template has one
 FIXED = BUILTINS | set(MODULE_MEMBERS)
 SKIPPED = frozenset({"ctx", "type_comment", "kind", "lineno", "is_async"})
 
@@ -105,8 +104,6 @@ def fill(node: Any, found: Found) -> Any:
         new.values = operands(new)
     elif isinstance(node, ast.comprehension):
         new.ifs = [c for c in new.ifs if not (isinstance(c, ast.Constant) and c.value is True)]
-    elif OUTER in found and hasattr(node, "generators"):
-        new.generators = [*(clone(g) for g in found[OUTER]), *new.generators]  # type: ignore[union-attr]
     return new
 
 
@@ -162,13 +159,11 @@ def _node(pattern: ast.AST) -> Matcher:
 
 
 def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
-    """What matches a field: all conditions of a comprehension are one, of its `for`s the last counts, and of
-    `a or b or c` as many operands as the pattern has, with `a or b` for the first."""
+    """What matches a field: all conditions of a comprehension are one, and of `a or b or c` as many operands
+    as the pattern has, with `a or b` for the first."""
     match pattern, name:
         case ast.comprehension(ifs=[_]), "ifs":
             return lambda ifs, found: inner([_condition(ifs)], found)
-        case ((ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()), "generators"):
-            return lambda generators, found: inner(_innermost(generators, found), found)
         case ast.BoolOp(op=op, values=[*first, ast.expr() as last]), "values" if not isinstance(
             last, ast.Name
         ):
@@ -178,13 +173,6 @@ def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
 
 def _condition(ifs: list[ast.expr]) -> ast.expr:
     return ast.BoolOp(ast.And(), ifs) if len(ifs) > 1 else (ifs or [ast.Constant(True)])[0]
-
-
-def _innermost(generators: Any, found: Found) -> Any:
-    """The last `for`; the others are kept apart."""
-    if len(generators) > 1:
-        found[OUTER] = generators[:-1]
-    return generators[-1:]
 
 
 def _grouped(op: ast.boolop, values: list[ast.expr], count: int) -> list[ast.expr]:
@@ -225,7 +213,7 @@ def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] 
     if wanted.__class__ is not node.__class__:
         return None
     found = _given(given)
-    return found if match(wanted, node, found) and OUTER not in found else None
+    return found if match(wanted, node, found) else None
 
 
 def first(node: ast.AST | None, *templates: str, **given: Any) -> dict[str, Any] | None:

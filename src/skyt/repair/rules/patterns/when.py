@@ -59,7 +59,6 @@ class Condition:
     end: str = ""  # what happens at the end of the block anyway
     lazily: bool = False  # elements of a list can be made when a loop asks for them
     jumps: frozenset[tuple[str, str]] = frozenset()  # (block, `break` or `continue` that it has)
-    inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
 
 
 def together(needs: Sequence[Condition]) -> Condition:
@@ -72,7 +71,6 @@ def together(needs: Sequence[Condition]) -> Condition:
         frozenset[str]().union(*(n.own for n in needs)),
         "".join({n.end for n in needs}),
         any(n.lazily for n in needs),
-        inner=any(n.inner for n in needs),
     )
 
 
@@ -129,7 +127,6 @@ leaving = asking("always leaves (return, raise, break, continue)", lambda b, w: 
 running_on = asking("may run on to what follows", lambda b, w: not syntax.leaves(b))
 
 truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
-last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
 values_shared = Condition(
     "no function of the program changes an object that is not its own", lambda found, w: w.scope.values_shared
 )
@@ -290,20 +287,25 @@ def unseen(prefix: str) -> Condition:
     return Condition(f"each `{prefix}` is a local, an attribute or an entry", holds)
 
 
+def stable_key(key: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating a key again, with nothing changed in between, gives the same key."""
+    return all(
+        isinstance(e, ast.Name | ast.Constant)
+        or (scope.type_of(e) in {"int", "bool", "str", "char"} and scope.effects(e).pure)
+        for e in (key.elts if isinstance(key, ast.Tuple) else [key])
+    )
+
+
 def settled(target: str, value: str) -> Condition:
     """A place to store into that is found again after a value was computed: a variable, an attribute of one,
-    or an entry of either whose key is a variable, a constant, or without effects and of a type of which equal
-    values are one key."""
+    or an entry of either under a key that is the same again."""
 
     def holds(found: Found, where: Where) -> bool:
         place: Any = found[target]
         if isinstance(place, ast.Subscript):
-            key, place, scope = place.slice, place.value, where.scope
-            equal = scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
-            if not scope.effects(found[value]).pure or not (
-                equal or isinstance(key, ast.Name | ast.Constant)
-            ):
+            if not where.scope.effects(found[value]).pure or not stable_key(place.slice, where.scope):
                 return False
+            place = place.value
         return is_plain(place, where)
 
     return Condition(f"`{target}` is the same place after `{value}` was computed", holds)
