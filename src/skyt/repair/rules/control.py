@@ -26,8 +26,6 @@ HEADS = [f"{head}: {{}}{other}" for head in ("for target in e", "while c") for o
 rewrite(
     "break-to-return",
     *((f"{head}\nreturn x".format("body"), f"{head}\nreturn x".format("inner")) for head in HEADS),
-    *((f"{head}\nreturn".format("body"), f"{head}\nreturn".format("inner")) for head in HEADS),
-    *((head.format("body"), head.format("inner"), [when.ends_function]) for head in HEADS),
     needs=[when.breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
@@ -247,7 +245,6 @@ rewrite(
     ("if c: body\nelse: other", "body", [when.always(True, "c")]),
     ("if c: body\nelse: other", "other", [when.always(False, "c")]),
     ("if c: body", "pass", [when.always(False, "c")]),
-    ("while c: body", "pass", [when.always(False, "c")]),
     because="a condition that is a constant chooses its branch for good",
     fires="n: int\nif False:\n return 0\nif True:\n return n\nreturn 1",
     keeps="n: int\nif n:\n return n\nreturn 0",
@@ -295,9 +292,9 @@ rewrite(
 def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
     for i, s in enumerate(body):
-        scope, nodes = place.before(i), walk(s)
+        nodes = walk(s)
         for choice in [n for n in nodes if isinstance(n, ast.IfExp)] if len(nodes) <= LARGEST else []:
-            earlier = before(s, choice)
+            scope, earlier = place.before(i), before(s, choice)
             seen = scope.effects(earlier or [])
             if earlier is None or not seen.pure or conflict(seen, scope.effects(choice.test), scope):
                 continue

@@ -243,7 +243,7 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             first_seen, *later = map(scope.effects, items)
             if any(conflict(first_seen, e, scope) for e in later) or any(needs_loop(x, scope) for x in items):
                 continue
-            if all(n.holds(p, Where(scope)) for n in needs):
+            if all(n.holds(p, Where(lambda: place.scope)) for n in needs):
                 new = value(whole, **p, **dict.fromkeys(("target", "e", "c"), p["r"]))
                 made: Any = new.args[0] if isinstance(new, ast.Call) else new
                 made.generators = generators

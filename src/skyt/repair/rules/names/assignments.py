@@ -32,7 +32,6 @@ def simple_target(s: ast.stmt) -> str | None:
 rewrite(
     "split-chained",
     ("x = y = e", "x = e\ny = e"),
-    ("x = y = z = e", "x = e\ny = e\nz = e"),
     needs=[of_kind("int bool str none", "e")],
     because="every variable gets the same value, left to right, and evaluating it again gives it again",
     fires="n: int\na = b = 0\nreturn a + b + n",

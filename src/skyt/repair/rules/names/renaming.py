@@ -117,7 +117,7 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
         return None
     if name not in place.info.arguments:
         stores = place.context.census(place.info.node).stores[name]
-        if stores in (1, Census(body[i:]).stores[name]):
+        if stores == 1 or stores == Census(body[i:]).stores[name]:
             return None
     if syntax.own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
         return None

@@ -108,11 +108,11 @@ def replacing(block: str, *pairs: tuple[str, str]) -> Made:
 
 
 def returning(block: str, result: str) -> Made:
-    """A block that returns what follows its loop in the place of each `break`: nothing if nothing follows."""
+    """A block that returns what follows its loop in the place of each `break`."""
 
     def compute(found: Found, where: Where) -> list[ast.stmt]:
         body: Any = found[block]
-        new = dict.fromkeys(map(id, own_breaks(body)), ast.Return(value=found.get(result)))  # type: ignore[arg-type]
+        new = dict.fromkeys(map(id, own_breaks(body)), ast.Return(value=found[result]))  # type: ignore[arg-type]
         return [clone(s, new) for s in body]
 
     return Made(f"`{block}` with `return {result}` for `break`", compute, like=block)
@@ -169,7 +169,8 @@ class Rewriting:
     def rewritten(self, node: Any, found: Found, where: Where) -> Any:
         """What it makes of a piece of program that its before side matches; None where it does not apply."""
         if self.loops and where.matched:
-            where = replace(where, scope=where.scope.within(where.matched))
+            before = where
+            where = replace(where, find_scope=lambda: before.scope.within(before.matched))
         pieces = self._pieces(found, where)
         if pieces is None:
             return None
@@ -272,7 +273,7 @@ def _expression(groups: Groups) -> ExpressionRule:
         looks = shape(whole)
         for pattern, wanted, group in patterns:
             for before, node, after in _runs(pattern, whole) if wanted in (None, looks) else ():
-                new = _rewritten(group, pattern, node, lambda _: Where(scope, boolean))
+                new = _rewritten(group, pattern, node, lambda _: Where(lambda: scope, boolean))
                 if new is not None and node is not whole:
                     return ast.BoolOp(whole.op, syntax.operands(ast.BoolOp(whole.op, [*before, new, *after])))
                 if new is not None:
@@ -312,7 +313,7 @@ def _block(groups: Groups) -> BlockRule:
 
 
 def _where(place: Place, at: int, matched: list[ast.stmt]) -> Where:
-    return Where(place.before(at), False, place, matched, place.body[-1] is matched[-1])
+    return Where(partial(place.before, at), False, place, matched, place.body[-1] is matched[-1])
 
 
 def _first(s: ast.stmt) -> Shape | None:

@@ -144,7 +144,7 @@ def _bind(name: str, value: Value, found: Found) -> bool:
 def _node(pattern: ast.AST) -> Matcher:
     kind = pattern.__class__
     parts = [(f, getattr(pattern, f, None)) for f in kind._fields if f not in SKIPPED]
-    parts.sort(key=lambda part: isinstance(part[1], ast.expr | list))  # operators and names of methods first
+    parts.sort(key=lambda part: (isinstance(part[1], ast.expr | list), isinstance(part[1], ast.Name)))
     matchers = [(f, _field(pattern, f, _matcher(part))) for f, part in parts]
 
     def apply(node: Any, found: Found) -> bool:
@@ -189,8 +189,9 @@ def _list(patterns: list[Any]) -> Matcher:
     def apply(nodes: Any, found: Found) -> bool:
         if not isinstance(nodes, list) or len(nodes) < least or (rest is None and len(nodes) > least):
             return False
-        if not all(matcher(node, found) for matcher, node in zip(matchers, nodes, strict=False)):
-            return False
+        for matcher, node in zip(matchers, nodes, strict=False):
+            if not matcher(node, found):
+                return False
         for end in range(len(nodes) - later, least - later - 1, -1) if rest else ():
             attempt = dict(found)
             if _bind(names[at], nodes[at:end], attempt) and rest(nodes[end:], attempt):

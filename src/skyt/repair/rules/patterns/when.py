@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from skyt.repair.rules.analysis import syntax
@@ -30,11 +31,16 @@ CLASSES = words("int str list float bool dict set tuple")
 class Where:
     """The place of a match."""
 
-    scope: Scope
+    find_scope: Callable[[], Scope]
     boolean: bool = False  # only the truth of the expression counts
     place: Place | None = None  # of a match of statements
     matched: Sequence[ast.stmt] = ()
     last: bool = False  # whether they are the last of their block
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What is known there; found when the first condition asks, as most matches fail before."""
+        return self.find_scope()
 
     def private(self, e: object) -> bool:
         """Whether something is a local variable that no nested function sees."""
