@@ -13,13 +13,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from skyt.repair.rules.analysis import syntax
+from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
 from skyt.repair.rules.analysis.reach import Liveness, Reach, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, bare, in_order, shape, text, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, shape, text, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Place, Rule, finder
 from skyt.text.normalise import normalise
@@ -44,7 +44,7 @@ class Census:
 
     @cached_property
     def first_read(self) -> dict[str, int]:
-        nodes = in_order(self.where)  # type: ignore[arg-type]
+        nodes = trees.in_order(self.where)  # type: ignore[arg-type]
         reads = [n for n in nodes if getattr(n, "ctx", None).__class__ is ast.Load]
         names = ["." + n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in reads]
         return {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
@@ -161,7 +161,7 @@ def normal_form(
         tree = parse(plain.text)
         if problem := why_not_compiled(tree):
             return failed(f"not Python: {problem}")
-        nodes = len(walk(bare(tree)))
+        nodes = len(walk(trees.bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
         form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
@@ -195,7 +195,7 @@ def _clean(context: Context) -> None:
 
 
 def _run(context: Context) -> NormalForm:
-    facts, complete = context.facts, True
+    facts, failure = context.facts, f"not settled within {MAX_ROUNDS} rounds"
     _clean(context)
     for _ in range(MAX_ROUNDS):
         named = [n for n in walk(context.tree) if isinstance(n, ast.Name | ast.Attribute)]
@@ -203,13 +203,11 @@ def _run(context: Context) -> NormalForm:
         context.assume(facts.without_bounds(used))
         context.rounds += 1
         if not _round(context):
+            failure = ""
             break
-    else:
-        complete = False
     _apply_modules(context, "2")
     _import_missing(context.tree)
-    failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
-    return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
+    return NormalForm(text(context.tree), tuple(context.trace), not failure, failure)
 
 
 def _import_missing(tree: ast.Module) -> None:
@@ -302,7 +300,7 @@ class Walker:
                 s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
             self.block(s, "body", body, "continue")
             self.block(s, "orelse", inner, end)
-        elif not isinstance(s, NESTED):
+        elif not isinstance(s, trees.NESTED):
             self._parts(s, scope)
 
     def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
@@ -360,9 +358,7 @@ class Walker:
                     elif isinstance(item, ast.keyword):
                         item.value = self.expr(item.value, scope, False)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
-    ) -> None:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> None:
         here = scope
         for generator in node.generators:
             generator.iter = self.expr(generator.iter, here, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 T = TypeVar("T", bound=ast.AST)
 
@@ -16,7 +16,8 @@ def words(text: str) -> frozenset[str]:
 STORING = frozenset({ast.Store, ast.Del})
 CONTEXTS = STORING | {ast.Load}
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+COMPREHENSIONS = get_args(Comprehension)
 SCOPES = frozenset({*NESTED, *COMPREHENSIONS})
 KINDS = [cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)]
 OPERATORS = frozenset(c for c in KINDS if issubclass(c, ast.operator | ast.cmpop | ast.unaryop | ast.boolop))
