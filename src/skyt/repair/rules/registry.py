@@ -86,7 +86,7 @@ class Place:
     @cached_property
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
-        return self.start.within(self.body)
+        return self.start.quiet(self.body)
 
     @property
     def info(self) -> FunctionInfo:

@@ -85,7 +85,6 @@ bool: | plain | iterable
 reversed: sequence
 sorted: sortable
 sum: wholes
-int: whole
 ord: char
 range: int | int int | int int step
 min max math.gcd: int int | int int int
@@ -103,10 +102,8 @@ math.isqrt: natural
 .get: dict plain | dict plain any
 .keys .values .items: dict | counter
 .copy: dict | list
-.clear: list | deque | dict | set
 .reverse: list | deque
 .append: list any | deque any
-.appendleft: deque any
 .extend: list iterable | deque iterable
 .add .discard: set plain
 .insert: list index any | list int any -> OverflowError

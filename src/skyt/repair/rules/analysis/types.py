@@ -171,7 +171,6 @@ ALWAYS: dict[str, Type] = {
         ("bool", "bool isinstance any all"),
         ("char", "chr"),
         ("float", "float math.sqrt"),
-        ("none", "list.append list.extend"),
         (("iter", "int"), "range"),
         (("list", "str"), "str.split str.splitlines"),
         (("list", ANY), "re.split re.findall"),
@@ -182,7 +181,6 @@ ALWAYS: dict[str, Type] = {
 GIVEN: dict[str, Callable[..., Type]] = {
     "list": lambda items=None: ("list", element(items)),
     "set": lambda items=None: ("set", element(items)),
-    "tuple": lambda items=None: ("tuple", element(items)),
     "dict": lambda entries=("dict", None, None): entries if kind(entries) == "dict" else ANY,
     "collections.OrderedDict": lambda: ("dict", None, None),
     "collections.deque": lambda: ("deque", None),

@@ -170,7 +170,7 @@ class Rewriting:
         """What it makes of a piece of program that its before side matches; None where it does not apply."""
         if self.loops and where.matched:
             before = where
-            where = replace(where, find_scope=lambda: before.scope.within(before.matched))
+            where = replace(where, find_scope=lambda: before.scope.quiet(before.matched))
         pieces = self._pieces(found, where)
         if pieces is None:
             return None
