@@ -14,8 +14,7 @@ import yaml
 
 from homeostat.core.records import RecordError, validate
 from skyt.contracts.contract import Contract, load_contract
-from skyt.repair.rules import Facts, NormalForm, normal_form
-from skyt.repair.rules.engine import rounds as engine
+from skyt.repair.rules import Facts, NormalForm, engine, normal_form
 from skyt.runs import assess
 from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from skyt.repair.rules.engine.rounds import NormalForm, normal_form
+from skyt.repair.rules.engine import NormalForm, normal_form
 from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
@@ -11,7 +11,7 @@ RULES_VERSION = "8"
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.
 FAMILIES = """
-definitions names.renaming expressions.logic containers.tables containers.plain expressions.values
+definitions names.renaming expressions containers.tables containers.plain
 control containers.sequences names.assignments
 """
 _ORDER = {import_module(f"{__name__}.{name}").__name__: i for i, name in enumerate(FAMILIES.split())}

@@ -13,11 +13,10 @@ from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import int_value, number, stored_names
 from skyt.repair.rules.analysis.trees import exchanged, walk
 from skyt.repair.rules.analysis.types import is_int, is_str, kind
-from skyt.repair.rules.expressions.logic import opposite
+from skyt.repair.rules.expressions import opposite
 from skyt.repair.rules.names.assignments import before
 from skyt.repair.rules.patterns import when
-from skyt.repair.rules.patterns.making import Made, fresh, looks_back, replacing, returning
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.rewriting import Made, fresh, looks_back, replacing, returning, rewrite
 from skyt.repair.rules.patterns.template import Found, made, pieces
 from skyt.repair.rules.patterns.when import Where
 from skyt.repair.rules.registry import Place, block
@@ -27,8 +26,6 @@ HEADS = [f"{head}: {{}}{other}" for head in ("for target in e", "while c") for o
 rewrite(
     "break-to-return",
     *((f"{head}\nreturn x".format("body"), f"{head}\nreturn x".format("inner")) for head in HEADS),
-    *((f"{head}\nreturn".format("body"), f"{head}\nreturn".format("inner")) for head in HEADS),
-    *((head.format("body"), head.format("inner"), [when.ends_function]) for head in HEADS),
     needs=[when.breaking("body")],
     made={"inner": returning("body", "x")},
     because="leaving a loop right before `return E` is returning E from inside it",
@@ -112,24 +109,6 @@ rewrite(
     keeps="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i",
 )
 rewrite(
-    "counter-by-hand",
-    (
-        "i = 0\n*between\nfor target in e:\n body\n i = i + 1\n *rest",
-        "*between\nfor j, target in enumerate(e):\n inner\n *rest",
-    ),
-    needs=[
-        when.integer("i"),
-        when.own("i"),
-        when.no_continue("body"),
-        when.apart("body", of="i", within=(ast.GeneratorExp,)),
-    ],
-    made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
-    because="such a variable is the number of the round",
-    fires="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r",
-    keeps="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\n"
-    "return r",
-)
-rewrite(
     "shift-index",
     (
         "for i in range(a, b): body",
@@ -172,8 +151,6 @@ def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
             values: Sequence[int | None] = []
             if isinstance(op, ast.Eq):
                 values = [high]
-            elif isinstance(op, ast.In) and isinstance(right, ast.Tuple):
-                values = [int_value(e) for e in right.elts]
             elif isinstance(op, ast.Lt) and low is not None and high is not None:
                 values = range(low, high)
             few = is_int(scope.type_of(x)) and 0 < len(values) <= FEW and None not in values
@@ -250,7 +227,6 @@ rewrite(
     ("if c: body\nelse: other", "body", [when.always(True, "c")]),
     ("if c: body\nelse: other", "other", [when.always(False, "c")]),
     ("if c: body", "pass", [when.always(False, "c")]),
-    ("while c: body", "pass", [when.always(False, "c")]),
     because="a condition that is a constant chooses its branch for good",
     fires="n: int\nif False:\n return 0\nif True:\n return n\nreturn 1",
     keeps="n: int\nif n:\n return n\nreturn 0",
@@ -277,7 +253,6 @@ rewrite(
     "merge-branches",
     ("if c:\n if d: body", "if c and d: body"),
     ("if c: body\nif d: body", "if c or d: body", [when.leaving("body")]),
-    ("if c:\n if d: body\nelse: body", "if not c or d: body"),
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
     because="what is done under two conditions is done under their `and`, what is done under either under "
     "their `or`",
@@ -299,9 +274,9 @@ rewrite(
 def expand_conditional(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`x.append(a if c else b)` is `if c: x.append(a)` `else: x.append(b)`."""
     for i, s in enumerate(body):
-        scope, nodes = place.before(i), walk(s)
+        nodes = walk(s)
         for choice in [n for n in nodes if isinstance(n, ast.IfExp)] if len(nodes) <= LARGEST else []:
-            earlier = before(s, choice)
+            scope, earlier = place.before(i), before(s, choice)
             seen = scope.effects(earlier or [])
             if earlier is None or not seen.pure or conflict(seen, scope.effects(choice.test), scope):
                 continue

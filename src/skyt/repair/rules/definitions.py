@@ -13,7 +13,7 @@ from skyt.repair.rules.analysis.program import FunctionInfo
 from skyt.repair.rules.analysis.reach import Reach, free_names
 from skyt.repair.rules.analysis.scope import MODULES, Scope
 from skyt.repair.rules.analysis.trees import clone, exchanged, text, walk
-from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine import Context
 from skyt.repair.rules.names.assignments import before, simple_target
 from skyt.repair.rules.registry import Place, block, module
 
@@ -174,6 +174,7 @@ def drop_idle(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 MAX_INLINED = 400  # nodes that inlining may add to a program
 NONE = ast.Constant(value=None)
+Given = dict[str, ast.expr]  # the arguments of a call, by the names of the parameters
 
 
 @module(
@@ -192,7 +193,7 @@ def inline_function(context: Context) -> bool:
     for info in (i for i in functions if _inlinable(i, context)):
         calls = [(owner, c) for owner in functions for c in _calls(owner.node, info)]
         handed_on = not info.public and len(_named(context.tree, info)) != len(calls)
-        if handed_on or trees.size(info.node) * (len(calls) - 1) > MAX_INLINED:
+        if handed_on or len(walk(info.node)) * (len(calls) - 1) > MAX_INLINED:
             continue
         if any(_inline_call(owner, call, info, context) for owner, call in calls):
             return True
@@ -259,7 +260,7 @@ def _locate(body: list[ast.stmt], call: ast.Call) -> tuple[list[ast.stmt], int] 
 
 
 def _expression(
-    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: dict[str, ast.expr], scope: Scope
+    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: Given, scope: Scope
 ) -> list[ast.stmt] | None:
     """A statement with the value of a helper that is one `return value` for its call, if the arguments may
     be moved there."""
@@ -278,12 +279,7 @@ def _expression(
 
 
 def _fit(
-    s: ast.stmt,
-    call: ast.Call,
-    info: FunctionInfo,
-    given: dict[str, ast.expr],
-    scope: Scope,
-    context: Context,
+    s: ast.stmt, call: ast.Call, info: FunctionInfo, given: Given, scope: Scope, context: Context
 ) -> list[ast.stmt] | None:
     """A statement after the body of a helper, with what that returns in the place of its call."""
     fresh = {n: context.name(n) for n in sorted(syntax.bound_in(info.node))}
@@ -304,7 +300,7 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
     for i, s in enumerate(body):
         if isinstance(s, ast.Return):
             return [*body[:i], syntax.assign(name, s.value or NONE)]
-        if any(isinstance(n, ast.Return) for n in trees.walk_shallow(s)):
+        if any(isinstance(n, ast.Return) for n in walk(s, trees.SHALLOW)):
             if not isinstance(s, ast.If) or not syntax.returns(s.body):
                 return None
             then, other = _assigning(s.body, name), _assigning([*s.orelse, *body[i + 1 :]], name)

@@ -16,16 +16,15 @@ from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees import Shape as NodeShape
-from skyt.repair.rules.analysis.trees import look
+from skyt.repair.rules.analysis.trees import Shape, look
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.program import FunctionInfo
-    from skyt.repair.rules.engine.context import Context
+    from skyt.repair.rules.engine import Context
 
 ExpressionRule = Callable[[Any, Scope, bool], ast.expr | None]
 BlockRule = Callable[[list[ast.stmt], "Place"], list[ast.stmt] | None]
-Shape = Literal["expression", "block", "module"]
+Kind = Literal["expression", "block", "module"]
 F = TypeVar("F", bound=Callable[..., Any])
 Example = tuple[str, str]  # facts (`n: int >= 0; s: str`), program
 
@@ -45,7 +44,7 @@ class Rule:
     must not."""
 
     name: str
-    shape: Shape
+    shape: Kind
     needs: str
     sound: str
     apply: Callable[..., Any]
@@ -87,7 +86,7 @@ class Place:
     @cached_property
     def scope(self) -> Scope:
         """What holds at every statement of the block."""
-        return self.start.within(self.body)
+        return self.start.quiet(self.body)
 
     @property
     def info(self) -> FunctionInfo:
@@ -95,7 +94,7 @@ class Place:
         return self.start.info  # type: ignore[return-value]
 
     @cached_property
-    def looks(self) -> list[tuple[NodeShape, NodeShape]]:
+    def looks(self) -> list[tuple[Shape, Shape]]:
         """How each statement looks."""
         return [look(s) for s in self.body]
 
@@ -112,11 +111,11 @@ RULES: list[Rule] = []
 
 
 @lru_cache(maxsize=4)
-def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object], str], list[Rule]]:
+def finder(rules: tuple[Rule, ...]) -> Callable[[Kind, frozenset[object], str], list[Rule]]:
     """What finds the rules of a shape that have something to do with nodes of these kinds and shapes."""
 
     @cache
-    def find(shape: Shape, seen: frozenset[object], phase: str) -> list[Rule]:
+    def find(shape: Kind, seen: frozenset[object], phase: str) -> list[Rule]:
         able = [r for r in rules if r.shape == shape and phase in r.phases]
         return [r for r in able if not (r.looks and r.looks.isdisjoint(seen))]
 
@@ -124,7 +123,7 @@ def finder(rules: tuple[Rule, ...]) -> Callable[[Shape, frozenset[object], str],
 
 
 def rule(
-    shape: Shape, *nodes: type, needs: str, sound: str, fires: str, keeps: str, phases: str = "1"
+    shape: Kind, *nodes: type, needs: str, sound: str, fires: str, keeps: str, phases: str = "1"
 ) -> Callable[[F], F]:
     """What enters a function as a rule. `nodes` are kinds of expression, or of statement that a block must
     have one of."""

@@ -8,10 +8,9 @@ import pytest
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
-from skyt.repair.rules.expressions.logic import opposite_of
+from skyt.repair.rules.expressions import opposite_of
 from skyt.repair.rules.patterns.duty import Duties
-from skyt.repair.rules.patterns.making import folded
-from skyt.repair.rules.patterns.rewriting import Rewriting
+from skyt.repair.rules.patterns.rewriting import Rewriting, folded
 from skyt.repair.rules.patterns.template import Template, build, match
 from skyt.repair.rules.patterns.when import leaving
 

@@ -15,11 +15,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skyt.repair.rules.analysis.raising import ANYTHING, fits_target, lookup, may_raise
+from skyt.repair.rules.analysis.raising import ANYTHING, UNKNOWN, fits_target, lookup, may_raise
 from skyt.repair.rules.analysis.syntax import loaded, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
-from skyt.repair.rules.analysis.types import IMMUTABLE, SIZED, element, kind
-from skyt.repair.rules.analysis.vocabulary import MUTATORS, PURE, UNKNOWN, called_name
+from skyt.repair.rules.analysis.types import IMMUTABLE, MUTATORS, PURE, SIZED, called_name, element, kind
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope

@@ -89,30 +89,22 @@ class _Machine:
             match s:
                 case ast.Return(value=value):
                     raise _ReturnError(None if value is None else self.value(value))
-                case ast.Assign(targets=[target], value=value):
-                    self._store(target, self.value(value))
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.variables[name] = self.value(value)
                 case ast.If(test=test, body=inner, orelse=orelse):
                     self.run(inner if self.value(test) else orelse)
                 case ast.While(test=test, body=inner, orelse=[]):
                     while self.value(test):
                         self.run(inner)
-                case ast.For(target=target, iter=source, body=inner, orelse=[]):
+                case ast.For(target=ast.Name(id=name), iter=source, body=inner, orelse=[]):
                     items = self.value(source)
                     _need(isinstance(items, range | str | list | tuple))
                     for item in list(items):
                         self._burn()
-                        self._store(target, item)
+                        self.variables[name] = item
                         self.run(inner)
                 case _:
                     raise GiveUpError
-
-    def _store(self, target: ast.expr, value: Any) -> None:
-        if isinstance(target, ast.Name):
-            self.variables[target.id] = value
-            return
-        _need(isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts))
-        for item, part in zip(target.elts, value, strict=True):  # type: ignore[attr-defined]
-            self._store(item, part)
 
     def value(self, node: ast.expr) -> Any:
         self._burn()
@@ -142,8 +134,6 @@ class _Machine:
                 return result
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return OPERATIONS[type(op)](self.value(left), self.value(right))
-            case ast.Tuple(elts=elements):
-                return tuple(self.value(e) for e in elements)
             case ast.List(elts=elements):
                 return [self.value(e) for e in elements]
             case ast.Dict(keys=[]):

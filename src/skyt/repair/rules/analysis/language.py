@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from skyt.repair.rules.analysis.reach import free_names
 from skyt.repair.rules.analysis.syntax import read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
-from skyt.repair.rules.analysis.vocabulary import (
+from skyt.repair.rules.analysis.types import (
     BUILTINS,
     CONSUMERS,
     LAZY,
@@ -46,7 +46,6 @@ REFLECTING_MODULES = words("sys inspect builtins importlib gc ctypes types")
 TYPES = words("int str float bool list dict set tuple frozenset")
 CLASSES = ("collections.", "itertools.")  # all their members are classes
 FREE = words("typing dataclasses abc unittest doctest time random os")
-READERS = BUILTINS - words("bool frozenset isinstance repr divmod round pow map filter next")
 IDENTITY = (ast.Is, ast.IsNot)
 OF_CLASSES = {("dict", "fromkeys"), ("str", "maketrans")}
 KEYWORDS: dict[str, frozenset[str]] = {
@@ -318,12 +317,6 @@ class Checker:
 
     def _only_read(self, n: ast.Name, parent: ast.AST | None) -> bool:
         """Whether a variable of the module is only looked at, so that no call leaves a trace for the next."""
-        match parent:
-            case ast.Subscript(value=value, ctx=ast.Load()):
-                return value is n
-            case ast.Attribute(attr=attr):
-                outer = self._parent(parent)
-                return isinstance(outer, ast.Call) and outer.func is parent and "." + attr in PURE
-            case ast.Call(func=function):
-                return called_name(function) in READERS
+        if isinstance(parent, ast.Subscript):
+            return parent.value is n and isinstance(parent.ctx, ast.Load)
         return isinstance(parent, ast.Compare | ast.For | ast.comprehension)

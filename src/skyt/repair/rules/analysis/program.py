@@ -13,16 +13,8 @@ import ast
 from collections.abc import Container, Mapping
 from functools import cached_property
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
-from skyt.repair.rules.analysis.syntax import (
-    BINDING,
-    assignments_of,
-    bound_anywhere,
-    loaded,
-    local_functions,
-    returns,
-    stored_names,
-)
 from skyt.repair.rules.analysis.trees import NESTED, children, in_order, own_nodes, walk, words
 from skyt.repair.rules.analysis.types import ANY, Inference, Type, element, is_number, join, kind
 from skyt.repair.rules.facts import Facts
@@ -40,7 +32,7 @@ class FunctionInfo:
     """One function of the program with the types of its variables."""
 
     def __init__(self, node: ast.FunctionDef, owner: ast.ClassDef | None, facts: Facts) -> None:
-        self.node, self.owner = node, owner
+        self.node, self.owner, self.key = node, owner, "." * (owner is not None) + node.name
         entry = (owner or node).name == facts.name and (owner is not None) == (facts.kind == "class")
         parameters = facts.of(node.name) if entry else ()
         self.public = entry and (bool(parameters) or node.name in facts.public)
@@ -51,9 +43,9 @@ class FunctionInfo:
         nested = [n for n in self.nodes if n.__class__ in NESTED and n is not node]
         self.captured = frozenset(n.id for n in walk(nested) if isinstance(n, ast.Name))
         own = own_nodes(node) if nested else self.nodes[1:]
-        self.binding = [n for n in own if n.__class__ in BINDING]  # what tells of types, in order
+        self.binding = [n for n in own if n.__class__ in syntax.BINDING]  # what tells of types, in order
         self.assigned: dict[str, list[ast.expr | None]] = {}
-        for name, value in assignments_of(node, self.nodes):
+        for name, value in syntax.assignments_of(node, self.nodes):
             self.assigned.setdefault(name, []).append(value)
         self.env: dict[str, Type] = {}
         self.made: frozenset[str] = frozenset()  # names of containers that are all made here
@@ -148,19 +140,17 @@ class Program:
         self.pure: frozenset[str] = frozenset()
         self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         nodes = walk(tree)
-        self.bound = frozenset(bound_anywhere(tree))
         # Reading a `defaultdict` may change it.
         self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)
         self.functions: dict[int, FunctionInfo] = {}
         self.by_name: dict[str, FunctionInfo] = {}
-        for owner, function in local_functions(tree):
-            for node in walk(function):
-                if isinstance(node, ast.FunctionDef):
-                    method = node is function and owner is not None
-                    info = FunctionInfo(node, owner if method else None, facts)
-                    self.functions[id(node)] = self.by_name["." * method + node.name] = info
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
-        attributes = {n: ANY for c in classes for n in stored_names(c.body)}
+        owners = {id(method): c for c in classes for method in c.body}
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                info = FunctionInfo(node, owners.get(id(node)), facts)
+                self.functions[id(node)] = self.by_name[info.key] = info
+        attributes = {n: ANY for c in classes for n in syntax.stored_names(c.body)}
         self.inference = Inference({c.name for c in classes}, attributes, dict.fromkeys(self.by_name))
         called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
         Solver(self, {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called}).solve()
@@ -272,7 +262,7 @@ class Solver:
                     for target in targets:
                         self._bind(target, infer.of(value, env), value, info)
                 case ast.AugAssign(target=target, op=op, value=value):
-                    old, more = loaded(target), infer.of(value, env)
+                    old, more = syntax.loaded(target), infer.of(value, env)
                     self._bind(target, infer.of(ast.BinOp(old, op, value), env), None, info)
                     whole = infer.of(old, env)  # a container changes in place, under all of its names
                     if isinstance(whole, tuple) or (whole == ANY and more and not is_number(more)):
@@ -288,12 +278,9 @@ class Solver:
                     env.update({a.arg: ANY for a in args.args})
                 case ast.FunctionDef(name=name):
                     env[name] = ANY
-        key = ("." if info.owner else "") + info.node.name
-        if self.by_name.get(key) is not info:
-            infer.results[key] = ANY
-            return
-        falls = "none" if not returns(info.node.body) else None
-        infer.results[key] = join(infer.results.get(key), join(returned, falls))
+        falls = "none" if not syntax.returns(info.node.body) else None
+        result = join(returned, falls) if self.by_name[info.key] is info else ANY
+        infer.results[info.key] = join(infer.results[info.key], result)
 
     def _bind(self, target: ast.expr, value: Type, source: ast.expr | None, info: FunctionInfo) -> None:
         env, infer = info.env, self.inference

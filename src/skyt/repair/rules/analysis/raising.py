@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.analysis.trees import text, words
 from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, SIZED, Type, element, is_int, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from skyt.repair.rules.analysis.scope import Scope
 
 NOTHING: frozenset[str] = frozenset()
+UNKNOWN = "*"
 ANYTHING = frozenset({UNKNOWN})
 LARGEST = 2**62  # no container has as many elements
 ITERABLE = SIZED | {"str", "char", "iter"}
@@ -85,7 +85,6 @@ bool: | plain | iterable
 reversed: sequence
 sorted: sortable
 sum: wholes
-int: whole
 ord: char
 range: int | int int | int int step
 min max math.gcd: int int | int int int
@@ -103,10 +102,8 @@ math.isqrt: natural
 .get: dict plain | dict plain any
 .keys .values .items: dict | counter
 .copy: dict | list
-.clear: list | deque | dict | set
 .reverse: list | deque
 .append: list any | deque any
-.appendleft: deque any
 .extend: list iterable | deque iterable
 .add .discard: set plain
 .insert: list index any | list int any -> OverflowError
@@ -130,20 +127,21 @@ SIGNATURES = {name: [*map(_signature, row.split("|"))] for names, _, row in ROWS
 
 def may_raise(operation: str, operands: Sequence[ast.expr], scope: Scope) -> frozenset[str]:
     """The kinds of exceptions that an operation of the table may raise; UNKNOWN for any kind."""
+    types = [scope.type_of(node) for node in operands]
     for signature, errors in SIGNATURES.get(operation, ()):
-        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, signature)):
+        if len(signature) == len(operands) and all(map(partial(_fits, scope), operands, types, signature)):
             return errors
     return ANYTHING
 
 
-def _fits(scope: Scope, node: ast.expr, said: list[str]) -> bool:
-    t = scope.type_of(node)
+def _fits(scope: Scope, node: ast.expr, t: Type, said: list[str]) -> bool:
     for word in said:
         if word in OF_VALUE:
             fits = OF_VALUE[word](node, scope)
-        else:
-            one, of = (word[:-1], _items(t)) if word[:-1] in OF_TYPE else (word, t)  # `texts`: its items are
-            fits = OF_TYPE[one](of) if one in OF_TYPE else kind(t) == word
+        elif word in OF_TYPE:
+            fits = OF_TYPE[word](t)
+        else:  # `texts`: its items are
+            fits = OF_TYPE[word[:-1]](_items(t)) if word[:-1] in OF_TYPE else kind(t) == word
         if not fits:
             return False
     return True

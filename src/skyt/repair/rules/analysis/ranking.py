@@ -22,7 +22,7 @@ def rank(node: ast.expr, scope: Scope) -> tuple[object, ...]:
         return (9, 0, ast.dump(node))
     shape = type(node).__name__
     place = SHAPES.index(shape) if shape in SHAPES else len(SHAPES)
-    return (place, -sum(1 for _ in walk(node)), _masked(node, scope))
+    return (place, -len(walk(node)), _masked(node, scope))
 
 
 def _masked(node: ast.expr, scope: Scope) -> str:

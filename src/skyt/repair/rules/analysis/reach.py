@@ -6,10 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from skyt.repair.rules.analysis.syntax import bound_anywhere, is_true, read_names, stored_names
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, children, walk, walk_shallow
+from skyt.repair.rules.analysis.syntax import DEFINITIONS, bound_anywhere, is_true, read_names, stored_names
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, walk
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass)  # if they touch nothing needed
 Names = frozenset[str]
 EMPTY: Names = frozenset()
@@ -69,7 +68,7 @@ def closure(names: Iterable[str], uses: Mapping[str, set[str]], without: Contain
 def free_names(node: ast.AST) -> set[str]:
     """Names that mean something outside this node."""
     found, own, outside = set[str](), set[str](), list[ast.AST]()
-    for n in walk_shallow(children(node) if node.__class__ in SCOPES else node):
+    for n in walk(children(node) if node.__class__ in SCOPES else node, SHALLOW):
         if n.__class__ in SCOPES:
             found |= free_names(n)
         elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):

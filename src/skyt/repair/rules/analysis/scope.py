@@ -7,23 +7,12 @@ import ast
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import Effects, disturbs, effects
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.syntax import (
-    FLIPPED,
-    compare,
-    conjuncts,
-    int_value,
-    leaves,
-    load,
-    number,
-    opposite,
-    own_breaks,
-    read_names,
-)
+from skyt.repair.rules.analysis.syntax import compare, int_value, load, number
 from skyt.repair.rules.analysis.trees import OPERATORS, STORING, same, walk
-from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, Type, is_int, kind
-from skyt.repair.rules.analysis.vocabulary import MODULE_MEMBERS
+from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, MODULE_MEMBERS, Type, is_int, kind
 
 MODULES = frozenset(MODULE_MEMBERS)
 PLAIN = OPERATORS.union(
@@ -51,10 +40,6 @@ class Scope:
         self.owned = info.owned if info else frozenset()
         self.captured = info.captured if info else frozenset()
 
-    def within(self, body: Sequence[ast.stmt]) -> Scope:
-        """What holds at every statement of a block."""
-        return self.without(self.effects(body)) if self.known else self
-
     def type_of(self, node: ast.expr | None) -> Type:
         result = self.program.inference.of(node, self.info.env if self.info else {})
         return ANY if result is None else result
@@ -73,18 +58,14 @@ class Scope:
         return self if len(kept) == len(self.known) else Scope(self.program, self.info, kept)
 
     def _survives(self, condition: ast.expr, changed: Effects) -> bool:
-        if read_names(condition) & changed.writes:
+        if syntax.read_names(condition) & changed.writes:
             return False
-        quiet = not (changed.heap_writes or changed.other)
-        return quiet or not disturbs(changed, self._read_by(condition), self)
-
-    def _read_by(self, condition: ast.expr) -> Effects:
-        """What asking for a condition reads, whatever holds. Remembered as other effects are."""
-        key = (id(self.info), None, None, id(condition))
-        if key not in self.program.seen:
-            asked = ast.UnaryOp(op=ast.Not(), operand=condition)
-            self.program.seen[key] = effects(asked, self.bare), [condition]
-        return self.program.seen[key][0]
+        if not (changed.heap_writes or changed.other):
+            return True
+        seen = self.changes(condition)
+        asked = Effects(seen.reads, heap_reads=set(seen.heap_reads))
+        asked.look(self, condition)
+        return not disturbs(changed, asked, self)
 
     def effects(self, node: ast.AST | Sequence[ast.AST]) -> Effects:
         """The effects of something here: what is known rules out errors, nothing else. They are remembered
@@ -116,7 +97,7 @@ class Scope:
             found += [load(name)] * p.nonempty
         return self.with_known(found)
 
-    def quiet(self, node: ast.AST) -> Scope:
+    def quiet(self, node: ast.AST | Sequence[ast.AST]) -> Scope:
         """What holds at every point while something runs: its parts may change what held before it. At the
         start of every round of a loop that is nothing that any round may change."""
         read = getattr(node, "ctx", None).__class__ not in STORING
@@ -126,15 +107,15 @@ class Scope:
 
     def when(self, test: ast.expr, holds: bool = True) -> Scope:
         """What is known where a test has turned out true, or false."""
-        return self.with_known(conjuncts(test, holds)).quiet(test)
+        return self.with_known(syntax.conjuncts(test, holds)).quiet(test)
 
     def after(self, s: ast.stmt) -> Scope:
         """What holds behind a statement."""
         if not self.known and not isinstance(s, ast.If | ast.While):
             return self
-        if isinstance(s, ast.If) and leaves(s.body):
+        if isinstance(s, ast.If) and syntax.leaves(s.body):
             return self.when(s.test, False).without(self.changes(s.orelse))
-        if isinstance(s, ast.While) and not own_breaks(s.body):
+        if isinstance(s, ast.While) and not syntax.own_breaks(s.body):
             return self.quiet(s).when(s.test, False)
         return self.quiet(s)
 
@@ -145,7 +126,7 @@ class Scope:
 
     def fresh(self, node: ast.AST | Sequence[ast.AST]) -> str:
         """A name that neither the program nor this piece of it has."""
-        taken = self.program.bound | read_names(self.program.tree)
+        taken = syntax.bound_anywhere(self.program.tree) | syntax.read_names(self.program.tree)
         taken |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         return next(f"x{i}" for i in range(10_000) if f"x{i}" not in taken)
 
@@ -171,9 +152,6 @@ class Scope:
                 least, most = LIMITS[op](value)
                 low = least if low is None else low if least is None else max(low, least)
                 high = most if high is None else high if most is None else min(high, most)
-        unequal = [b for a, op, b in self.compared if op is ast.NotEq and same(a, node)]
-        while low is not None and low in map(int_value, unequal):
-            low += 1
         return low, high
 
     def at_least(self, low: int, node: ast.expr) -> bool:
@@ -192,17 +170,15 @@ class Scope:
             negated = isinstance(c, ast.UnaryOp) and isinstance(c.op, ast.Not)
             match c.operand if negated else c:  # type: ignore[attr-defined]
                 case ast.Compare(left=left, ops=[op], comparators=[right]):
-                    holds = opposite(type(op)) if negated else type(op)
+                    holds = syntax.opposite(type(op)) if negated else type(op)
                     if holds is not None:
                         found.append((left, holds, right))
-                    if holds in LIMITS or holds is ast.NotEq:
-                        found.append((right, FLIPPED.get(holds, holds), left))
+                    if holds in LIMITS:
+                        found.append((right, syntax.FLIPPED.get(holds, holds), left))
         return found
 
     def nonzero(self, node: ast.expr) -> bool:
-        if self.at_least(1, node) or self.at_most(-1, node) or self.nonempty(node):
-            return True
-        return any(op is ast.NotEq and int_value(b) == 0 and same(a, node) for a, op, b in self.compared)
+        return self.at_least(1, node) or self.at_most(-1, node) or self.nonempty(node)
 
     def nonempty(self, node: ast.expr) -> bool:
         """Whether this container surely has an element here: whether its truth is known."""
@@ -234,7 +210,7 @@ class Scope:
         return self.type_of(node) in IMMUTABLE
 
 
-def plain(node: ast.AST) -> bool:
+def plain(node: ast.AST | Sequence[ast.AST]) -> bool:
     """Whether an expression only reads: without a call nothing in it can have an effect."""
     return all(n.__class__ in PLAIN for n in walk(node))
 
@@ -251,8 +227,6 @@ def _by_form(node: ast.expr, scope: Scope) -> Interval:
             return (0 if name in _nonnegative(scope.info, scope.program) else None), None
         case ast.Call(func=ast.Name(id="len"), args=[container]):
             return int(scope.nonempty(container)), None
-        case ast.Call(func=ast.Name(id="abs")):
-            return 0, None
         case ast.BinOp():
             return _arithmetic(node, scope)
     return EVERYTHING
@@ -298,10 +272,6 @@ def _nonnegative(info: FunctionInfo, program: Program) -> set[str]:
 
 def _keeps(value: ast.expr | None, scope: Scope) -> bool:
     match value:
-        case ast.Call(func=ast.Name(id="range"), args=[_, _, step]) if (int_value(step) or 0) <= 0:
-            return False
         case ast.Call(func=ast.Name(id="range"), args=[_]):
             return True
-        case ast.Call(func=ast.Name(id="range"), args=[first, *_]):
-            value = first
     return value is not None and scope.at_least(0, value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from skyt.repair.rules.analysis.trees import CHILDREN, KINDS, NESTED, T, clone, walk, walk_shallow
+from skyt.repair.rules.analysis.trees import CHILDREN, KINDS, NESTED, SHALLOW, T, clone, walk
 
 LOOPS = (ast.For, ast.While)
-DEFINITIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BLOCKS = ("body", "orelse")
 OF_ONE_LOOP = {kind: tuple(f for f in kind._fields if f in BLOCKS) for kind in KINDS}
 OF_ONE_LOOP |= {**dict.fromkeys(LOOPS, ("orelse",)), **dict.fromkeys(NESTED, ())}
@@ -51,14 +51,14 @@ def read_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
 def stored_names(node: ast.AST | Sequence[ast.AST]) -> set[str]:
     """Names bound anywhere inside, except in nested functions and comprehensions."""
     found: set[str] = set()
-    for n in walk_shallow(node):
+    for n in walk(node, SHALLOW):
         if n.__class__ is ast.Name:
             if n.ctx.__class__ is not ast.Load:
                 found.add(n.id)
         elif n.__class__ is ast.alias:
             found.add((n.asname or n.name).split(".")[0])
         elif n.__class__ in DEFINITIONS:
-            found.add(n.name)  # type: ignore[attr-defined]
+            found.add(n.name)
     return found
 
 
@@ -124,10 +124,6 @@ def blocks(s: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value) is True
-
-
-def is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and bool(node.value) is False
 
 
 def is_quantifier(node: ast.expr) -> bool:

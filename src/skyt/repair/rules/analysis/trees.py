@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 T = TypeVar("T", bound=ast.AST)
 
@@ -16,7 +16,8 @@ def words(text: str) -> frozenset[str]:
 STORING = frozenset({ast.Store, ast.Del})
 CONTEXTS = STORING | {ast.Load}
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+COMPREHENSIONS = get_args(Comprehension)
 SCOPES = frozenset({*NESTED, *COMPREHENSIONS})
 KINDS = [cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)]
 OPERATORS = frozenset(c for c in KINDS if issubclass(c, ast.operator | ast.cmpop | ast.unaryop | ast.boolop))
@@ -61,10 +62,6 @@ def text(node: ast.AST | Sequence[ast.AST]) -> str:
     return ast.unparse(node) if isinstance(node, ast.AST) else "\n".join(map(text, node))
 
 
-def size(node: ast.AST) -> int:
-    return len(walk(node))
-
-
 PLAIN_FIELDS = words(
     "ctx id attr arg name asname module level kind type_comment type_ignores conversion is_async simple tag "
     "rest kwd_attrs"
@@ -75,7 +72,7 @@ Parts = Mapping[type, Sequence[str]]  # by kind of node, the fields with nodes i
 CHILDREN: Parts = {
     cls: () if cls in LEAF_KINDS else tuple(f for f in cls._fields if f not in PLAIN_FIELDS) for cls in KINDS
 }
-SHALLOW: Parts = {**CHILDREN, **dict.fromkeys(SCOPES, ())}
+SHALLOW: Parts = {**CHILDREN, **dict.fromkeys(SCOPES, ())}  # does not enter functions and comprehensions
 OWN: Parts = {**CHILDREN, ast.FunctionDef: (), ast.ClassDef: ()}
 
 
@@ -94,11 +91,6 @@ def walk(node: ast.AST | Sequence[ast.AST], parts: Parts = CHILDREN) -> list[ast
                 elif value is not None:
                     add(value)
     return found
-
-
-def walk_shallow(node: ast.AST | Sequence[ast.AST]) -> list[ast.AST]:
-    """Every node inside, without entering nested functions, classes, lambdas and comprehensions."""
-    return walk(node, SHALLOW)
 
 
 def children(node: ast.AST, parts: Parts = CHILDREN) -> list[ast.AST]:

@@ -1,5 +1,7 @@
-"""A small lattice of types, enough to know which operators mean what, and the types of expressions by their
-form: what operators, builtins and methods give.
+"""The names that the rules know, and a small lattice of types, enough to know which operators mean what.
+
+No other builtin, method or module is in the language. A call has its name from `called_name`: `len`,
+`math.gcd`, `.append`. Expressions have types by their form: what operators, builtins and methods give.
 
 A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, a class of the
 program as `object:Name`) or a tuple of a container and its element types. `None` is "no value seen yet", ANY
@@ -15,13 +17,68 @@ from functools import reduce
 from typing import Any
 
 from skyt.repair.rules.analysis.syntax import int_value
-from skyt.repair.rules.analysis.vocabulary import TEXT_QUESTIONS, TEXT_TO_TEXT, called_name
+from skyt.repair.rules.analysis.trees import words
 from skyt.text.parsing import parse_expression
+
+# Builtins without effects but their result; they may raise, and read what they are given.
+BUILTINS = words(
+    "len abs min max sum sorted range enumerate zip reversed str int float bool list tuple set dict "
+    "frozenset ord chr isinstance all any repr divmod round pow map filter next"
+)
+MODULE_MEMBERS: dict[str, frozenset[str]] = {
+    "re": words("sub split findall match search fullmatch compile escape"),
+    "math": words("sqrt isqrt gcd lcm floor ceil factorial prod comb pi inf"),
+    "string": words("ascii_lowercase ascii_uppercase ascii_letters digits punctuation whitespace"),
+    "collections": words("OrderedDict deque defaultdict Counter"),
+    "itertools": words(
+        "groupby combinations accumulate zip_longest chain permutations product takewhile dropwhile"
+    ),
+    "unicodedata": words("normalize"),
+    **dict.fromkeys(words("functools operator heapq bisect"), frozenset[str]()),
+}
+MEMBERS = frozenset(f"{module}.{name}" for module, names in MODULE_MEMBERS.items() for name in names)
+
+# What gives an iterator, and what goes through one at once.
+LAZY = words("map filter zip enumerate reversed") | {m for m in MEMBERS if m.startswith("itertools.")}
+CONSUMERS = words(
+    "sum any all list tuple set sorted min max dict frozenset next math.prod collections.OrderedDict "
+    "collections.deque collections.Counter .join .extend .update"
+)
+
+VIEWS = words("keys values items")
+TEXT_QUESTIONS = words(
+    "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"
+)
+TEXT_TO_TEXT = words(
+    "lower upper strip lstrip rstrip replace join casefold title capitalize swapcase translate format zfill "
+    "ljust rjust center removeprefix removesuffix"
+)
+PURE_METHODS = words(
+    "split rsplit splitlines partition find rfind index count get copy group most_common intersection union "
+    "difference symmetric_difference issubset issuperset isdisjoint encode decode fromkeys maketrans sub "
+    "match search fullmatch findall"
+).union(VIEWS, TEXT_QUESTIONS, TEXT_TO_TEXT)
+PURE = BUILTINS | MEMBERS | {"." + name for name in PURE_METHODS}
+MUTATORS = words(
+    "append pop extend insert remove clear sort reverse add discard update popitem move_to_end setdefault "
+    "appendleft popleft extendleft rotate"
+)
 
 Type = str | tuple[object, ...] | None
 ANY: Type = "any"
 IMMUTABLE = frozenset({"int", "bool", "str", "char", "float", "none"})
 SIZED = frozenset({"list", "dict", "set", "tuple", "deque"})
+
+
+def called_name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if module in MODULE_MEMBERS:
+            return f"{module}.{name}"
+        case ast.Attribute(attr=name):
+            return "." + name
+    return ""
 
 
 def parse_type(annotation: str | None) -> Type:
@@ -114,7 +171,6 @@ ALWAYS: dict[str, Type] = {
         ("bool", "bool isinstance any all"),
         ("char", "chr"),
         ("float", "float math.sqrt"),
-        ("none", "list.append list.extend"),
         (("iter", "int"), "range"),
         (("list", "str"), "str.split str.splitlines"),
         (("list", ANY), "re.split re.findall"),
@@ -125,7 +181,6 @@ ALWAYS: dict[str, Type] = {
 GIVEN: dict[str, Callable[..., Type]] = {
     "list": lambda items=None: ("list", element(items)),
     "set": lambda items=None: ("set", element(items)),
-    "tuple": lambda items=None: ("tuple", element(items)),
     "dict": lambda entries=("dict", None, None): entries if kind(entries) == "dict" else ANY,
     "collections.OrderedDict": lambda: ("dict", None, None),
     "collections.deque": lambda: ("deque", None),

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from skyt.repair.rules.analysis.effects import Effects, disturbs, root
-from skyt.repair.rules.analysis.holders import Holder, holders
-from skyt.repair.rules.analysis.program import READ
+from skyt.repair.rules.analysis.program import READ, FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, same, text, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, same, text, walk
 from skyt.repair.rules.analysis.types import is_str, kind
-from skyt.repair.rules.analysis.vocabulary import VIEWS
-from skyt.repair.rules.engine.context import Context
-from skyt.repair.rules.patterns.making import Made, folded, fresh
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.containers.tables import VIEWS
+from skyt.repair.rules.engine import Context
+from skyt.repair.rules.patterns import when
+from skyt.repair.rules.patterns.rewriting import Made, folded, fresh, rewrite
 from skyt.repair.rules.patterns.template import Found, Value, first, made, pieces, value
-from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, mine, number, of_kind, plain
+from skyt.repair.rules.patterns.when import Condition, Where, each, mine, of_kind, stable_key
 from skyt.repair.rules.registry import module
 
 COUNTER = "collections.Counter(e)"
@@ -26,13 +26,71 @@ INSERT = "if k not in d: d[k] = {}"
 STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
 
 
-def stable_key(key: ast.expr, scope: Scope) -> bool:
-    """Whether evaluating a key again, with nothing changed in between, gives the same key."""
-    return all(
-        isinstance(e, ast.Name | ast.Constant)
-        or (scope.type_of(e) in {"int", "bool", "str", "char"} and scope.effects(e).pure)
-        for e in (key.elts if isinstance(key, ast.Tuple) else [key])
-    )
+@dataclass
+class Holder:
+    """Where a container is made and used. No other way leads to it while all its uses are harmless."""
+
+    where: ast.AST
+    is_local: bool
+    made: list[ast.Assign]
+    uses: list[ast.expr]
+    parents: dict[int, ast.AST] = field(repr=False)
+
+    def parent(self, node: ast.AST | None) -> ast.AST | None:
+        return self.parents.get(id(node))
+
+    def scope(self, node: ast.AST, context: Context) -> Scope:
+        """The scope of the function around a node, without conditions."""
+        return Scope(context.program, _around(node, self.parents, context))
+
+    def use(self, node: ast.expr) -> str:
+        return use_of(node, self.parents)
+
+
+def _around(node: ast.AST, parents: dict[int, ast.AST], context: Context) -> FunctionInfo | None:
+    here: ast.AST | None = node
+    while here is not None and id(here) not in context.program.functions:
+        here = parents.get(id(here))
+    return context.program.functions[id(here)] if here is not None else None
+
+
+def holders(context: Context, makes: Callable[[ast.expr], bool]) -> Iterator[Holder]:
+    """Locals and private attributes whose every value is made by an expression of `collections` that `makes`
+    knows."""
+    if not any(isinstance(s, ast.Import) and s.names[0].name == "collections" for s in context.tree.body):
+        return
+    nodes = walk(context.tree)
+    stored = [n for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1 and makes(n.value)]
+    parents = {id(c): p for p in nodes if stored for c in children(p)}
+    for target in [s.targets[0] for s in stored]:
+        info = _around(target, parents, context)
+        if info is None:
+            continue
+        named: list[ast.expr]
+        if isinstance(target, ast.Name):
+            where: ast.AST = info.node
+            named = [n for n in walk(where) if isinstance(n, ast.Name) and n.id == target.id]
+            private = target.id not in info.arguments and None not in info.assigned[target.id]
+            private = private and all(_around(n, parents, context) is info for n in named)
+        elif isinstance(target, ast.Attribute):
+            where, taken = context.tree, {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+            named = [n for n in nodes if isinstance(n, ast.Attribute) and n.attr == target.attr]
+            private = target.attr not in context.facts.public | taken
+            private = private and all(_of_itself(n, _around(n, parents, context)) for n in named)
+        else:
+            continue
+        stores = [n for n in named if not isinstance(n.ctx, ast.Load)]  # type: ignore[attr-defined]
+        own = [s for s in stored if s.targets[0] in stores]
+        if private and len(stores) == len(own):
+            uses = [n for n in named if n not in stores]
+            yield Holder(where, isinstance(target, ast.Name), own, uses, parents)
+
+
+def _of_itself(node: ast.expr, info: FunctionInfo | None) -> bool:
+    """Whether this is an attribute of the object that a method is called on."""
+    if info is None or info.owner is None or info.arguments[:1] != [getattr(node.value, "id", "")]:  # type: ignore[attr-defined]
+        return False
+    return info.arguments[0] not in info.assigned
 
 
 def countable(node: ast.expr, scope: Scope) -> bool:
@@ -75,7 +133,7 @@ def _start(node: ast.expr) -> str:
 def default_to_get(context: Context) -> bool:
     """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
     first."""
-    for holder in holders(context, lambda made, scope: _start(made) != ""):
+    for holder in holders(context, lambda e: _start(e) != ""):
         change = _Plain(holder, context)
         if change.allowed():
             before = text(holder.made)
@@ -132,7 +190,7 @@ class _Plain(ast.NodeTransformer):
         self.seen, outer = True, self.holder.parent(parent)
         if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
             self.new[id(parent)] = lambda copied: copied.args[0]
-        viewed = done[1:] in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
+        viewed = done in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
         return viewed or done in READ or done in {"dict", ".get"}
 
     def _entry(self, entry: ast.Subscript) -> bool:
@@ -193,7 +251,7 @@ SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse"
 def deque_to_list(context: Context) -> bool:
     """`d.popleft()` of a `deque` is `d.pop(0)` of a list."""
     makers = ("collections.deque()", "collections.deque(e)")
-    for holder in holders(context, lambda made, scope: first(made, *makers) is not None):
+    for holder in holders(context, lambda e: first(e, *makers) is not None):
         inside = walk([s.value for s in holder.made])
         if any(u in inside or not _as_list(u, holder) for u in holder.uses):
             continue
@@ -234,7 +292,7 @@ def _again(found: Found, where: Where) -> bool:
 # business.
 ENTRY = [
     of_kind("dict", "d"),
-    plain("d"),
+    when.plain("d"),
     Condition("`k` has no effects and gives the same key again", _again, own=frozenset({"d[k]"})),
 ]
 
@@ -324,7 +382,7 @@ rewrite(
 )
 rewrite(
     "count-by-get",
-    (f"{INSERT.format('v')}\n{COUNT}", "d[k] = d.get(k, v) + e", [number("v")]),
+    (f"{INSERT.format('v')}\n{COUNT}", "d[k] = d.get(k, v) + e", [when.number("v")]),
     *((c.format(found=COUNT, first="v"), "d[k] = d.get(k, w) + e") for c in CHOICES),
     *(
         (
@@ -334,7 +392,7 @@ rewrite(
         )
         for c in CHOICES
     ),
-    needs=[*ENTRY, immutable("k"), unseen("e", "d.get(k, 0) + e")],
+    needs=[*ENTRY, when.immutable("k"), unseen("e", "d.get(k, 0) + e")],
     made={"w": folded("v - e")},
     because="`get` gives the value under the key, or the default that would have been stored there first",
     fires="s: str\nd = {}\ne = {}\ng = {}\nfor c in s:\n if c in d:\n  d[c] = d[c] + 1\n else:\n  d[c] = 1\n"

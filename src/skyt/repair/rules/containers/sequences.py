@@ -6,25 +6,15 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import conflict
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import (
-    assign,
-    call,
-    count_reads,
-    load,
-    mentions,
-    read_names,
-    stored_names,
-    substitute,
-)
+from skyt.repair.rules.analysis.syntax import count_reads, mentions, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, clone, same, walk
-from skyt.repair.rules.analysis.types import ANY, is_str, kind
-from skyt.repair.rules.analysis.vocabulary import LAZY, called_name
+from skyt.repair.rules.analysis.types import ANY, LAZY, called_name, is_str, kind
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.patterns import when
-from skyt.repair.rules.patterns.making import Made, fresh, ranked, replacing
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.rewriting import Made, fresh, ranked, replacing, rewrite
 from skyt.repair.rules.patterns.template import Found, pieces, value
 from skyt.repair.rules.patterns.when import Condition, Where
 from skyt.repair.rules.registry import Place, block
@@ -70,14 +60,14 @@ def _generated(template: str, like: str) -> Made:
 
     def compute(found: Found, where: Where) -> Any:
         function: Any = found["h"]
-        x = load(where.scope.fresh(function))
+        x = syntax.load(where.scope.fresh(function))
         match function:
             case ast.Lambda(args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
                 if any(isinstance(n, (ast.Lambda, *COMPREHENSIONS)) for n in walk(body)):
                     return None
-                applied = substitute(clone(body), {name: x})
+                applied = syntax.substitute(clone(body), {name: x})
             case ast.Name(id=name) if name in where.scope.program.by_name or name in MAPPED:
-                applied = call(function, x)
+                applied = syntax.call(function, x)
             case _:
                 return None
         return value(template, x=x, e=found["e"], y=applied)
@@ -87,7 +77,7 @@ def _generated(template: str, like: str) -> Made:
 
 rewrite(
     "plain-argument",
-    ("list(f for target in e if c)", "[f for target in e if c]", [when.last_for]),
+    ("list(f for target in e if c)", "[f for target in e if c]"),
     ("u(list(e))", "u(e)", [consumer("u"), in_step("u", "e")]),
     ("u(reversed(s))", "u(s[::-1])", [consumer("u"), when.of_kind("str list", "s")]),
     ("u(map(h, e))", "u(mapped)", [consumer("u")]),
@@ -95,7 +85,7 @@ rewrite(
     (
         "u([f for target in e if c])",
         "u(f for target in e if c)",
-        [consumer("u"), in_step("u", "[f for target in e if c]"), when.last_for],
+        [consumer("u"), in_step("u", "[f for target in e if c]")],
     ),
     made={
         "mapped": _generated("(y for x in e)", like="map(h, e)"),
@@ -124,7 +114,7 @@ rewrite(
     needs=[
         when.of_kind("dict", "d"),
         when.plain("d"),
-        Condition("elements without effects that have `d[k]`", _looked_up, inner=True),
+        Condition("elements without effects that have `d[k]`", _looked_up),
     ],
     made={"x": fresh("x"), **{piece: replacing(piece, ("d[k]", "x")) for piece in "fgc"}},
     because="an item is a key with the entry under it",
@@ -253,11 +243,11 @@ def loop_to_comprehension(body: list[ast.stmt], place: Place) -> list[ast.stmt] 
             first_seen, *later = map(scope.effects, items)
             if any(conflict(first_seen, e, scope) for e in later) or any(needs_loop(x, scope) for x in items):
                 continue
-            if all(n.holds(p, Where(scope)) for n in needs):
+            if all(n.holds(p, Where(lambda: place.scope)) for n in needs):
                 new = value(whole, **p, **dict.fromkeys(("target", "e", "c"), p["r"]))
                 made: Any = new.args[0] if isinstance(new, ast.Call) else new
                 made.generators = generators
-                return [*body[:start], *body[start + 1 : j], assign(name, new), *body[j + 1 :]]
+                return [*body[:start], *body[start + 1 : j], syntax.assign(name, new), *body[j + 1 :]]
     return None
 
 
@@ -287,7 +277,7 @@ def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
 def needs_loop(node: ast.expr, scope: Scope) -> bool:
     """Whether an element is better made by statements: it is a choice, or a private function of several
     statements is called."""
-    named = [f for n in read_names(node) if (f := scope.program.by_name.get(n)) is not None]
+    named = [f for n in syntax.read_names(node) if (f := scope.program.by_name.get(n)) is not None]
     return isinstance(node, ast.IfExp) or any(not f.public and len(f.node.body) > 1 for f in named)
 
 
@@ -332,7 +322,6 @@ rewrite(
     "count-to-sum",
     ("len([f for target in e if c])", "sum(1 for target in e if c)"),
     ("sum(b for target in e if c)", "sum(1 for target in e if c and b)", [when.boolean("b")]),
-    needs=[when.last_for],
     because="the length of a list is the number of its elements; True counts as 1 and False as 0",
     fires="xs: list[int]\nreturn len([x for x in xs if x > 1]) + sum(x < 2 for x in xs)",
     keeps="xs: list[int]\nreturn len([1 // x for x in xs]) + sum(x for x in xs)",

@@ -10,10 +10,9 @@ from skyt.repair.rules.analysis.program import READ, use_of
 from skyt.repair.rules.analysis.syntax import binds, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import children, text, walk
 from skyt.repair.rules.analysis.types import is_int, is_str
-from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.engine import Context
 from skyt.repair.rules.names.assignments import simple_target
-from skyt.repair.rules.patterns.making import Made, replacing
-from skyt.repair.rules.patterns.rewriting import rewrite
+from skyt.repair.rules.patterns.rewriting import Made, replacing, rewrite
 from skyt.repair.rules.patterns.template import Found, first
 from skyt.repair.rules.patterns.when import Condition, Where, each, immutable, of_kind, ordered, own, plain
 from skyt.repair.rules.registry import module

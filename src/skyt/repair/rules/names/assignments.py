@@ -11,9 +11,8 @@ from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_recei
 from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import LOOPS, count_reads, stored_names, substitute
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, size, walk
-from skyt.repair.rules.analysis.types import IMMUTABLE
-from skyt.repair.rules.analysis.vocabulary import MUTATORS
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, clone, in_order, walk
+from skyt.repair.rules.analysis.types import IMMUTABLE, MUTATORS
 from skyt.repair.rules.patterns.rewriting import rewrite
 from skyt.repair.rules.patterns.template import Found
 from skyt.repair.rules.patterns.when import Condition, Where, immutable, local, of_kind, own, settled, unseen
@@ -33,7 +32,6 @@ def simple_target(s: ast.stmt) -> str | None:
 rewrite(
     "split-chained",
     ("x = y = e", "x = e\ny = e"),
-    ("x = y = z = e", "x = e\ny = e\nz = e"),
     needs=[of_kind("int bool str none", "e")],
     because="every variable gets the same value, left to right, and evaluating it again gives it again",
     fires="n: int\na = b = 0\nreturn a + b + n",
@@ -133,7 +131,7 @@ def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | Non
             continue
         if name not in stored_names(t) and name not in place.live_at(t):
             new = _put(s, t, name, place.before(i) if last is s else place.scope.bare)
-            if new is not None and size(new) <= size(s) + LARGEST:
+            if new is not None and len(walk(new)) <= len(walk(s)) + LARGEST:
                 return [*body[:i], new, *passed, *body[i + 2 + len(passed) :]]
     return _everywhere(body, place)
 

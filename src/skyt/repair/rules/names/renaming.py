@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import ast
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.language import NAMES
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.syntax import (
-    bound_anywhere,
-    local_functions,
-    own_breaks,
-    rename,
-    stored_names,
-)
+from skyt.repair.rules.analysis.syntax import local_functions, rename, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, in_order, own_nodes, walk
 from skyt.repair.rules.analysis.types import kind
-from skyt.repair.rules.engine.context import Census, Context
+from skyt.repair.rules.engine import Census, Context
 from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.registry import Place, block, module
 
@@ -122,9 +117,9 @@ def _own_value(body: list[ast.stmt], i: int, place: Place) -> list[ast.stmt] | N
         return None
     if name not in place.info.arguments:
         stores = place.context.census(place.info.node).stores[name]
-        if stores in (1, Census(body[i:]).stores[name]):
+        if stores == 1 or stores == Census(body[i:]).stores[name]:
             return None
-    if own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
+    if syntax.own_breaks(rest, (ast.Break, ast.Continue)) or any(isinstance(n, NESTED) for n in walk(body)):
         return None
     fresh, first = place.context.name(name), clone(body[i])
     first.targets = [ast.Name(id=fresh, ctx=ast.Store())]  # type: ignore[attr-defined]
@@ -148,7 +143,7 @@ def rename_private(context: Context) -> bool:
     found = [*_numbered([tree], _globals(tree) - kept, "g").items()]
     for _, function in local_functions(tree):
         inside = [function.args, *function.body]
-        found += _numbered(inside, bound_anywhere(inside) - kept, "v").items()
+        found += _numbered(inside, syntax.bound_anywhere(inside) - kept, "v").items()
     for n in walk(tree):
         if isinstance(n, ast.Attribute):
             n.attr = fields.get(n.attr, n.attr)

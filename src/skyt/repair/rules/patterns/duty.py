@@ -21,9 +21,9 @@ from functools import cache
 from itertools import combinations
 
 from skyt.repair.rules.analysis.effects import Effects, conflict, disturbs, operation
+from skyt.repair.rules.analysis.raising import UNKNOWN
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, walk
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, children, walk
 from skyt.repair.rules.patterns.template import FIXED, Found, Template, block_name, made, value
 from skyt.repair.rules.patterns.when import Condition
 
@@ -35,7 +35,6 @@ DOES = "do "
 OPERATIONS = (ast.BinOp, ast.Subscript, ast.Call, ast.Compare, ast.UnaryOp)
 JUMPS: dict[type[ast.stmt], str] = {ast.Break: "break", ast.Continue: "continue"}
 ENDS = frozenset({*JUMPS.values(), "return", "next round"})
-Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
 
 
 def elements(made: Comprehension) -> list[ast.expr]:

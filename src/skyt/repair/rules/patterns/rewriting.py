@@ -1,23 +1,34 @@
-"""`rewrite`: a rule as a name, templates before and after, conditions, a reason, and two examples."""
+"""`rewrite`: a rule as a name, templates before and after, conditions, a reason, and two examples. A name of
+the after side that is not in the program as it is stands for a computed piece:
+
+    rewrite("strict-integers", ("a <= k", "a < m"), made={"m": folded("k + 1")}, …)
+
+The order of evaluation is checked with them too. A piece that is computed from others is, unless it says
+otherwise, something new in the place of something dropped, and both must go unnoticed. One that evaluates
+what a template of the matched pieces evaluates, in its order, names that template (`like`).
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, groupby
 from typing import Any
 
-from skyt.repair.rules.analysis.effects import operation
+from skyt.repair.rules.analysis import syntax
+from skyt.repair.rules.analysis.effects import conflict, operation
+from skyt.repair.rules.analysis.evaluate import GiveUpError, returned
+from skyt.repair.rules.analysis.raising import UNKNOWN
+from skyt.repair.rules.analysis.ranking import linear, rank
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import LOOPS, mentions, operands, own_breaks, rename, stored_names
+from skyt.repair.rules.analysis.syntax import number, own_breaks, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, STORING, Shape, clone, head, same, shape, walk
-from skyt.repair.rules.analysis.vocabulary import UNKNOWN
+from skyt.repair.rules.patterns import template as templates
 from skyt.repair.rules.patterns.duty import JUMPS, Duties, duties, elements
-from skyt.repair.rules.patterns.making import Made
-from skyt.repair.rules.patterns.template import OUTER, Found, Template, block_name, build, fill, match, read
+from skyt.repair.rules.patterns.template import Found, Template, Value, block_name, build, fill, read, value
 from skyt.repair.rules.patterns.when import Condition, Where, together, truth_only
 from skyt.repair.rules.registry import RULES, BlockRule, ExpressionRule, Place, Rule, example
 
@@ -25,6 +36,100 @@ Form = tuple[str, str] | tuple[str, str, Sequence[Condition]]
 Jumps = frozenset[tuple[str, str]]
 REST = "rest_of_block"  # what follows the statements that a template matches
 Groups = Sequence[tuple[Template, Sequence["Rewriting"]]]  # forms in a row that have one before side
+
+
+@dataclass(frozen=True)
+class Made:
+    """A piece that is computed; None where it cannot be, and then the rule does not apply."""
+
+    words: str
+    compute: Callable[[Found, Where], Value | None]
+    like: str = ""  # a template with the same evaluations, in the same order, and the same truth
+
+
+def constant_value(node: ast.expr) -> int | str | bool | None:
+    """The value of an expression of constants; None where it is not one, raises, or is none of these."""
+    try:
+        found = returned([ast.Return(value=node)], {}).value
+    except GiveUpError:
+        return None
+    return found if type(found) in (int, str, bool) else None
+
+
+def folded(template: str) -> Made:
+    """The constant that an expression of the matched pieces comes to: `folded("k + 1")`."""
+
+    def compute(found: Found, where: Where) -> ast.expr | None:
+        result = constant_value(value(template, **found))
+        if result is None:
+            return None
+        return number(result) if type(result) is int else ast.Constant(value=result)
+
+    return Made(f"the value of `{template}`, a constant", compute)
+
+
+def ranked(a: str, b: str, place: int) -> Made:
+    """The first or the second of two pieces, in the order that all commutative operations have."""
+
+    def compute(found: Found, where: Where) -> Value:
+        one, other = found[a], found[b]
+        turned = rank(other, where.scope) < rank(one, where.scope)  # type: ignore[arg-type]
+        if turned and conflict(where.scope.effects(one), where.scope.effects(other), where.scope):
+            turned = False
+        return (one, other)[place if not turned else 1 - place]
+
+    return Made(f"number {place + 1} of `{a}` and `{b}` in their order", compute, like=(a, b)[place])
+
+
+def fresh(base: str) -> Made:
+    """A variable that occurs nowhere in the program."""
+    return Made("a new variable", lambda found, where: syntax.load(where.name(base, found)), like="None")
+
+
+def replacing(block: str, *pairs: tuple[str, str]) -> Made:
+    """A block or expression with variables, or lookups of one in another, replaced:
+    `replacing("body", ("s[i]", "c"))`. It must not assign any of the variables."""
+
+    def compute(found: Found, where: Where) -> Value | None:
+        olds, news = ([value(template, **found) for template in side] for side in zip(*pairs, strict=True))
+        given, inside, names = found[block], walk(found[block]), syntax.read_names([*olds, *news])
+        if any(isinstance(n, ast.arg) and n.arg in names for n in inside):
+            return None  # inside a lambda the name is another
+        bound = [n for n in inside if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
+        if any(n.id in names if isinstance(n, ast.Name) else any(same(n, o) for o in olds) for n in bound):
+            return None
+        new = {id(n): new for n in inside for old, new in zip(olds, news, strict=True) if same(n, old)}
+        if not isinstance(given, list):
+            return clone(given, new)
+        return [clone(s, new) for s in given] if new or not isinstance(olds[0], ast.Subscript) else None
+
+    words = " and ".join(f"`{new}` for `{old}`" for old, new in pairs)
+    return Made(f"`{block}` with {words}", compute, like=block)
+
+
+def returning(block: str, result: str) -> Made:
+    """A block that returns what follows its loop in the place of each `break`."""
+
+    def compute(found: Found, where: Where) -> list[ast.stmt]:
+        body: Any = found[block]
+        new = dict.fromkeys(map(id, own_breaks(body)), ast.Return(value=found[result]))  # type: ignore[arg-type]
+        return [clone(s, new) for s in body]
+
+    return Made(f"`{block}` with `return {result}` for `break`", compute, like=block)
+
+
+def looks_back(index: str, block: str, start: str) -> Made:
+    """How far below an index a block that has it only in subscripts looks, at most as far as its start."""
+
+    def compute(found: Found, where: Where) -> ast.expr | None:
+        name = found[index].id  # type: ignore[union-attr]
+        looked = [n.slice for n in walk(found[block]) if isinstance(n, ast.Subscript)]
+        forms = [form for at in looked if (form := linear(at, where.scope)) is not None]
+        offsets = [k for atoms, k in forms if [(getattr(a, "id", ""), n) for a, n in atoms] == [(name, 1)]]
+        by = min(syntax.int_value(found[start]) or 0, -min(offsets, default=0))  # type: ignore[arg-type]
+        return number(by) if by > 0 and len(offsets) == syntax.count_reads(found[block], name) else None
+
+    return Made(f"how far `{block}` looks below `{index}`, which it has in subscripts only", compute)
 
 
 class Rewriting:
@@ -40,7 +145,7 @@ class Rewriting:
         self.given, old, new = together(needs), walk(self.before.body), walk(self.after.body)
         self.gone = self.given.own & stored_names(self.before.body) - self.after.names
         self.renames = any(m.like == "None" for m in self.made.values())  # the analysis has no type for these
-        self.loops = any(isinstance(n, LOOPS) for n in old)
+        self.loops = any(isinstance(n, syntax.LOOPS) for n in old)
         self.heads = [_names([s.target, s.iter]) for s in old if isinstance(s, ast.For)]
         looped = stored_names([s.target for s in new if isinstance(s, ast.For)])
         parts = [(n.generators[0], elements(n)) for n in old if isinstance(n, COMPREHENSIONS)]
@@ -64,13 +169,14 @@ class Rewriting:
     def rewritten(self, node: Any, found: Found, where: Where) -> Any:
         """What it makes of a piece of program that its before side matches; None where it does not apply."""
         if self.loops and where.matched:
-            where = replace(where, scope=where.scope.within(where.matched))
+            before = where
+            where = replace(where, find_scope=lambda: before.scope.quiet(before.matched))
         pieces = self._pieces(found, where)
         if pieces is None:
             return None
         if isinstance(node, list):
             new: Any = build(self.after.body, pieces)
-            return None if any(mentions(new, {found[n].id}) for n in self.gone) else new  # type: ignore[union-attr]
+            return None if any(syntax.mentions(new, {found[n].id}) for n in self.gone) else new  # type: ignore[union-attr]
         new, old = fill(self.after.body[0].value, pieces), where.scope.effects(node).errors  # type: ignore[attr-defined]
         if self.made and same(new, node):
             return None
@@ -80,9 +186,7 @@ class Rewriting:
 
     def _pieces(self, found: Found, where: Where) -> Found | None:
         """All that the after side needs; None where a condition fails or something bears no moving."""
-        if (OUTER in found and not self.given.inner) or self._confused(found):
-            return None
-        if not self.given.holds(found, where):
+        if self._confused(found) or not self.given.holds(found, where):
             return None
         pieces = dict(found)
         for name, computed in self.made.items():
@@ -95,7 +199,7 @@ class Rewriting:
         for bound, names in self.released:
             variables = {v for target in bound for v in stored_names(found[target])}
             new = {v: where.name(v.rstrip("0123456789_") or "c", pieces) for v in sorted(variables)}
-            pieces |= {n: rename(clone(pieces[n]), new) for n in names if n in pieces}  # type: ignore[type-var]
+            pieces |= {n: syntax.rename(clone(pieces[n]), new) for n in names if n in pieces}  # type: ignore[type-var]
         return pieces
 
     def _confused(self, found: Found) -> bool:
@@ -150,7 +254,7 @@ def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Ca
     """What the first of the forms with one before side that applies makes of a piece of program, and what
     follows it."""
     found: Found = {}
-    if not match(pattern, node, found):
+    if not templates.match(pattern, node, found):
         return None
     rest: Any = found.pop(REST, [])
     matched = node[: len(node) - len(rest)] if isinstance(node, list) else node
@@ -169,9 +273,9 @@ def _expression(groups: Groups) -> ExpressionRule:
         looks = shape(whole)
         for pattern, wanted, group in patterns:
             for before, node, after in _runs(pattern, whole) if wanted in (None, looks) else ():
-                new = _rewritten(group, pattern, node, lambda _: Where(scope, boolean))
+                new = _rewritten(group, pattern, node, lambda _: Where(lambda: scope, boolean))
                 if new is not None and node is not whole:
-                    return ast.BoolOp(whole.op, operands(ast.BoolOp(whole.op, [*before, new, *after])))
+                    return ast.BoolOp(whole.op, syntax.operands(ast.BoolOp(whole.op, [*before, new, *after])))
                 if new is not None:
                     return new  # type: ignore[no-any-return]
         return None
@@ -209,7 +313,7 @@ def _block(groups: Groups) -> BlockRule:
 
 
 def _where(place: Place, at: int, matched: list[ast.stmt]) -> Where:
-    return Where(place.before(at), False, place, matched, place.body[-1] is matched[-1])
+    return Where(partial(place.before, at), False, place, matched, place.body[-1] is matched[-1])
 
 
 def _first(s: ast.stmt) -> Shape | None:

@@ -20,13 +20,12 @@ from typing import Any
 
 from skyt.repair.rules.analysis.syntax import load, operands
 from skyt.repair.rules.analysis.trees import clone, same, shape, walk
-from skyt.repair.rules.analysis.vocabulary import BUILTINS, MODULE_MEMBERS
+from skyt.repair.rules.analysis.types import BUILTINS, MODULE_MEMBERS
 from skyt.text.parsing import parse
 
 Value = ast.expr | list[ast.stmt]
 Found = dict[str, Value]
 Matcher = Callable[[Any, Found], bool]
-OUTER = "for"  # the `for`s of a comprehension before its last, where a template has one
 FIXED = BUILTINS | set(MODULE_MEMBERS)
 SKIPPED = frozenset({"ctx", "type_comment", "kind", "lineno", "is_async"})
 
@@ -105,8 +104,6 @@ def fill(node: Any, found: Found) -> Any:
         new.values = operands(new)
     elif isinstance(node, ast.comprehension):
         new.ifs = [c for c in new.ifs if not (isinstance(c, ast.Constant) and c.value is True)]
-    elif OUTER in found and hasattr(node, "generators"):
-        new.generators = [*(clone(g) for g in found[OUTER]), *new.generators]  # type: ignore[union-attr]
     return new
 
 
@@ -147,7 +144,7 @@ def _bind(name: str, value: Value, found: Found) -> bool:
 def _node(pattern: ast.AST) -> Matcher:
     kind = pattern.__class__
     parts = [(f, getattr(pattern, f, None)) for f in kind._fields if f not in SKIPPED]
-    parts.sort(key=lambda part: isinstance(part[1], ast.expr | list))  # operators and names of methods first
+    parts.sort(key=lambda part: (isinstance(part[1], ast.expr | list), isinstance(part[1], ast.Name)))
     matchers = [(f, _field(pattern, f, _matcher(part))) for f, part in parts]
 
     def apply(node: Any, found: Found) -> bool:
@@ -162,13 +159,11 @@ def _node(pattern: ast.AST) -> Matcher:
 
 
 def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
-    """What matches a field: all conditions of a comprehension are one, of its `for`s the last counts, and of
-    `a or b or c` as many operands as the pattern has, with `a or b` for the first."""
+    """What matches a field: all conditions of a comprehension are one, and of `a or b or c` as many operands
+    as the pattern has, with `a or b` for the first."""
     match pattern, name:
         case ast.comprehension(ifs=[_]), "ifs":
             return lambda ifs, found: inner([_condition(ifs)], found)
-        case ((ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp()), "generators"):
-            return lambda generators, found: inner(_innermost(generators, found), found)
         case ast.BoolOp(op=op, values=[*first, ast.expr() as last]), "values" if not isinstance(
             last, ast.Name
         ):
@@ -178,13 +173,6 @@ def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
 
 def _condition(ifs: list[ast.expr]) -> ast.expr:
     return ast.BoolOp(ast.And(), ifs) if len(ifs) > 1 else (ifs or [ast.Constant(True)])[0]
-
-
-def _innermost(generators: Any, found: Found) -> Any:
-    """The last `for`; the others are kept apart."""
-    if len(generators) > 1:
-        found[OUTER] = generators[:-1]
-    return generators[-1:]
 
 
 def _grouped(op: ast.boolop, values: list[ast.expr], count: int) -> list[ast.expr]:
@@ -201,8 +189,9 @@ def _list(patterns: list[Any]) -> Matcher:
     def apply(nodes: Any, found: Found) -> bool:
         if not isinstance(nodes, list) or len(nodes) < least or (rest is None and len(nodes) > least):
             return False
-        if not all(matcher(node, found) for matcher, node in zip(matchers, nodes, strict=False)):
-            return False
+        for matcher, node in zip(matchers, nodes, strict=False):
+            if not matcher(node, found):
+                return False
         for end in range(len(nodes) - later, least - later - 1, -1) if rest else ():
             attempt = dict(found)
             if _bind(names[at], nodes[at:end], attempt) and rest(nodes[end:], attempt):
@@ -225,7 +214,7 @@ def pieces(template: str, node: ast.AST | None, **given: Any) -> dict[str, Any] 
     if wanted.__class__ is not node.__class__:
         return None
     found = _given(given)
-    return found if match(wanted, node, found) and OUTER not in found else None
+    return found if match(wanted, node, found) else None
 
 
 def first(node: ast.AST | None, *templates: str, **given: Any) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from skyt.repair.rules.analysis import syntax
@@ -30,11 +31,16 @@ CLASSES = words("int str list float bool dict set tuple")
 class Where:
     """The place of a match."""
 
-    scope: Scope
+    find_scope: Callable[[], Scope]
     boolean: bool = False  # only the truth of the expression counts
     place: Place | None = None  # of a match of statements
     matched: Sequence[ast.stmt] = ()
     last: bool = False  # whether they are the last of their block
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What is known there; found when the first condition asks, as most matches fail before."""
+        return self.find_scope()
 
     def private(self, e: object) -> bool:
         """Whether something is a local variable that no nested function sees."""
@@ -59,7 +65,6 @@ class Condition:
     end: str = ""  # what happens at the end of the block anyway
     lazily: bool = False  # elements of a list can be made when a loop asks for them
     jumps: frozenset[tuple[str, str]] = frozenset()  # (block, `break` or `continue` that it has)
-    inner: bool = False  # comprehensions may have more than one `for`: the rule is about the last
 
 
 def together(needs: Sequence[Condition]) -> Condition:
@@ -72,7 +77,6 @@ def together(needs: Sequence[Condition]) -> Condition:
         frozenset[str]().union(*(n.own for n in needs)),
         "".join({n.end for n in needs}),
         any(n.lazily for n in needs),
-        inner=any(n.inner for n in needs),
     )
 
 
@@ -129,7 +133,6 @@ leaving = asking("always leaves (return, raise, break, continue)", lambda b, w: 
 running_on = asking("may run on to what follows", lambda b, w: not syntax.leaves(b))
 
 truth_only = Condition("only the truth of the result counts", lambda found, w: w.boolean)
-last_for = Condition("of several `for`s in a comprehension, the last", lambda found, w: True, inner=True)
 values_shared = Condition(
     "no function of the program changes an object that is not its own", lambda found, w: w.scope.values_shared
 )
@@ -161,8 +164,8 @@ def ordered(a: str, b: str) -> Condition:
 
 def always(value: bool, name: str) -> Condition:
     """A condition that is the constant True, or False."""
-    test = syntax.is_true if value else syntax.is_false
-    asked = each(f"a constant that is {str(value).lower()}", (name,), lambda e, w: test(e))
+    said = f"a constant that is {str(value).lower()}"
+    asked = each(said, (name,), lambda e, w: isinstance(e, ast.Constant) and bool(e.value) is value)
     return replace(asked, known={name: value})
 
 
@@ -252,15 +255,13 @@ def unchanged(*names: str, by: str) -> Condition:
     return Condition(f"{shown(names)}: a name that `{by}` does not change", holds)
 
 
-def apart(*names: str, of: str, within: tuple[type[ast.AST], ...] = ()) -> Condition:
-    """Pieces in which a variable does not occur, or not in these parts of them."""
+def apart(*names: str, of: str) -> Condition:
+    """Pieces in which a variable does not occur."""
 
     def holds(found: Found, where: Where) -> bool:
-        parts = [n for name in names for n in walk(found[name]) if not within or isinstance(n, within)]
-        return not syntax.mentions(parts, {found[of].id})  # type: ignore[union-attr]
+        return not any(syntax.mentions(found[name], {found[of].id}) for name in names)  # type: ignore[union-attr]
 
-    kinds = "".join(f", in a {kind.__name__}" for kind in within)
-    return Condition(f"{shown(names)}: without `{of}`{kinds}", holds)
+    return Condition(f"{shown(names)}: without `{of}`", holds)
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:
@@ -290,20 +291,25 @@ def unseen(prefix: str) -> Condition:
     return Condition(f"each `{prefix}` is a local, an attribute or an entry", holds)
 
 
+def stable_key(key: ast.expr, scope: Scope) -> bool:
+    """Whether evaluating a key again, with nothing changed in between, gives the same key."""
+    return all(
+        isinstance(e, ast.Name | ast.Constant)
+        or (scope.type_of(e) in {"int", "bool", "str", "char"} and scope.effects(e).pure)
+        for e in (key.elts if isinstance(key, ast.Tuple) else [key])
+    )
+
+
 def settled(target: str, value: str) -> Condition:
     """A place to store into that is found again after a value was computed: a variable, an attribute of one,
-    or an entry of either whose key is a variable, a constant, or without effects and of a type of which equal
-    values are one key."""
+    or an entry of either under a key that is the same again."""
 
     def holds(found: Found, where: Where) -> bool:
         place: Any = found[target]
         if isinstance(place, ast.Subscript):
-            key, place, scope = place.slice, place.value, where.scope
-            equal = scope.type_of(key) in {"int", "bool", "str", "char"} and scope.effects(key).pure
-            if not scope.effects(found[value]).pure or not (
-                equal or isinstance(key, ast.Name | ast.Constant)
-            ):
+            if not where.scope.effects(found[value]).pure or not stable_key(place.slice, where.scope):
                 return False
+            place = place.value
         return is_plain(place, where)
 
     return Condition(f"`{target}` is the same place after `{value}` was computed", holds)

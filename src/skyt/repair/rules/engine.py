@@ -8,25 +8,119 @@ changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 
-from skyt.repair.rules.analysis import syntax
+from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
-from skyt.repair.rules.analysis.program import FunctionInfo
-from skyt.repair.rules.analysis.reach import Reach, unbound_name
+from skyt.repair.rules.analysis.program import FunctionInfo, Program
+from skyt.repair.rules.analysis.reach import Liveness, Reach, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, bare, shape, text, walk
-from skyt.repair.rules.engine.context import Context
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, shape, text, walk
 from skyt.repair.rules.facts import Facts
-from skyt.repair.rules.registry import RULES, Applied, Place, Rule
+from skyt.repair.rules.registry import RULES, Applied, Place, Rule, finder
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse, why_not_compiled
 
+MAX_APPLICATIONS = 2000
+MAX_WORK = 60_000  # applications times nodes: four times what any program of the recordings needs
 MAX_ROUNDS = 40
 MAX_NODES = 1000  # three times the largest program of the recordings
 WHOLE = frozenset({ast.Constant, ast.Name, ast.Set})  # nothing inside changes; for sets see keeps_sets
+
+
+class Census:
+    """How often each name is read and stored in a piece of program, and the place of each name and each
+    attribute (`.name`) among all that it reads, in order."""
+
+    def __init__(self, where: ast.AST | Sequence[ast.AST]) -> None:
+        self.where = where
+        names = [n for n in walk(where) if n.__class__ is ast.Name]
+        self.reads = Counter([n.id for n in names if n.ctx.__class__ is ast.Load])
+        self.stores = Counter([n.id for n in names if n.ctx.__class__ is not ast.Load])
+
+    @cached_property
+    def first_read(self) -> dict[str, int]:
+        nodes = trees.in_order(self.where)  # type: ignore[arg-type]
+        reads = [n for n in nodes if getattr(n, "ctx", None).__class__ is ast.Load]
+        names = ["." + n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in reads]
+        return {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
+
+
+class OutOfBudgetError(Exception):
+    """More applications than any terminating run needs."""
+
+
+@dataclass
+class Context:
+    """One run of the engine: the tree, what is known of it, and the trace."""
+
+    tree: ast.Module
+    facts: Facts
+    rules: Sequence[Rule]
+    steps: bool = False  # whether the trace tells what each rule changed
+    trace: list[Applied] = field(default_factory=list)
+    fresh: int = 0
+    rounds: int = 0
+    _used: set[str] = field(default_factory=set)
+    _program: Program | None = None
+    _settled: dict[Hashable, tuple[int, Facts]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.find = finder(tuple(self.rules))
+        self.nodes = len(walk(self.tree))
+        self.most = min(MAX_APPLICATIONS, max(40, MAX_WORK // (self.nodes + 1)))
+        self.moved()
+
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            self._program = Program(self.tree, self.facts)
+        return self._program
+
+    def settle(self, what: Hashable) -> None:
+        """Note that a function, or a rule on the module, is as it stays until something else changes."""
+        self._settled[what] = len(self.trace), self.facts
+
+    def settled(self, what: Hashable) -> bool:
+        return self._settled.get(what) == (len(self.trace), self.facts)
+
+    def moved(self) -> None:
+        """Forget what depends on where things stand."""
+        self.liveness, self.census = cache(Liveness), cache(Census)
+        if self._program is not None:
+            self._program.seen.clear()
+
+    def changed(self) -> None:
+        """Forget all that is known of the tree."""
+        self._program = None
+        self.moved()
+
+    def assume(self, facts: Facts) -> None:
+        if facts != self.facts:
+            self._program = None
+        self.facts = facts
+
+    def record(self, rule: str, *change: str | ast.AST | Sequence[ast.AST]) -> None:
+        """Note that a rule was applied, and what stood there before and after."""
+        before, after = (c if isinstance(c, str) else text(c) for c in change) if self.steps else ("", "")
+        self.trace.append(Applied(rule, before, after))
+        self.moved()
+        if len(self.trace) > self.most:
+            raise OutOfBudgetError(f"no end after {self.most} applications of rules to {self.nodes:,} nodes")
+
+    def name(self, base: str = "t") -> str:
+        """A name that occurs nowhere in the program."""
+        if not self._used:
+            self._used = syntax.bound_anywhere(self.tree) | syntax.read_names(self.tree)
+        while True:
+            self.fresh += 1
+            candidate = f"{base.rstrip('0123456789_') or 't'}_{self.fresh}"
+            if candidate not in self._used:
+                return candidate
 
 
 @dataclass(frozen=True)
@@ -67,7 +161,7 @@ def normal_form(
         tree = parse(plain.text)
         if problem := why_not_compiled(tree):
             return failed(f"not Python: {problem}")
-        nodes = len(walk(bare(tree)))
+        nodes = len(walk(trees.bare(tree)))
         if nodes > MAX_NODES:
             return failed(f"{nodes:,} nodes; the rules take at most {MAX_NODES:,}")
         form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
@@ -101,7 +195,7 @@ def _clean(context: Context) -> None:
 
 
 def _run(context: Context) -> NormalForm:
-    facts, complete = context.facts, True
+    facts, failure = context.facts, f"not settled within {MAX_ROUNDS} rounds"
     _clean(context)
     for _ in range(MAX_ROUNDS):
         named = [n for n in walk(context.tree) if isinstance(n, ast.Name | ast.Attribute)]
@@ -109,13 +203,11 @@ def _run(context: Context) -> NormalForm:
         context.assume(facts.without_bounds(used))
         context.rounds += 1
         if not _round(context):
+            failure = ""
             break
-    else:
-        complete = False
     _apply_modules(context, "2")
     _import_missing(context.tree)
-    failure = "" if complete else f"not settled within {MAX_ROUNDS} rounds"
-    return NormalForm(text(context.tree), tuple(context.trace), complete, failure)
+    return NormalForm(text(context.tree), tuple(context.trace), not failure, failure)
 
 
 def _import_missing(tree: ast.Module) -> None:
@@ -130,7 +222,7 @@ def _round(context: Context) -> bool:
         if context.settled(id(info.node)):
             continue
         count = len(context.trace)
-        Walker(context, info).function()
+        Walker(context).function(info)
         if len(context.trace) != count:
             context.changed()
         else:
@@ -152,17 +244,16 @@ def _apply_modules(context: Context, phase: str) -> None:
             raise AssertionError(f"{rule.name} changed the program without a record")
 
 
+@dataclass
 class Walker:
     """One walk over one function: expressions first, then the blocks around them."""
 
-    def __init__(self, context: Context, info: FunctionInfo) -> None:
-        self.context = context
-        self.info = info
+    context: Context
 
-    def function(self) -> None:
-        scope = Scope(self.context.program, self.info).at_start()
-        self._rewrite(self.info.node, "body", Place(self.info.node.body, scope, self.context, "return"), "0")
-        self.block(self.info.node, "body", scope, "return")
+    def function(self, info: FunctionInfo) -> None:
+        scope = Scope(self.context.program, info).at_start()
+        self._rewrite(info.node, "body", Place(info.node.body, scope, self.context, "return"), "0")
+        self.block(info.node, "body", scope, "return")
 
     def block(self, owner: ast.AST, field_name: str, scope: Scope, end: str) -> None:
         """A list of statements; `end` is what running off its end amounts to (see Place)."""
@@ -209,7 +300,7 @@ class Walker:
                 s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
             self.block(s, "body", body, "continue")
             self.block(s, "orelse", inner, end)
-        elif not isinstance(s, NESTED):
+        elif not isinstance(s, trees.NESTED):
             self._parts(s, scope)
 
     def expr(self, node: ast.expr, scope: Scope, boolean: bool) -> ast.expr:
@@ -267,9 +358,7 @@ class Walker:
                     elif isinstance(item, ast.keyword):
                         item.value = self.expr(item.value, scope, False)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
-    ) -> None:
+    def _comprehension(self, node: Comprehension, scope: Scope) -> None:
         here = scope
         for generator in node.generators:
             generator.iter = self.expr(generator.iter, here, False)

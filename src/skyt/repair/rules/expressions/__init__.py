@@ -1,1 +1,0 @@
-"""Rules for expressions: arithmetic, comparisons, connectives, literals, text."""
