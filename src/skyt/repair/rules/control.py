@@ -109,6 +109,24 @@ rewrite(
     keeps="n: int >= 0 <= 50\nt = 0\ni = 1\nwhile i < n:\n t = t + i\n i = i + 1\nreturn t + i",
 )
 rewrite(
+    "counter-by-hand",
+    (
+        "i = 0\n*between\nfor target in e:\n body\n i = i + 1\n *rest",
+        "*between\nfor j, target in enumerate(e):\n inner\n *rest",
+    ),
+    needs=[
+        when.integer("i"),
+        when.own("i"),
+        when.no_continue("body"),
+        when.apart("body", of="i", within=(ast.GeneratorExp,)),
+    ],
+    made={"j": fresh("i"), "inner": replacing("body", ("i", "j"))},
+    because="such a variable is the number of the round",
+    fires="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n i = i + 1\nreturn r",
+    keeps="xs: list[int]\ni = 0\nr = []\nfor x in xs:\n if x > i:\n  r.append(i)\n  continue\n i = i + 1\n"
+    "return r",
+)
+rewrite(
     "shift-index",
     (
         "for i in range(a, b): body",

@@ -111,6 +111,7 @@ rewrite(
     fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nreturn k * k + t",
     keeps="xs: list[int]; n: int\nt = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n"
     " m = 7 // n\nreturn [[8][n], m, k * k, n < 3 or t < 2]",
+    phases="01",
 )
 def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
     """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is

@@ -255,13 +255,15 @@ def unchanged(*names: str, by: str) -> Condition:
     return Condition(f"{shown(names)}: a name that `{by}` does not change", holds)
 
 
-def apart(*names: str, of: str) -> Condition:
-    """Pieces in which a variable does not occur."""
+def apart(*names: str, of: str, within: tuple[type[ast.AST], ...] = ()) -> Condition:
+    """Pieces in which a variable does not occur, or not in these parts of them."""
 
     def holds(found: Found, where: Where) -> bool:
-        return not any(syntax.mentions(found[name], {found[of].id}) for name in names)  # type: ignore[union-attr]
+        parts = [n for name in names for n in walk(found[name]) if not within or isinstance(n, within)]
+        return not syntax.mentions(parts, {found[of].id})  # type: ignore[union-attr]
 
-    return Condition(f"{shown(names)}: without `{of}`", holds)
+    kinds = "".join(f", in a {kind.__name__}" for kind in within)
+    return Condition(f"{shown(names)}: without `{of}`{kinds}", holds)
 
 
 def one_by_one(made: str, target: str, body: str) -> Condition:
