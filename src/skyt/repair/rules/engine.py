@@ -325,15 +325,15 @@ class Walker:
         if isinstance(node, ast.BoolOp):
             here = scope
             for i, value in enumerate(node.values):
-                node.values[i] = self.expr(value, here, boolean)
+                node.values[i] = self.expr(value, here.quiet(value), boolean)
                 here = here.when(node.values[i], isinstance(node.op, ast.And))
             node.values = syntax.operands(node)  # `a and (b and c)` is `a and b and c`
         elif isinstance(node, ast.UnaryOp):
             node.operand = self.expr(node.operand, scope, isinstance(node.op, ast.Not))
         elif isinstance(node, ast.IfExp):
             node.test = self.expr(node.test, scope, True)
-            node.body = self.expr(node.body, scope.when(node.test), boolean)
-            node.orelse = self.expr(node.orelse, scope.when(node.test, False), boolean)
+            node.body = self.expr(node.body, scope.when(node.test).quiet(node.body), boolean)
+            node.orelse = self.expr(node.orelse, scope.when(node.test, False).quiet(node.orelse), boolean)
         elif isinstance(node, COMPREHENSIONS):
             self._comprehension(node, scope)
         elif isinstance(node, ast.Lambda):
@@ -365,7 +365,7 @@ class Walker:
             here = here.without(Effects(writes=syntax.stored_names(generator.target)))
             for i, condition in enumerate(generator.ifs):
                 generator.ifs[i] = self.expr(condition, here, True)
-                here = here.with_known(syntax.conjuncts(generator.ifs[i]))
+                here = here.when(generator.ifs[i]).quiet(node)
         for name in ("key", "value", "elt"):
             if hasattr(node, name):
                 setattr(node, name, self.expr(getattr(node, name), here, False))
