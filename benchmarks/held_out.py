@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--equivalent", action="store_true")
     parser.add_argument("--inputs", type=int, default=1000)
     options = parser.parse_args()
+    alone: list[str] = []
     for part in PARTS:
         print(f"{part:18} programs  forms  pairs  same text  same form" + "  equivalent" * options.equivalent)
         total = [0, 0, 0, 0]
@@ -81,9 +82,10 @@ def main() -> None:
                 with SandboxPool(workers=1) as pool:
                     tested = differential(contract, programs, pool, options.inputs)
             found = counts(contract, programs, tested)
-            forms = {normal_form(p, Facts.from_contract(contract)).text for p in programs}
+            forms = [normal_form(p, Facts.from_contract(contract)) for p in programs]
+            alone += [f"{contract.id}: {form.failure}" for form in forms if not form.complete]
             print(
-                f"{contract.id:18} {len(programs):8} {len(forms):6}"
+                f"{contract.id:18} {len(programs):8} {len({form.text for form in forms}):6}"
                 + "".join(f"{n:{w}}" for n, w in zip(found, (7, 11, 11, 12), strict=False))
             )
             total = [a + b for a, b in zip(total, [*found, 0][:4], strict=True)]
@@ -93,6 +95,7 @@ def main() -> None:
             f"same normal form: {share.estimate:.3f} [{share.low:.3f}–{share.high:.3f}] of all pairs", end=""
         )
         print(f", {total[2] / total[3]:.3f} of the equivalent ones\n" if total[3] else "\n")
+    print(f"programs that the rules leave alone: {len(alone)}", *alone, sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from homeostat.core.stats import wilson
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.oracle.oracle import Oracle
 from skyt.repair.equivalence import Equivalence, compare_many
-from skyt.repair.rules import Facts, normal_form
+from skyt.repair.rules import Facts, NormalForm, normal_form
 from skyt.sandbox.pool import SandboxPool
 from skyt.text.extract import extract_code
 from skyt.text.normalise import normalise
@@ -54,6 +54,9 @@ class Study:
     accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
     compared: dict[tuple[str, str, str], Equivalence] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    left_alone: dict[tuple[str, str], str] = field(
+        default_factory=dict
+    )  # why, of those without a normal form
 
     def __post_init__(self) -> None:
         self.oracle = Oracle(self.pool)
@@ -62,8 +65,11 @@ class Study:
         new = [p for p in dict.fromkeys(programs) if p not in self.forms]
         outcomes = run_tasks(timed_form, [(self.contracts[c], t) for c, t in new], workers=self.workers)
         for program, outcome in zip(new, outcomes, strict=True):
-            self.forms[program], seconds = outcome.unwrap()
+            form, seconds = outcome.unwrap()
+            self.forms[program] = form.text
             self.seconds.append(seconds)
+            if not form.complete:
+                self.left_alone[program] = form.failure
         verdicts = self.oracle.check_many([(t, self.contracts[c]) for c, t in new])
         self.accepted.update({p: v.compliant for p, v in zip(new, verdicts, strict=True)})
 
@@ -83,12 +89,12 @@ class Study:
         return both and self.compared[contract, text, canon].equal
 
 
-def timed_form(item: tuple[Contract, str]) -> tuple[str, float]:
+def timed_form(item: tuple[Contract, str]) -> tuple[NormalForm, float]:
     """The normal form of one program and the CPU seconds it took."""
     contract, text = item
     start = time.process_time()
     form = normal_form(text, Facts.from_contract(contract))
-    return form.text, time.process_time() - start
+    return form, time.process_time() - start
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -188,6 +194,9 @@ def main() -> None:
         print(
             f"\nnormal form: median {milliseconds:.1f} ms of CPU over {len(study.seconds)} distinct programs"
         )
+        alone = Counter(study.left_alone.get((r.contract, r.text)) for r in rows)
+        reasons = ", ".join(f"{n} × {why}" for why, n in alone.items() if why)
+        print(f"rows that the rules leave alone: {len(rows) - alone[None]} ({reasons or 'none'})")
         print(f"this table from cold: {took:.0f} s")
         for name, policy in (
             ("the first compliant output", first_compliant),
