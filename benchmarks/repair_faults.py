@@ -1,11 +1,12 @@
 """Faults that nobody modelled: what operator G and the guard do about them.
 
-    python -m benchmarks.repair_faults --operator OP [--windows 12]
+    python -m benchmarks.repair_faults --operator OP [--windows 12] [--only NAME …]
 
 Stuck-at channels, swapped heads, blocks of another sequence, keys rotated for the wrong position, a
 transposed layout, NaN, pages of zeros, a wrong scale, a lost sign, saturation, a page that is late, keys in
-the place of values, and a burst of noise, in the windows of `benchmarks.repair_recovery`. G must not make any
-worse than 1 % in perplexity beyond no repair; the guard must heal all.
+the place of values, a burst of noise, heads and layers of another sequence, a lost first position, and values
+that are far too loud, in the windows of `benchmarks.repair_recovery`. G must not make any worse than 1 % in
+perplexity beyond no repair; the guard must heal all.
 """
 
 from __future__ import annotations
@@ -82,6 +83,27 @@ def faults(model: Any) -> dict[str, Change]:
         K[:, :, 100:108] += torch.randn(K[:, :, 100:108].shape, generator=generator)
         return K, V
 
+    def stranger_heads(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, :1], V[:, :1] = K[:, :1].roll(1, 0), V[:, :1].roll(1, 0)
+        return K, V
+
+    def some_heads(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return stranger_heads(K, V, layer) if layer % 5 == 0 else (K, V)
+
+    def stranger_layers(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if layer % 2 == 0:
+            K[:, :, 32:128], V[:, :, 32:128] = K[:, :, 32:128].roll(1, 0), V[:, :, 32:128].roll(1, 0)
+        return K, V
+
+    def lost_first(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        K[:, :, 0] = V[:, :, 0] = 0.0
+        return K, V
+
+    def loud_values(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if layer % 3 == 0:
+            V[:, :, 64:80] *= 16.0
+        return K, V
+
     return {
         "stuck-at channel": stuck,
         "swapped heads": swapped,
@@ -96,6 +118,11 @@ def faults(model: Any) -> dict[str, Change]:
         "page late by one": late,
         "keys and values exchanged": exchanged,
         "burst of noise in keys": burst,
+        "a head of another sequence": stranger_heads,
+        "the same in every fifth layer": some_heads,
+        "every other layer of another sequence": stranger_layers,
+        "first position lost": lost_first,
+        "values of a page times 16": loud_values,
     }
 
 
@@ -108,6 +135,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=Path("../shared/data/wikitext2/test.txt"))
     parser.add_argument("--windows", type=int, default=12)
     parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="these faults, instead of all")
     args = parser.parse_args()
     model, tokenizer = load_model(args.model)
     repair = load_repair(args.operator, model)
@@ -116,7 +144,8 @@ def main() -> None:
     print(f"clean ppl {clean:.3f}\n")
     print("| fault | none | G | guard | G: imputed, noisy, misfits, forgotten, gone |")
     print("|---|---|---|---|---|")
-    for name, change in faults(model).items():
+    chosen = {name: f for name, f in faults(model).items() if args.only is None or name in args.only}
+    for name, change in chosen.items():
         total = {"none": 0.0, "G": 0.0, "guard": 0.0}
         told = [0, 0, 0, 0, 0]
         for chunk in chunks:

@@ -28,7 +28,6 @@ _TAILS = (
 _TOP = 2.15  # of a block's median disturbance: in white noise no token has more
 _HARDLY = 0.02  # share of elements that may have been found wrong in nothing but noise
 _SHOWN = 0.1  # of noise that the other heads tell of, what a head shows by itself; another text's shows none
-_STRANGERS = 1 / 3  # share of heads in a window that may be loud without showing it: the others rebuild them
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -78,17 +77,16 @@ def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Te
 
 
 def worth_taking(field: Field, tokens: Tokens, level: Tensor) -> Tensor:
-    """Head blocks whose noise is loud, unless heads contradict each other that all look like themselves.
+    """Head blocks that are loud by the others' account and by their own.
 
-    That is how vectors of another text look, in many heads at once: nothing tells which of them is right.
+    Vectors of another text contradict the other heads and look like themselves: nothing tells which of them
+    are right.
     """
     loud = level > WORTH
     if not bool(loud.any()):
         return loud
     own = tokens.block_median(outliers.distance(tokens.x, field.head_precision))
-    strangers = loud & (own - 1 < _SHOWN * level.square() * field.own_gain)
-    few = _in_window(strangers.float(), torch.ones_like(loud), field) <= _STRANGERS
-    return loud & (~strangers | few.unsqueeze(-1))
+    return loud & (own - 1 >= _SHOWN * level.square() * field.own_gain)
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:

@@ -202,7 +202,7 @@ def test_a_page_that_is_too_loud_is_imputed_and_its_neighbours_hardly_move(
         assert (after.K - before.K).norm() < 0.06 * before.K.norm()
 
 
-def test_many_heads_that_look_like_themselves_are_not_denoised(
+def test_heads_that_look_like_themselves_are_not_denoised(
     calibrated: tuple[Any, GaussianRepair],
 ) -> None:
     model, operator = calibrated
@@ -215,13 +215,10 @@ def test_many_heads_that_look_like_themselves_are_not_denoised(
         clean, x=clean.x + 0.7 * torch.randn(clean.x.shape, generator=torch.Generator().manual_seed(6))
     )
     every = torch.full((blocks[1], stats.layers, stats.groups), 0.7)
-    one = torch.zeros_like(every)
-    one[:, 1, 0] = 0.7
     assert (
         worth_taking(field, clean, every).float().mean() < 0.2
     )  # another text's: nothing tells which are right
     assert worth_taking(field, loud, every).float().mean() > 0.9
-    assert torch.equal(worth_taking(field, clean, one), one > 0)  # the others can rebuild it
 
 
 def test_a_first_position_of_which_nothing_is_left_becomes_a_sink_again(tiny_llama: Any) -> None:
