@@ -80,13 +80,17 @@ def worth_taking(field: Field, tokens: Tokens, level: Tensor) -> Tensor:
     """Head blocks that are loud by the others' account and by their own.
 
     Vectors of another text contradict the other heads and look like themselves: nothing tells which of them
-    are right.
+    are right. What one head shows may be little: loud keys of a block, and loud values, speak together.
     """
     loud = level > WORTH
     if not bool(loud.any()):
         return loud
-    own = tokens.block_median(outliers.distance(tokens.x, field.head_precision))
-    return loud & (own - 1 >= _SHOWN * level.square() * field.own_gain)
+    own = tokens.block_median(outliers.distance(tokens.x, field.head_precision)) - 1
+    told = _SHOWN * level.square() * field.own_gain
+    kinds = (loud.shape[0], loud.shape[1], 2, -1)  # keys, values
+    over = torch.where(loud, own - told, 0.0).view(kinds).sum((1, 3), keepdim=True)  # [blocks, 1, 2, 1]
+    together = (over >= 0).expand(-1, *loud.view(kinds).shape[1:]).reshape(loud.shape)
+    return loud & ((own >= told) | together)
 
 
 def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:

@@ -198,10 +198,10 @@ class GaussianRepair(Repair):
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
         if turned:
-            beyond = outliers.unbelievable(field, tokens, noise.WORTH) & (step[tokens.block] == 0)
-            beyond = (beyond & active[tokens.block].unsqueeze(-1)).unsqueeze(-1)
-            tokens.x = tokens.x.masked_fill(beyond, 0.0)  # the mean
-            touched |= beyond
+            beyond = outliers.unbelievable(field, tokens, noise.WORTH, touched.any(-1))
+            beyond &= active[tokens.block].unsqueeze(-1) & (step[tokens.block] == 0)
+            tokens.x = tokens.x.masked_fill(beyond.unsqueeze(-1), 0.0)  # the mean
+            touched |= beyond.unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)

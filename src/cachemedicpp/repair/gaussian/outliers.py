@@ -41,6 +41,7 @@ _SPREADS = 3  # times that what is not kept takes its neighbours along
 _DEAFENING = (
     1.5  # typical element, of a head's RMS, beyond which a head block tells nothing; noise of 2: 1.35
 )
+_SURELY = 3.0  # times the bound of what can be believed: beyond it a vector that nothing has touched goes too
 _HELPLESS = 0.25  # share of dense heads in a window beyond which single elements cannot be judged
 
 
@@ -228,10 +229,13 @@ def discard(
     return without, unknown
 
 
-def unbelievable(field: Field, tokens: Tokens, noise: float) -> Tensor:
-    """Vectors `[N, L, G]` that no clean one comes near, nor one that carries no more than this `noise`."""
+def unbelievable(field: Field, tokens: Tokens, noise: float, repaired: Tensor) -> Tensor:
+    """Vectors `[N, L, G]` that no clean one comes near, nor one that carries no more than this `noise`.
+
+    Those that were not `repaired` `[N, L, G]` have to be farther out: they may be as they were.
+    """
     bound = FAR * field.stats.strangest[0] + noise**2 * field.own_gain
-    return distance(tokens.x, field.head_precision) > bound
+    return distance(tokens.x, field.head_precision) > bound * torch.where(repaired, 1.0, _SURELY)
 
 
 def distance(x: Tensor, P: Tensor) -> Tensor:
