@@ -6,6 +6,7 @@ import pytest
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
+from skyt.repair.rules.analysis.types import Type, join
 from skyt.text.normalise import normalise
 
 OUTSIDE = {
@@ -71,3 +72,10 @@ def test_bad_input_gives_the_normalised_text_and_a_reason(title: str) -> None:
 def test_a_docstring_that_the_program_reads_is_kept() -> None:
     code = "def g(x):\n 'words'\n return x\ndef f(n):\n return g.__doc__"
     assert "words" in normal_form(code, facts_of("n: int")).text
+
+
+def test_a_type_that_contains_itself_has_an_end() -> None:
+    grown: Type = None
+    for _ in range(50):
+        grown = join(grown, ("dict", grown, ("list", grown)))
+    assert len(str(grown)) < 5000 and join(grown, ("dict", grown, ("list", grown))) == grown

@@ -102,16 +102,18 @@ def _parsed(node: ast.expr) -> Type:
     return ANY
 
 
-def join(a: Type, b: Type) -> Type:
-    """The least type that covers both."""
+def join(a: Type, b: Type, depth: int = 6) -> Type:
+    """The least type that covers both. Below a `depth` nothing is known: a list in itself has no type."""
     if a == b or b is None:
         return a
+    if not depth:
+        return ANY
     if a is None:
         return b
     if isinstance(a, str) and isinstance(b, str):
         return "str" if {a, b} == {"char", "str"} else ANY
     if isinstance(a, tuple) and isinstance(b, tuple) and a[0] == b[0] and len(a) == len(b):
-        return (a[0], *(join(x, y) for x, y in zip(a[1:], b[1:], strict=True)))  # type: ignore[arg-type]
+        return (a[0], *(join(x, y, depth - 1) for x, y in zip(a[1:], b[1:], strict=True)))  # type: ignore[arg-type]
     return ANY
 
 

@@ -324,8 +324,8 @@ def _lists_kept(found: Found, where: Where) -> bool:
     inside = walk(where.place.info.node)
     known = [(s, first(s, *KEEPING, d=d)) for s in inside]
     plain = [s for s, p in known if p and not mentions([p[n] for n in "kx" if n in p], {d.id})]
-    uses, kept = (sum(isinstance(n, ast.Name) and n.id == d.id for n in x) for x in (inside, walk(plain)))
-    return bool(uses == kept)
+    uses = {id(n) for n in inside if isinstance(n, ast.Name) and n.id == d.id}
+    return uses <= {id(n) for n in walk(plain)}
 
 
 COUNTED = "{{f: g for target in {}.items() if c}}"  # a use of a counter that a dict answers alike
