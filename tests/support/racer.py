@@ -79,15 +79,21 @@ def main() -> None:
     contract = read_contract(resource("contracts/gcd.yaml"))
     context = multiprocessing.get_context("fork")  # one import for all
     barrier = context.Barrier(int(processes))
-    inboxes = []
+    racers, inboxes = [], []
     for number in range(int(processes)):
         inbox, outbox = context.Pipe(duplex=False)
         arguments = (barrier, contract, upstream, outbox, number, int(requests), databases)
-        context.Process(target=race, args=arguments).start()
+        racers.append(context.Process(target=race, args=arguments))
+        racers[-1].start()
         outbox.close()
         inboxes.append(inbox)
-    for inbox in inboxes:  # one writer to standard output: long lines of several would mix
-        sys.stdout.write(json.dumps(inbox.recv()) + "\n")
+    try:
+        for inbox in inboxes:  # one writer to standard output: long lines of several would mix
+            sys.stdout.write(json.dumps(inbox.recv()) + "\n")
+    except EOFError:  # one has died: the others would wait for ever to be heard
+        for racer in racers:
+            racer.kill()
+        raise
 
 
 if __name__ == "__main__":
