@@ -148,8 +148,11 @@ def culprits(subject: Subject, judged: Judged, pool: SandboxPool) -> tuple[str, 
 def _work(worker: int, options: argparse.Namespace, until: float, out: multiprocessing.Queue[Any]) -> None:
     given = seeds()
     last = options.programs or 10**12
+    parent = multiprocessing.parent_process()
     with SandboxPool(workers=1) as pool:
         for tally in fuzz(iter(range(worker, last, options.workers)), options.seed, given, pool, until):
+            if parent is None or not parent.is_alive():  # whoever was to read this is gone
+                return
             out.put(tally)
     out.put(None)
 

@@ -20,7 +20,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.progress import track
 
 _HELD_OUT = 8  # one window in so many is kept for measuring how quiet clean text is
-_ENOUGH = 8  # tokens wanted for each dimension of a window
+_ENOUGH = 6  # tokens wanted for each dimension of a window
 _SHORT = 8  # length of the windows that only look for sinks
 _SCALE_WINDOWS = 16  # windows that settle the typical norms
 _KEPT_BYTES = 2**30  # of caches of the text, which is read twice

@@ -21,7 +21,7 @@ RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
 _STRUCTURE = 32.0  # the same under rounding: what no token can be goes, rare ones keep what is their own
-_DROWNED = 1.0  # noise level from which little is left of a token to take off: the variance as it was seen
+_DROWNED = 1.4  # noise level from which little is left of a token to take off: the variance as it was seen
 _SIGNS = 4  # sums for each head at a glance
 _KEPT = 512 << 20  # bytes of denoisers kept, the least recently used is dropped
 
