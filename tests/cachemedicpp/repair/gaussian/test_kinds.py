@@ -39,7 +39,7 @@ def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Sta
     ("level", "kept"),
     [
         (0.5, 4 / 4.25),  # variance 1 is taken as 4
-        (0.5**0.5, 2 / 2.5),  # as 2: the more noise, the less is left of a token to take off
+        (0.98**0.5, 2 / 2.98),  # as 2: the more noise, the less is left of a token to take off
         (2.0, 1 / 5),  # as it is
     ],
 )
@@ -59,12 +59,12 @@ def test_under_rounding_only_what_no_token_can_be_is_taken_off() -> None:
 
 
 def test_each_token_is_drawn_to_its_own_kind() -> None:
-    """Two kinds at ±10 of variance 0.1: noise of 1 takes a token to its kind, not to their common mean."""
+    """Two kinds at ±10 of variance 0.1: noise of 2 takes a token to its kind, not to their common mean."""
     centres = torch.tensor([[10.0] * 4, [-10.0] * 4])
     field = Field(statistics(centres, torch.tensor([0.5, 0.5]), 0.1))
     x = centres + torch.tensor([[1.0, -1.0, 0.5, 0.0], [0.7, 0.0, 0.0, -1.4]])
-    mended = field.denoiser(0, torch.ones(1, 2))(x)
-    expected = centres + (x - centres) * 0.1 / (0.1 + 1)
+    mended = field.denoiser(0, torch.full((1, 2), 2.0))(x)
+    expected = centres + (x - centres) * 0.1 / (0.1 + 4)
     assert torch.allclose(mended, expected, atol=1e-3)
 
 
