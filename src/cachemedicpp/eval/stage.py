@@ -87,8 +87,10 @@ def evaluate(
         for task in setup.tasks:
             results = []
             for index, example in enumerate(task.examples):
+                stage = stage_name("eval", task.name, index)
+                kept = run.is_done(stage) or (task.name, index) in ready
                 result = run.once(
-                    stage_name("eval", task.name, index),
+                    stage,
                     lambda task=task, index=index, example=example: (
                         ready.get((task.name, index))  # type: ignore[misc]
                         or evaluate_example(
@@ -99,7 +101,8 @@ def evaluate(
                 run.log("eval").append(step, task=task.name, **result)
                 results.append(result)
                 step += 1
-                bar.advance(note=f"{task.name} {index + 1}/{len(task.examples)}")
+                (bar.skip if kept else bar.advance)(1)
+                bar.advance(0, note=f"{task.name} {index + 1}/{len(task.examples)}")
             scores.append(task_scores(task.name, task.metric, results))
             if "strict" in results[0]["scores"]["none"][0]["detail"]:
                 strict.append(task_scores(task.name, "accuracy", results, "strict"))

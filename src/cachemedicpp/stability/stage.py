@@ -44,8 +44,10 @@ def measure_stability(
     results = []
     with progress("stability", total=len(windows)) as bar:
         for index, ids in enumerate(windows):
+            stage = stage_name("stability", "prompt", index)
+            kept = run.is_done(stage) or ("prompt", index) in ready
             result = run.once(
-                stage_name("stability", "prompt", index),
+                stage,
                 lambda index=index, ids=ids: (
                     ready.get(("prompt", index))  # type: ignore[misc]
                     or measure_prompt(setup, curves, index, ids)
@@ -53,7 +55,7 @@ def measure_stability(
             )
             run.log("stability").append(index, **result)
             results.append(result)
-            bar.advance()
+            (bar.skip if kept else bar.advance)(1)
     settings = _settings(setup, curves, len(windows), source)
     own = settings["dtype"]
     by_dtype = [

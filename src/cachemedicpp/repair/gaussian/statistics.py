@@ -20,6 +20,16 @@ _WEAKEST = 1e-3  # energy of a direction that counts, relative to a head's mean
 BLOCK = 16  # positions that share one verdict: a noise level, a fit
 
 
+def shrunk(mean: Tensor, covariance: Tensor, count: int) -> Tensor:
+    """`covariance` `[…, d, d]` of the few sinks that were seen, drawn towards its diagonal."""
+    d = mean.shape[-1]
+    share = d / (count + d)
+    diagonal = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+    floor = 1e-4 * mean.square().mean(-1) + 1e-6  # a hundredth of the template's RMS
+    eye = torch.eye(d, device=mean.device)
+    return (1 - share) * covariance + share * diagonal + floor[..., None, None] * eye
+
+
 @dataclass(frozen=True)
 class SinkClass:
     """Attention-sink tokens: a template for every head, and how log-norms tell them from ordinary tokens."""
@@ -32,12 +42,7 @@ class SinkClass:
     @cached_property
     def spread(self) -> Tensor:
         """The covariance about each head's template, `[L, G, d, d]`, shrunk for how many sinks were seen."""
-        d = self.mean.shape[-1]
-        share = d / (float(self.count) + d)
-        diagonal = torch.diag_embed(self.covariance.diagonal(dim1=-2, dim2=-1))
-        floor = 1e-4 * self.mean.square().mean(-1) + 1e-6  # a hundredth of the template's RMS
-        eye = torch.eye(d, device=self.mean.device)
-        return (1 - share) * self.covariance + share * diagonal + floor[..., None, None] * eye
+        return shrunk(self.mean, self.covariance, int(self.count))
 
     @cached_property
     def precision(self) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.repair.gaussian import sinks
 from cachemedicpp.repair.gaussian.calibrate import longest
+from cachemedicpp.repair.gaussian.statistics import shrunk
 from cachemedicpp.repair.gaussian.tokens import gather
 from homeostat.core.errors import UserError
 from homeostat.core.progress import track
@@ -42,7 +43,8 @@ def fit(operator: Statewise, model: Any, windows: Tensor) -> None:
         filters.ordinary.fit(*_moments(ordinary[:, number]))
         if len(sink) >= sinks.FEWEST:
             filters.sinks.fill_(True)
-            filters.sink.fit(*_shrunk(*_moments(sink[:, number]), len(sink)))
+            mean, covariance = _moments(sink[:, number])
+            filters.sink.fit(mean, shrunk(mean, covariance, len(sink)))
             spread = [_log_norm(own[:, number]) for own in (ordinary, sink)]
             filters.log_norm.copy_(torch.cat(spread))
         _spare(filters, x[::_HELD_OUT, :, number].transpose(1, 2))
@@ -82,15 +84,6 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     mean = x.mean(0)
     centred = (x - mean).transpose(0, 1)
     return mean, centred.mT @ centred / len(x)
-
-
-def _shrunk(mean: Tensor, covariance: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The same with the covariance drawn towards its diagonal, because there are few sinks."""
-    d = mean.shape[-1]
-    share = d / (count + d)
-    diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-    floor = 1e-4 * mean.square().mean(-1, keepdim=True) + 1e-6  # a hundredth of the template's RMS
-    return mean, (1 - share) * covariance + torch.diag_embed(share * diagonal + floor)
 
 
 def _log_norm(x: Tensor) -> Tensor:
