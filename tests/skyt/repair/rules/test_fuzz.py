@@ -71,8 +71,17 @@ WRONG = {
     "an exception": ("return [1][n]", "return {0: 1}[n]"),
     "an argument": ("xs.append(n)\n    return 1", "return 1"),
     "an argument, and then an exception": ("xs.append(n)\n    return 1 // 0", "return 1 // 0"),
+    "an end where there was none": ("return f(xs, n)", "return 1"),
     "what an iterator gives": ("return (x for x in xs)", "return iter([])"),
 }
+
+
+def test_how_far_an_endless_recursion_comes_is_not_compared(pool: SandboxPool) -> None:
+    """Without the call of `observe` there is room for more of them."""
+    code = "def observe(v):\n    pass\n\ndef f(xs):\n    x = observe(1)\n    xs += [1]\n    return f(xs)"
+    judged = judge([from_facts("t", "xs: list[int]", code)], pool)[0]
+    assert "observe" not in judged.form.text
+    assert judged.difference is None
 
 
 @pytest.mark.parametrize("title", WRONG)
