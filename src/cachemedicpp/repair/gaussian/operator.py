@@ -22,7 +22,7 @@ from transformers import Cache
 from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
 from cachemedicpp.repair.cards import check_fit, save_repair
-from cachemedicpp.repair.gaussian import exact, fit, noise, outliers
+from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
 from cachemedicpp.repair.gaussian.report import Report
@@ -210,7 +210,9 @@ class GaussianRepair(Repair):
         after[where] = torch.where((half > 0) & ~found.lost, within, mended)
         changed[where] = touched
         if bool(sink.any()):
-            self._mend_sinks(after, changed, lost, sink, positions, (number, count), levels, step)
+            self._mend_sinks(
+                after, changed, lost, sink, positions, (number, count), levels, step, seen.louder
+            )
         changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
@@ -232,11 +234,15 @@ class GaussianRepair(Repair):
         blocks: tuple[Tensor, int],
         levels: Noise,
         step: Tensor,
+        louder: Tensor,
     ) -> None:
-        """Sinks against their own template, head by head, at the noise level of the tokens around them."""
+        """Sinks against their own template, head by head, at noise level and scale of the tokens around."""
         stats = self.stats
         assert stats.sink is not None  # noqa: S101
-        tokens = table(after, sink, positions, blocks, stats, stats.sink.mean)
+        template = stats.sink.mean
+        tokens = table(after, sink, positions, blocks, stats, template)
+        scale = sinks.common_scale(tokens.x + template, template, louder).unsqueeze(-1)  # [N, L, G, 1]
+        tokens.x = torch.where(scale == 1, tokens.x, (tokens.x + template) / scale - template)
         first = tokens.x.clone()
         P = stats.sink.precision
         gross = torch.full_like(
@@ -248,22 +254,22 @@ class GaussianRepair(Repair):
         active[tokens.block] |= (strange | lost[sink].any(-1)).any(-1)
         found = outliers.in_head(tokens, lost[sink], active, P, gross, far)
         level = torch.where(levels.taken, levels.level, 0.0)[tokens.block]  # [N, L, G]
-        apart = tokens.x.square().sum(-1) > _TURNED * stats.sink.mean.square().sum(-1)
+        apart = tokens.x.square().sum(-1) > _TURNED * template.square().sum(-1)
         apart &= (outliers.distance(tokens.x, P) > _SINK_OUTLIER) & (level == 0)
         found.lost |= apart.unsqueeze(-1)
         tokens.x = tokens.x.masked_fill((found.wrong | apart).unsqueeze(-1), 0.0)  # the template itself
-        rms = (first + stats.sink.mean).square().mean(-1).sqrt()
+        rms = (first + template).square().mean(-1).sqrt()
         variance = torch.where(
             step[tokens.block] > 0, level.square(), (level * rms).square() / (1 + level.square())
         )
         noisy = level > 0
         if bool(noisy.any()):
-            template = stats.sink.spread
+            spread = stats.sink.spread
             eye = torch.eye(stats.head_dim, device=sink.device)
-            mended = torch.linalg.solve(template + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
-            tokens.x = torch.where(noisy.unsqueeze(-1), (template @ mended).squeeze(-1), tokens.x)
+            mended = torch.linalg.solve(spread + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
+            tokens.x = torch.where(noisy.unsqueeze(-1), (spread @ mended).squeeze(-1), tokens.x)
         where = (tokens.row, tokens.column)
-        after[where] = tokens.stored(tokens.x + stats.sink.mean) * stats.scale.unsqueeze(-1)
+        after[where] = tokens.stored(scale * (tokens.x + template)) * stats.scale.unsqueeze(-1)
         changed[where] = found.lost | noisy.unsqueeze(-1)
 
     def _check_shape(self, state: KVState) -> None:

@@ -29,6 +29,7 @@ class Screened:
     lost: Tensor  # [T]: something in it is no number, out of all proportion, or zero
     block: Tensor  # [T]: number of the block of positions
     active: Tensor  # [blocks, L]: what may be damaged, and the layers that tell about it
+    louder: Tensor  # [L, G]: log of how much larger ordinary vectors are here than in clean text
 
     @property
     def chosen(self) -> Tensor:
@@ -38,9 +39,8 @@ class Screened:
     def take(self, where: Tensor) -> Screened:
         """Some of the positions `[n]`; their blocks are numbered anew."""
         used, block = torch.unique(self.block[where], return_inverse=True)
-        return Screened(
-            self.real[where], self.known[where], self.sink[where], self.lost[where], block, self.active[used]
-        )
+        real, known, sink, lost = (x[where] for x in (self.real, self.known, self.sink, self.lost))
+        return Screened(real, known, sink, lost, block, self.active[used], self.louder)
 
 
 def screen(
@@ -92,7 +92,8 @@ def screen(
     seen = seen.masked_fill(~ordinary, torch.nan)
     most = by_block(seen, number[0], count, median) > noise.GATE * stats.glance[1]
     active = near((some | most).any(-1), stats.reach)
-    return Screened(real, known, sink, lost.flatten(1).any(-1), number[0], active)
+    louder = sinks.louder(rms[known & ~sink], stats)
+    return Screened(real, known, sink, lost.flatten(1).any(-1), number[0], active, louder)
 
 
 def _rms(x: Tensor) -> Tensor:

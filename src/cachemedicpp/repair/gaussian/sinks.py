@@ -16,6 +16,9 @@ OFF_NORM = 0.6  # mean |log norm ratio| that makes a calibration token a sink: a
 FEWEST = 16  # sinks needed to treat them as a separate class
 _SPREAD = 0.05  # added to the spread of log-norms
 _CLIP = 4.0  # the most that one head vector may say
+_SAMPLE = 128  # tokens that tell how loud a head is
+_LOUDER = 0.04  # log of a common scale from which it is one
+_COMMON = 0.4  # of a sink's distance from its template, what a common scale may leave unexplained
 
 
 def rms(stored: Tensor) -> Tensor:
@@ -49,6 +52,31 @@ def like_sinks(size: Tensor, scale: Tensor, log_norm: Tensor) -> Tensor:
     seen = _log_ratio(size, scale)
     ratio = _log_density(seen, sink, sink_sd) - _log_density(seen, ordinary, ordinary_sd)
     return ratio.clamp(-_CLIP, _CLIP).mean((-1, -2)) > 0
+
+
+def louder(size: Tensor, stats: Statistics) -> Tensor:
+    """Log of how much larger ordinary tokens, of RMS `size` `[N, L, G]`, are than in clean text: `[L, G]`."""
+    if stats.sink is None or not len(size):
+        return torch.zeros_like(stats.scale)
+    seen = _log_ratio(size[:: -(-len(size) // _SAMPLE)], stats.scale)
+    return seen.median(0).values - stats.sink.log_norm[0]
+
+
+def common_scale(x: Tensor, template: Tensor, louder: Tensor) -> Tensor:
+    """How much larger than their `template` `[L, G, d]` the sinks `x` `[N, L, G, d]` are, `[N, L, G]`.
+
+    1 unless that is nearly all they differ by, and the tokens around them are as much `louder`: a head at
+    another scale as a whole is not made better by a sink at the old one, which would draw all attention.
+    """
+    scale = (x * template).sum(-1) / template.square().sum(-1).clamp(min=1e-9)
+    own = scale.clamp(min=1e-4).log()
+    unexplained = (x - scale.unsqueeze(-1) * template).square().sum(-1)
+    alike = (unexplained < _COMMON * (x - template).square().sum(-1)) & (own.abs() > _LOUDER)
+    own = torch.where(alike, own, 0.0)
+    kinds = (len(x), template.shape[0], 2, -1)  # keys, values
+    with_others, alone = ((own * y).view(kinds).sum((1, 3), keepdim=True) for y in (louder, own))
+    common = (2 * with_others > alone).expand(*own.view(kinds).shape).reshape(own.shape)
+    return torch.where(alike & common, scale, 1.0)
 
 
 def _log_ratio(size: Tensor, scale: Tensor) -> Tensor:
