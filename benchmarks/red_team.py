@@ -150,7 +150,7 @@ def _first(
 ) -> Difference | None:
     for call, a, b in zip(calls, before, after, strict=True):
         if a.kind in ("timeout", "crash", "unrun") and a.kind == b.kind:
-            return None
+            continue
         if a != b:
             return Difference(program, form, call.show("f"), a.show(), b.show())
     return None

@@ -198,6 +198,10 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
         case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
             found.look(scope, source)
             found.errors |= may_raise("for", [source], scope)
+            resized = found.other or _meet(
+                found.heap_writes, {root(source)}, scope
+            )  # while it is gone through
+            found.fails(resized and kind(scope.type_of(source)) not in {"list", "tuple", "str", "char"})
             found.fails(not fits_target(target, element(scope.type_of(source))))
             found.look(scope, *getattr(node, "ifs", []))
         case ast.Assign(targets=targets, value=value):
@@ -229,7 +233,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
 
 def _add_inner(nodes: Sequence[ast.AST], own: set[str], scope: Scope, found: Effects) -> None:
     """What runs where other variables have these names."""
-    inner = Effects()
+    inner, scope = Effects(), scope.without(Effects(writes=own))
     for node in nodes:
         _add(node, scope, inner)
     inner.reads -= own

@@ -13,7 +13,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis.reach import free_names
-from skyt.repair.rules.analysis.syntax import read_names, stored_names
+from skyt.repair.rules.analysis.syntax import in_order, read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
 from skyt.repair.rules.analysis.types import (
     BUILTINS,
@@ -194,7 +194,7 @@ class Checker:
                 plain = _plain(parameters) and not parameters.defaults and not nested and not hidden
                 return plain and self._called_there(n)
             case ast.GeneratorExp():
-                return self._used_up(n)
+                return self._used_up(n) and in_order(n.generators)
             case ast.ClassDef() | ast.Import():
                 return isinstance(parent, ast.Module)
             case ast.Constant(value=value):
@@ -208,8 +208,11 @@ class Checker:
             case ast.Compare(left=left, ops=ops, comparators=rights):
                 sides = zip(ops, [left, *rights], rights, strict=False)
                 return all(_singleton(a) or _singleton(b) for op, a, b in sides if isinstance(op, IDENTITY))
-            case ast.comprehension(is_async=asynchronous):
-                return not asynchronous
+            case ast.For(target=target) | ast.comprehension(target=target):
+                variables = all(isinstance(t, ast.Name | ast.Tuple | ast.List) for t in walk(target))
+                return variables and not getattr(n, "is_async", 0)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp():
+                return in_order(n.generators)
         return not isinstance(n, ast.Raise)
 
     def _function(self, n: ast.FunctionDef, parent: ast.AST | None) -> bool:

@@ -115,7 +115,7 @@ class Scope:
             return self
         if isinstance(s, ast.If) and syntax.leaves(s.body):
             return self.when(s.test, False).without(self.changes(s.orelse))
-        if isinstance(s, ast.While) and not syntax.own_breaks(s.body):
+        if isinstance(s, ast.While) and not s.orelse and not syntax.own_breaks(s.body):
             return self.quiet(s).when(s.test, False)
         return self.quiet(s)
 
@@ -187,8 +187,9 @@ class Scope:
     def holds_key(self, node: ast.Subscript) -> bool:
         """Whether this lookup surely finds its key."""
         container, index = node.value, node.slice
-        if kind(self.type_of(container)) in {"list", "deque", "str"}:
-            return int_value(index) in (0, -1) and self.nonempty(container)
+        if kind(self.type_of(container)) != "dict":
+            listed = kind(self.type_of(container)) in {"list", "deque", "str"}
+            return listed and int_value(index) in (0, -1) and self.nonempty(container)
         for left, op, right in self.compared:
             if op is ast.In and same(left, index) and same(right, container):
                 return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from skyt.repair.rules.analysis.trees import CHILDREN, KINDS, NESTED, SHALLOW, T, clone, walk
@@ -204,12 +205,24 @@ def keeps_sets(old: ast.AST | Sequence[ast.AST], new: ast.AST | Sequence[ast.AST
     return not made or made <= _constant_sets(old)
 
 
-def _constant_sets(where: ast.AST | Sequence[ast.AST]) -> set[tuple[bool, str]]:
+def _constant_sets(where: ast.AST | Sequence[ast.AST]) -> Counter[tuple[bool, str]]:
     """(whether a loop goes through it, its text) for sets of constants."""
     nodes = walk(where)
     found = [n for n in nodes if isinstance(n, ast.Set) and len(n.elts) > 2 and not read_names(n)]
     looped = [n.iter for n in nodes if isinstance(n, ast.For | ast.comprehension)] if found else []
-    return {(n in looped, ast.unparse(n)) for n in found}
+    return Counter((n in looped, ast.unparse(n)) for n in found)
+
+
+def in_order(generators: Sequence[ast.comprehension], inside: bool = False) -> bool:
+    """Whether no part of a comprehension reads a variable that it or a later part binds. The first source is
+    evaluated outside, where its names may mean something else, unless it is `inside` too."""
+    later: set[str] = set()
+    for k, g in reversed([*enumerate(generators)]):
+        ahead = read_names(g.ifs) & later
+        later |= stored_names(g.target)
+        if ahead or (read_names(g.iter) & later and (k or inside)):
+            return False
+    return True
 
 
 BINDERS = frozenset({ast.Assign, ast.AugAssign, ast.For, ast.comprehension, ast.FunctionDef, ast.arg})

@@ -191,7 +191,7 @@ class _Plain(ast.NodeTransformer):
         if done == "dict" and isinstance(outer, ast.Return) and self.holder.is_local:
             self.new[id(parent)] = lambda copied: copied.args[0]
         viewed = done in VIEWS and self.holder.use(outer) in READ  # type: ignore[arg-type]
-        return viewed or done in READ or done in {"dict", ".get"}
+        return viewed or done in READ - {"set"} or done in {"dict", ".get"}  # a set is ordered by its source
 
     def _entry(self, entry: ast.Subscript) -> bool:
         scope, outer, key = self.holder.scope(entry, self.context), self.holder.parent(entry), entry.slice

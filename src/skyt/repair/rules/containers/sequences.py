@@ -258,14 +258,12 @@ def _nested(s: ast.stmt) -> tuple[list[ast.comprehension], ast.stmt]:
     while isinstance(s, ast.For | ast.If) and len(s.body) == 1 and not s.orelse:
         if isinstance(s, ast.For):
             generators.append(ast.comprehension(target=s.target, iter=s.iter, ifs=[], is_async=0))
-        elif generators:
+        elif not generators:
+            break
+        else:
             generators[-1].ifs.append(s.test)
         s = s.body[0]
-    later: set[str] = set()
-    for g in reversed(generators):
-        if mentions(g.ifs, later) or mentions(g.iter, later := later | stored_names(g.target)):
-            return [], s
-    return generators, s
+    return (generators if syntax.in_order(generators, inside=True) else []), s
 
 
 def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from skyt.repair.rules.analysis.program import READ, use_of
-from skyt.repair.rules.analysis.syntax import binds, int_value, number, substitute
+from skyt.repair.rules.analysis.syntax import binds, count_reads, int_value, number, substitute
 from skyt.repair.rules.analysis.trees import children, text, walk
 from skyt.repair.rules.analysis.types import is_int, is_str
 from skyt.repair.rules.engine import Context
@@ -102,7 +102,8 @@ def inline_module_constant(context: Context) -> bool:
         table = not isinstance(s.value, ast.Constant) and int_value(s.value) is None
         if table and not (constant_table(s.value) and _only_looked_up(tree, name, s.value)):
             continue
-        if sum(binds(n) == name for n in walk(tree)) == 1:
+        sets = [n for n in walk(tree) if isinstance(n, ast.Set)]  # which Python orders by what it knows
+        if sum(binds(n) == name for n in walk(tree)) == 1 and not count_reads(sets, name):
             tree.body = [substitute(t, {name: s.value}) for t in tree.body if t is not s]
             context.record("inline-module-constant", text(s), text(s.value))
             return True

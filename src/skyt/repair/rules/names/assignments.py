@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise, permutations
 
+from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.effects import conflict, disturbs, mutates_receiver
 from skyt.repair.rules.analysis.ranking import binding_order, spelled
 from skyt.repair.rules.analysis.scope import Scope
@@ -181,7 +182,8 @@ def _evaluated(node: ast.AST) -> list[ast.expr]:
     """The parts of a node that it surely evaluates, once, in order, as far as nothing comes in between."""
     match node:
         case ast.Assign(targets=targets, value=value):
-            return [value, *targets]
+            unpacks = any(isinstance(t, ast.Tuple | ast.List) for t in targets)  # before it stores
+            return [value, *targets] if not unpacks or isinstance(value, ast.Tuple) else [value]
         case ast.AugAssign(target=ast.Name(), value=first) | ast.If(test=first) | ast.For(iter=first):
             return [first]
         case ast.BoolOp(values=[first, *_]):
@@ -214,7 +216,10 @@ def _everywhere(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         if seen.raises and not any(e is not None and scope.effects(e).total for e in earlier):
             continue
         last = max(k for k, t in enumerate(rest) if count_reads(t, name))
-        if not disturbs(scope.effects(rest[: last + 1]), seen, scope):
+        taken = syntax.read_names(value) & syntax.bound_anywhere(
+            rest[: last + 1]
+        )  # by variables of comprehensions
+        if not taken and not disturbs(scope.effects(rest[: last + 1]), seen, scope):
             return [*body[:i], *(substitute(clone(t), {name: value}) for t in rest)]
     return None
 

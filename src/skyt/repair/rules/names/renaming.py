@@ -49,13 +49,14 @@ def own_names(context: Context) -> bool:
             _renamed(function, (stored_names(function.body) | arguments) & RESERVED - kept, context)
         for n in walk(function):
             if isinstance(n, COMPREHENSIONS):
-                inside = {id(k) for k in walk(n)}
-                outside = {m.id for m in walk(function) if isinstance(m, ast.Name) and id(m) not in inside}
+                first, n.generators[0].iter = n.generators[0].iter, ast.Constant(value=None)
+                inside = {id(k) for k in walk(n)}  # the first source is evaluated outside
+                outside = {
+                    m.id for m in walk([function, first]) if m.__class__ is ast.Name and id(m) not in inside
+                }
                 own = {x for g in n.generators for x in stored_names(g.target)}
-                clash = own & (outside | arguments | RESERVED)
-                first = {k.id for k in walk(n.generators[0].iter) if isinstance(k, ast.Name)}
-                if not clash & first:
-                    _renamed(n, clash, context)
+                _renamed(n, own & (outside | arguments | RESERVED), context)
+                n.generators[0].iter = first
     return len(context.trace) > count
 
 

@@ -275,6 +275,7 @@ def one_by_one(made: str, target: str, body: str) -> Condition:
         scope = where.scope
         seen, done = scope.effects(value(made, **found)), Effects(writes=syntax.stored_names(found[target]))
         done.include(scope.effects(found[body]))
+        done.fails(not isinstance(found[target], ast.Name))  # unpacking
         if not seen.pure or disturbs(done, seen, scope):
             return False
         return not seen.raises or not conflict(seen, done, scope)
