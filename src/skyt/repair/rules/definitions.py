@@ -41,7 +41,8 @@ def drop_unused(context: Context) -> bool:
     dropped = [] if context.rounds else _drop_annotations(tree)  # no rule annotates anything
     if len(tree.body) > 1 and any(getattr(s, "name", "") == facts.name for s in tree.body):
         reach = Reach(tree, facts.name)
-        kept = [s for s in reach.kept if not _unused_import(s, reach.needed, context)]
+        known = ast.Import if context.rounds else ()  # an import that the rules do not know may fail
+        kept = [s for s in reach.kept if not isinstance(s, known) or {a.name for a in s.names} & reach.needed]
         dropped += [s for s in tree.body if s not in kept]
         tree.body = kept
     if context.rounds:  # the program is in the language of the rules
@@ -49,11 +50,6 @@ def drop_unused(context: Context) -> bool:
     if dropped:
         context.record("drop-unused", text(dropped), "")
     return bool(dropped)
-
-
-def _unused_import(s: ast.stmt, needed: set[str], context: Context) -> bool:
-    known = context.rounds > 0  # an import that the rules do not know may fail
-    return known and isinstance(s, ast.Import) and not {a.name for a in s.names} & needed
 
 
 def _drop_annotations(tree: ast.Module) -> list[ast.AST]:

@@ -77,7 +77,8 @@ class Place:
 
     def live_at(self, s: ast.stmt) -> frozenset[str]:
         """The variables that may be read after a statement."""
-        return self.context.liveness(self.info.node).live_after(s)
+        live = self.context.liveness(self.info.node)
+        return live.after.get(id(s), frozenset()) | live.always
 
     def private(self, name: str) -> bool:
         """Whether a name is a local that no nested function sees."""

@@ -114,7 +114,10 @@ def written(form: Linear, scope: Scope) -> ast.expr:
     atoms, constant = [(atom, k) for atom, k in form[0] if k], form[1]
     if all(commute(a, b, scope) for (a, _), (b, _) in combinations(atoms, 2)):
         atoms.sort(key=lambda item: (item[1] < 0, rank(item[0], scope)))
-    terms = [(_times(atom, abs(k)), k > 0) for atom, k in atoms]
+    terms: list[tuple[ast.expr, bool]] = [
+        (clone(a) if abs(k) == 1 else ast.BinOp(clone(a), ast.Mult(), number(abs(k))), k > 0)
+        for a, k in atoms
+    ]
     if constant or not terms:
         terms.append((number(abs(constant)), constant >= 0))
     (result, positive), *rest = terms
@@ -123,7 +126,3 @@ def written(form: Linear, scope: Scope) -> ast.expr:
     for term, positive in rest:
         result = ast.BinOp(left=result, op=ast.Add() if positive else ast.Sub(), right=term)
     return result
-
-
-def _times(atom: ast.expr, k: int) -> ast.expr:
-    return clone(atom) if k == 1 else ast.BinOp(left=clone(atom), op=ast.Mult(), right=number(k))

@@ -96,9 +96,6 @@ class Liveness:
         self.always: Names = EMPTY if strict else captured
         self.entry = self.always | self._block(function.body, EMPTY, {})[0]
 
-    def live_after(self, s: ast.stmt) -> Names:
-        return self.after.get(id(s), EMPTY) | self.always
-
     def _block(self, body: Sequence[ast.stmt], out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
         """(live before a block, live where the jumps in it lead), given what is live behind it and where
         `break` and `continue` end."""

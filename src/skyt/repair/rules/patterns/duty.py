@@ -219,7 +219,7 @@ class Duties:
         self.total |= {e for e in {*old.events} ^ {*new.events} if not e.startswith((LOOP, DOES))}
         self.pure |= {e for e in both if old.events.count(e) != new.events.count(e)}
         for a, b in combinations(both, 2):
-            if all(_precedes(run.events, a, b) for run in (old, new)):
+            if all(a not in run.events[run.events.index(b) :] for run in (old, new)):
                 continue
             if a.startswith(LOOP) or b.startswith(LOOP):
                 self.steady.add(b if a.startswith(LOOP) else a)
@@ -252,11 +252,6 @@ def _effects(event: Event, found: Found, scope: Scope) -> Effects:
     if event.endswith(" ="):
         return scope.effects(made(f"{event} None", **found)[0].targets[0])  # type: ignore[attr-defined]
     return Effects(errors={UNKNOWN}, jumps=True, other=True)  # a jump, the next round: never moved
-
-
-def _precedes(events: list[Event], a: Event, b: Event) -> bool:
-    """Whether every occurrence of one comes before every occurrence of the other."""
-    return a not in events[events.index(b) :]
 
 
 def duties(before: Template, after: Template, given: Condition) -> Duties:

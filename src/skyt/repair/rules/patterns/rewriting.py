@@ -301,19 +301,18 @@ def _block(groups: Groups) -> BlockRule:
         known.setdefault(shape(t.body[0]), []).append((pattern, _first(t.body[0]), group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
+        def place_of(at: int, matched: list[ast.stmt]) -> Where:
+            return Where(partial(place.before, at), False, place, matched, body[-1] is matched[-1])
+
         for i, (seen, start) in enumerate(place.looks):
             for pattern, first, group in known.get(seen, ()):
                 if first is None or first == start:
-                    new = _rewritten(group, pattern, body[i:], partial(_where, place, i))
+                    new = _rewritten(group, pattern, body[i:], partial(place_of, i))
                     if new is not None:
                         return [*body[:i], *new]
         return None
 
     return apply
-
-
-def _where(place: Place, at: int, matched: list[ast.stmt]) -> Where:
-    return Where(partial(place.before, at), False, place, matched, place.body[-1] is matched[-1])
 
 
 def _first(s: ast.stmt) -> Shape | None:

@@ -163,16 +163,13 @@ def _field(pattern: ast.AST, name: str, inner: Matcher) -> Matcher:
     as the pattern has, with `a or b` for the first."""
     match pattern, name:
         case ast.comprehension(ifs=[_]), "ifs":
-            return lambda ifs, found: inner([_condition(ifs)], found)
+            true: list[ast.expr] = [ast.Constant(True)]
+            return lambda ifs, found: inner([ast.BoolOp(ast.And(), ifs)] if ifs[1:] else ifs or true, found)
         case ast.BoolOp(op=op, values=[*first, ast.expr() as last]), "values" if not isinstance(
             last, ast.Name
         ):
             return lambda values, found: inner(_grouped(op, values, len(values) - len(first)), found)
     return inner
-
-
-def _condition(ifs: list[ast.expr]) -> ast.expr:
-    return ast.BoolOp(ast.And(), ifs) if len(ifs) > 1 else (ifs or [ast.Constant(True)])[0]
 
 
 def _grouped(op: ast.boolop, values: list[ast.expr], count: int) -> list[ast.expr]:
