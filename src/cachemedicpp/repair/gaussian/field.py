@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -80,6 +81,12 @@ class Field:
         self._precision: dict[int, Precision] = {}
         self._denoisers: OrderedDict[tuple[int, bool, bytes], Denoiser] = OrderedDict()
         self._last: tuple[int, Tensor, Tensor] | None = None
+
+    def at_scale(self, scale: Tensor) -> Field:
+        """The same field for heads that are larger by these factors, `[L, G]`."""
+        other = copy(self)
+        other.stats = replace(self.stats, scale=self.stats.scale * scale)
+        return other
 
     def precision(self, layer: int) -> Precision:
         if layer not in self._precision:

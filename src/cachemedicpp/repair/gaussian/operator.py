@@ -125,6 +125,9 @@ class GaussianRepair(Repair):
         closely, repaired numbers for them `[n, L, G, d]`, and which of these changed."""
         zeros, flips = (name not in self.without for name in ("dropout_zero", "bitflipish_sparse"))
         seen = screen(self.field, layers, real, positions, zeros, flips)
+        field = self._at_scale(layers, positions, seen)
+        if field is not self.field:
+            seen = screen(field, layers, real, positions, zeros, flips)
         report.beyond += int((seen.real & ~seen.known).sum())
         where = seen.chosen.nonzero().squeeze(1)
         if not len(where):
@@ -134,13 +137,26 @@ class GaussianRepair(Repair):
         stored = gather([KV(*(x[:, where].unsqueeze(0) for x in kv)) for kv in layers])
         close = seen.take(where)
         after, changed, forgotten = self._repair(
-            stored, close, positions[where].unsqueeze(0), layers[0].K.dtype, report, at[0]
+            field, stored, close, positions[where].unsqueeze(0), layers[0].K.dtype, report, at[0]
         )
         report.add_blocks(seen, where, changed[0], seen.block[where[forgotten[0]]], at)
         return where, after[0], changed[0]
 
+    def _at_scale(self, layers: list[KV], positions: Tensor, seen: Screened) -> Field:
+        """The field for a piece of a sequence: a head whose sinks and other tokens are all larger by one
+        factor is judged at that scale. To mend some of its tokens would only set them apart."""
+        sink, where = self.stats.sink, seen.sink.nonzero().squeeze(1)
+        if sink is None or not len(where):
+            return self.field
+        stored = gather([KV(*(x[:, where].unsqueeze(0) for x in kv)) for kv in layers])
+        every, at = torch.ones(1, len(where), dtype=torch.bool, device=where.device), positions[where][None]
+        tokens = table(stored, every, at, (torch.zeros_like(at), 1), self.stats, torch.zeros_like(sink.mean))
+        scale = sinks.common_scale(tokens.x, sink.mean, seen.louder).median(0).values  # [L, G]
+        return self.field if bool((scale == 1).all()) else self.field.at_scale(scale)
+
     def _repair(
         self,
+        field: Field,
         stored: Tensor,
         seen: Screened,
         positions: Tensor,
@@ -150,7 +166,7 @@ class GaussianRepair(Repair):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Repaired numbers for `stored` `[1, n, L, G, d]`, which of them changed, and which positions were
         given up, `[1, n]`."""
-        stats, field = self.stats, self.field
+        stats = field.stats
         known, number, count = seen.known.unsqueeze(0), seen.block.unsqueeze(0), len(seen.active)
         coarse = dtype != torch.float32
         step = exact.grids(stored[known], number[known], count, coarse)  # [blocks, L, G]
@@ -210,9 +226,7 @@ class GaussianRepair(Repair):
         after[where] = torch.where((half > 0) & ~found.lost, within, mended)
         changed[where] = touched
         if bool(sink.any()):
-            self._mend_sinks(
-                after, changed, lost, sink, positions, (number, count), levels, step, seen.louder
-            )
+            self._mend_sinks(stats, after, changed, lost, sink, positions, (number, count), levels, step)
         changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
@@ -226,6 +240,7 @@ class GaussianRepair(Repair):
 
     def _mend_sinks(
         self,
+        stats: Statistics,
         after: Tensor,
         changed: Tensor,
         lost: Tensor,
@@ -234,15 +249,11 @@ class GaussianRepair(Repair):
         blocks: tuple[Tensor, int],
         levels: Noise,
         step: Tensor,
-        louder: Tensor,
     ) -> None:
-        """Sinks against their own template, head by head, at noise level and scale of the tokens around."""
-        stats = self.stats
+        """Sinks against their own template, head by head, at the noise level of the tokens around them."""
         assert stats.sink is not None  # noqa: S101
         template = stats.sink.mean
         tokens = table(after, sink, positions, blocks, stats, template)
-        scale = sinks.common_scale(tokens.x + template, template, louder).unsqueeze(-1)  # [N, L, G, 1]
-        tokens.x = torch.where(scale == 1, tokens.x, (tokens.x + template) / scale - template)
         first = tokens.x.clone()
         P = stats.sink.precision
         gross = torch.full_like(
@@ -269,7 +280,7 @@ class GaussianRepair(Repair):
             mended = torch.linalg.solve(spread + variance[..., None, None] * eye, tokens.x.unsqueeze(-1))
             tokens.x = torch.where(noisy.unsqueeze(-1), (spread @ mended).squeeze(-1), tokens.x)
         where = (tokens.row, tokens.column)
-        after[where] = tokens.stored(scale * (tokens.x + template)) * stats.scale.unsqueeze(-1)
+        after[where] = tokens.stored(tokens.x + template) * stats.scale.unsqueeze(-1)
         changed[where] = found.lost | noisy.unsqueeze(-1)
 
     def _check_shape(self, state: KVState) -> None:

@@ -65,8 +65,8 @@ def louder(size: Tensor, stats: Statistics) -> Tensor:
 def common_scale(x: Tensor, template: Tensor, louder: Tensor) -> Tensor:
     """How much larger than their `template` `[L, G, d]` the sinks `x` `[N, L, G, d]` are, `[N, L, G]`.
 
-    1 unless that is nearly all they differ by, and the tokens around them are as much `louder`: a head at
-    another scale as a whole is not made better by a sink at the old one, which would draw all attention.
+    1 unless that is nearly all they differ by, and the tokens around them are as much `louder`; a head whose
+    sink tells nothing goes with the other keys, or values, if its tokens do.
     """
     scale = (x * template).sum(-1) / template.square().sum(-1).clamp(min=1e-9)
     own = scale.clamp(min=1e-4).log()
@@ -75,8 +75,12 @@ def common_scale(x: Tensor, template: Tensor, louder: Tensor) -> Tensor:
     own = torch.where(alike, own, 0.0)
     kinds = (len(x), template.shape[0], 2, -1)  # keys, values
     with_others, alone = ((own * y).view(kinds).sum((1, 3), keepdim=True) for y in (louder, own))
-    common = (2 * with_others > alone).expand(*own.view(kinds).shape).reshape(own.shape)
-    return torch.where(alike & common, scale, 1.0)
+    common = (2 * with_others > alone).expand(own.view(kinds).shape).reshape(own.shape)
+    told = torch.where(alike, own, torch.nan).view(kinds).transpose(1, 2).flatten(2).nanmedian(-1).values
+    typical = told[:, None, :, None].expand(own.view(kinds).shape).reshape(own.shape)  # where one shows
+    silent = ~alike & ((louder - typical).abs() < typical.abs() / 2)
+    scale = torch.where(alike, scale, torch.where(silent, typical.exp(), 1.0))
+    return torch.where(common, scale, 1.0)
 
 
 def _log_ratio(size: Tensor, scale: Tensor) -> Tensor:

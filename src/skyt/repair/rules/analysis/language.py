@@ -44,7 +44,6 @@ REFLECTION = words(
 )
 REFLECTING_MODULES = words("sys inspect builtins importlib gc ctypes types")
 TYPES = words("int str float bool list dict set tuple frozenset")
-CLASSES = ("collections.", "itertools.")  # all their members are classes
 FREE = words("typing dataclasses abc unittest doctest time random os")
 IDENTITY = (ast.Is, ast.IsNot)
 OF_CLASSES = {("dict", "fromkeys"), ("str", "maketrans")}
@@ -285,7 +284,7 @@ class Checker:
         owner = n.value.id if isinstance(n.value, ast.Name) else ""
         if owner in self.modules:
             return n.attr in MODULE_MEMBERS[owner] and isinstance(n.ctx, ast.Load)
-        if called_name(n.value).startswith(CLASSES):
+        if called_name(n.value).partition(".")[0] in self.modules:  # which is no value
             return False
         if n.attr.startswith("__") and len(self.classes) + len(self.functions) > 1:
             return False  # Python renames it
