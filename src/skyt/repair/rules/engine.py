@@ -297,7 +297,8 @@ class Walker:
                 s.test = self.expr(s.test, inner.quiet(s.test), True)
                 body = inner.when(s.test)
             else:
-                s.iter = self.expr(s.iter, scope.quiet(s.iter), False)
+                lazy = any(isinstance(n, ast.GeneratorExp | ast.Lambda) for n in walk(s.iter))
+                s.iter = self.expr(s.iter, (inner if lazy else scope).quiet(s.iter), False)
             self.block(s, "body", body, "continue")
             self.block(s, "orelse", inner, end)
         elif not isinstance(s, trees.NESTED):
@@ -347,6 +348,8 @@ class Walker:
     def _parts(self, node: ast.AST, scope: Scope) -> None:
         """The expressions directly inside."""
         whole = isinstance(node, ast.stmt)
+        if isinstance(node, ast.AugAssign):  # whose target is looked up before its value
+            scope = scope.quiet([syntax.loaded(node.target), node.value])
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
                 setattr(node, name, self.expr(value, scope.quiet(value) if whole else scope, False))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skyt.repair.rules.analysis.raising import ANYTHING, UNKNOWN, fits_target, lookup, may_raise
-from skyt.repair.rules.analysis.syntax import loaded, stored_names
+from skyt.repair.rules.analysis.syntax import loaded, read_names, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, OPERATORS, children, walk
 from skyt.repair.rules.analysis.types import IMMUTABLE, MUTATORS, PURE, SIZED, called_name, element, kind
 
@@ -180,8 +180,7 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
                     found.look(scope, a, b, deep=True)
                     found.errors |= may_raise(op.__class__.__name__, [a, b], scope)
         case ast.Subscript(value=owner, ctx=ctx):
-            grows = scope.program.grows and kind(scope.type_of(owner)).partition(":")[0] in {"", "object"}
-            if grows or not isinstance(ctx, ast.Load):
+            if not isinstance(ctx, ast.Load) or scope.program.inserts(scope.type_of(owner)):
                 found.heap_writes.add(root(owner))
             found.look(scope, owner)
             found.errors |= lookup(node, scope)
@@ -198,9 +197,8 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
         case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
             found.look(scope, source)
             found.errors |= may_raise("for", [source], scope)
-            resized = found.other or _meet(
-                found.heap_writes, {root(source)}, scope
-            )  # while it is gone through
+            gone_through = {root(source), *read_names(source)}
+            resized = found.other or _meet(found.heap_writes, gone_through, scope)
             found.fails(resized and kind(scope.type_of(source)) not in {"list", "tuple", "str", "char"})
             found.fails(not fits_target(target, element(scope.type_of(source))))
             found.look(scope, *getattr(node, "ifs", []))

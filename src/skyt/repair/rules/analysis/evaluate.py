@@ -99,7 +99,7 @@ class _Machine:
                 case ast.For(target=ast.Name(id=name), iter=source, body=inner, orelse=[]):
                     items = self.value(source)
                     _need(isinstance(items, range | str | list | tuple))
-                    for item in list(items):
+                    for item in items:
                         self._burn()
                         self.variables[name] = item
                         self.run(inner)

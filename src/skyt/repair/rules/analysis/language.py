@@ -239,7 +239,11 @@ class Checker:
                 call = self._parent(parent)
                 return isinstance(call, ast.Call) and "key" in KEYWORDS.get(called_name(call.func), ())
             case ast.Call(func=function, args=args) if n in args:
-                return (called_name(function), args.index(n)) in CALLBACKS
+                at_once = called_name(function) != "collections.defaultdict"
+                fixed = BUILTINS | self.modules | {getattr(s, "name", "") for s in self.tree.body}
+                return (called_name(function), args.index(n)) in CALLBACKS and (
+                    at_once or free_names(n) <= fixed
+                )
         return False
 
     def _used_up(self, n: ast.expr) -> bool:

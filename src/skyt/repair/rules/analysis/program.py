@@ -181,10 +181,17 @@ class Program:
             candidates -= impure
         return frozenset(candidates)
 
+    def inserts(self, t: Type) -> bool:
+        """Whether looking up an entry of something of this type may make one: it may be a `defaultdict`."""
+        return self.grows and kind(t).partition(":")[0] in {"", "object"}
+
     def _is_pure(self, info: FunctionInfo, candidates: set[str]) -> bool:
         for node in info.nodes:
             changed: ast.expr | None = None
-            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            if isinstance(node, ast.Attribute | ast.Subscript) and (
+                not isinstance(node.ctx, ast.Load)
+                or (isinstance(node, ast.Subscript) and self.inserts(self.inference.of(node.value, info.env)))
+            ):
                 changed = node.value
             elif isinstance(node, ast.Call):
                 changed = mutates_receiver(node)

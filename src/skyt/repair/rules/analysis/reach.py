@@ -122,6 +122,8 @@ class Liveness:
                 return self._loop(body, self._reads(test) | after, EMPTY, out), left
             case ast.For(target=target, iter=source, body=body, orelse=orelse):
                 after, left = self._block(orelse, out, ends)
+                if any(isinstance(n, ast.GeneratorExp) for n in walk(source)):  # which reads in every round
+                    after |= self._reads(source)
                 return self._loop(body, after, stored_names(target), out) | self._reads(source), left
             case ast.FunctionDef(name=name):
                 return (out | (self._reads(s) - bound_anywhere(s))) - {name}, EMPTY

@@ -139,7 +139,9 @@ class Scope:
     def given(self, name: str) -> bool:
         """Whether a name still holds what a caller passed to the entry point."""
         info = self.info
-        return info is not None and info.public and name in info.arguments and name not in info.assigned
+        if info is None or not info.public or name not in info.arguments or name in info.assigned:
+            return False
+        return not syntax.count_reads(self.program.tree, info.node.name)
 
     def interval(self, node: ast.expr) -> Interval:
         """An interval that surely holds the value of an expression, where that is an integer."""

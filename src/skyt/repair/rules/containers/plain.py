@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.program import READ, FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, same, text, walk
-from skyt.repair.rules.analysis.types import is_str, kind
+from skyt.repair.rules.analysis.types import is_int, is_str, kind
 from skyt.repair.rules.containers.tables import VIEWS
 from skyt.repair.rules.engine import Context
 from skyt.repair.rules.patterns import when
@@ -198,8 +198,11 @@ class _Plain(ast.NodeTransformer):
         written = Effects(heap_writes={root(entry.value)})
         grown = self._grown(entry)
         if isinstance(outer, ast.AugAssign) and outer.target is entry:
-            written.include(scope.effects(outer.value))
-            grown = outer
+            seen, grown = scope.effects(outer.value), outer
+            written.include(seen)
+            number = is_int(scope.type_of(outer.value)) and not isinstance(outer.op, ast.Mult)
+            if self.counter and not (number and (self.holder.is_local or seen.pure)):
+                return False  # an entry may be a list, which `+=` changes, and `self.d` another dict
         if grown is not None:
             start = made(INSERT.format("v"), d=entry.value, k=entry.slice, v=self.missing)
             self.new[id(grown)] = self._added if self.counter else lambda s: [*start, s]
