@@ -206,14 +206,10 @@ def _run(context: Context) -> NormalForm:
             failure = ""
             break
     _apply_modules(context, "2")
-    _import_missing(context.tree)
+    modules = syntax.read_names(context.tree) & MODULES  # which a rule may have named (`math.isqrt`)
+    missing = sorted(modules - syntax.bound_anywhere(context.tree))
+    context.tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
     return NormalForm(text(context.tree), tuple(context.trace), not failure, failure)
-
-
-def _import_missing(tree: ast.Module) -> None:
-    """Import what a rule has named (`math.isqrt`) and the program had not."""
-    missing = sorted((syntax.read_names(tree) & MODULES).difference(syntax.bound_anywhere(tree)))
-    tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
 
 
 def _round(context: Context) -> bool:

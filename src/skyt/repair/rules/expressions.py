@@ -9,18 +9,10 @@ from functools import reduce
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from skyt.repair.rules.analysis import types
+from skyt.repair.rules.analysis import syntax, types
 from skyt.repair.rules.analysis.ranking import factor, linear, rank, written
 from skyt.repair.rules.analysis.scope import Scope
-from skyt.repair.rules.analysis.syntax import (
-    ORDER_OPPOSITE,
-    call,
-    compare,
-    int_value,
-    negate,
-    number,
-    substitute,
-)
+from skyt.repair.rules.analysis.syntax import ORDER_OPPOSITE, call, compare, int_value, negate
 from skyt.repair.rules.analysis.trees import clone, same, walk
 from skyt.repair.rules.patterns import when
 from skyt.repair.rules.patterns.rewriting import Made, constant_value, folded, fresh, ranked, rewrite
@@ -49,19 +41,15 @@ def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
     return negate(node)
 
 
-def opposite_of(c: str) -> Made:
-    return Made(
-        f"`not {c}`, pushed inward",
-        lambda found, where: opposite(found[c], where.scope, where.boolean),  # type: ignore[arg-type]
-        like=f"not {c}",
-    )
+def _pushed(found: Found, where: Where) -> ast.expr:
+    return opposite(found["c"], where.scope, where.boolean)  # type: ignore[arg-type]
 
 
 OPERATORS = ("<", "<=", ">", ">=", "==", "!=")
 rewrite(
     "push-negation",
     ("not c", "d"),
-    made={"d": opposite_of("c")},
+    made={"d": Made("`not c`, pushed inward", _pushed, like="not c")},
     because="De Morgan's laws; exact opposites among comparisons; a total order without NaN",
     fires="n: int\nreturn not n < 3",
     keeps="x: float\nreturn not x < 3",
@@ -267,16 +255,16 @@ rewrite(
 
 
 def _first_term(found: Found, where: Where) -> ast.expr | None:
-    name, begin = found["x"].id, int_value(found.get("a", number(0))) or 0  # type: ignore[union-attr,arg-type]
+    name, begin = found["x"].id, int_value(found.get("a", syntax.number(0))) or 0  # type: ignore[union-attr,arg-type]
     total = where.scope.effects(found["c"]).total
 
     def idle(k: int) -> bool:
-        parts = (substitute(clone(found[part]), {name: number(k)}) for part in "ce")  # type: ignore[type-var]
+        parts = (syntax.substitute(clone(found[part]), {name: syntax.number(k)}) for part in "ce")  # type: ignore[type-var]
         chosen, term = map(constant_value, parts)  # type: ignore[arg-type]
         return (chosen is not None and not chosen) or (term == 0 and (chosen is not None or total))
 
     first = next((k for k in range(begin, begin + LONGEST) if not idle(k)), begin)
-    return number(first) if first > begin else None
+    return syntax.number(first) if first > begin else None
 
 
 rewrite(

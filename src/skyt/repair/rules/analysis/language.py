@@ -12,18 +12,11 @@ import ast
 import builtins
 from collections.abc import Iterator, Sequence
 
+from skyt.repair.rules.analysis import types
 from skyt.repair.rules.analysis.reach import free_names
 from skyt.repair.rules.analysis.syntax import in_order, read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
-from skyt.repair.rules.analysis.types import (
-    BUILTINS,
-    CONSUMERS,
-    LAZY,
-    MODULE_MEMBERS,
-    MUTATORS,
-    PURE,
-    called_name,
-)
+from skyt.repair.rules.analysis.types import BUILTINS, LAZY, MODULE_MEMBERS, MUTATORS, PURE, called_name
 
 NODES = (OPERATORS - {ast.MatMult}) | {
     getattr(ast, name)
@@ -56,7 +49,8 @@ KEYWORDS: dict[str, frozenset[str]] = {
     "re.sub": words("flags count"),
     "collections.deque": words("maxlen"),
 }
-CALLBACKS = {("re.sub", 1), ("map", 0), ("filter", 0), ("collections.defaultdict", 0)}  # and their places
+LATER = ("collections.defaultdict", 0)  # calls it whenever a key is missing
+CALLBACKS = {("re.sub", 1), ("map", 0), ("filter", 0), LATER}  # and their places
 
 
 def special(name: str) -> bool:
@@ -137,6 +131,7 @@ class Checker:
         assigned = [(t, s.value) for s in tree.body if isinstance(s, ast.Assign) for t in s.targets]
         self.variables = {t.id: value for t, value in assigned if isinstance(t, ast.Name)}
         self.modules = {a.name for s in tree.body if isinstance(s, ast.Import) for a in s.names}
+        self.fixed = BUILTINS | self.modules | {getattr(s, "name", "") for s in tree.body}
         attributes = [n for n in nodes if isinstance(n, ast.Attribute)]
         self.attributes = {n.attr for n in attributes if not isinstance(n.ctx, ast.Load)}
 
@@ -239,11 +234,8 @@ class Checker:
                 call = self._parent(parent)
                 return isinstance(call, ast.Call) and "key" in KEYWORDS.get(called_name(call.func), ())
             case ast.Call(func=function, args=args) if n in args:
-                at_once = called_name(function) != "collections.defaultdict"
-                fixed = BUILTINS | self.modules | {getattr(s, "name", "") for s in self.tree.body}
-                return (called_name(function), args.index(n)) in CALLBACKS and (
-                    at_once or free_names(n) <= fixed
-                )
+                called = (called_name(function), args.index(n))
+                return called in CALLBACKS and (called != LATER or free_names(n) <= self.fixed)
         return False
 
     def _used_up(self, n: ast.expr) -> bool:
@@ -256,7 +248,7 @@ class Checker:
             case ast.Call(func=function, args=args) if n in args:
                 name = called_name(function)
                 passed_on = isinstance(function, ast.Name) and name in LAZY
-                return self._used_up(parent) if passed_on else name in CONSUMERS
+                return self._used_up(parent) if passed_on else name in types.CONSUMERS
         return False
 
     def _call(self, n: ast.Call, parent: ast.AST | None) -> bool:

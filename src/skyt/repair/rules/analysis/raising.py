@@ -28,15 +28,6 @@ def _items(t: Type) -> Type:
     return element(t) if kind(t) in ITERABLE else ANY
 
 
-def _short(node: ast.expr, scope: Scope) -> bool:
-    """Whether a list of this can be had: it is no range without bounds."""
-    if not isinstance(node, ast.Call):
-        return isinstance(node, ast.GeneratorExp)
-    return text(node.func) != "range" or all(
-        scope.at_least(-LARGEST // 2, a) and scope.at_most(LARGEST // 2, a) for a in node.args
-    )
-
-
 def _shown(node: ast.expr, scope: Scope) -> bool:
     """Whether a value can be written as text: an integer may have too many digits, but not a caller's."""
     t = scope.type_of(node)
@@ -65,7 +56,7 @@ OF_VALUE: dict[str, Callable[[ast.expr, Scope], bool]] = {
     "index": lambda node, scope: scope.at_least(-LARGEST, node) and scope.at_most(LARGEST, node),
     "full": lambda node, scope: scope.nonempty(node),
     "shown": _shown,
-    "short": _short,
+    "short": lambda node, scope: isinstance(node, ast.GeneratorExp) or "range(" not in text(node),
     "separator": lambda node, scope: isinstance(part := getattr(node, "value", 0), str) and part != "",
     "counter": lambda node, scope: isinstance(node, ast.Call) and text(node.func) == "collections.Counter",
 }

@@ -8,7 +8,7 @@ import ast
 from skyt.repair.rules.analysis import syntax
 from skyt.repair.rules.analysis.language import NAMES
 from skyt.repair.rules.analysis.scope import MODULES
-from skyt.repair.rules.analysis.syntax import local_functions, rename, stored_names
+from skyt.repair.rules.analysis.syntax import NAMING, local_functions, rename, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, clone, in_order, own_nodes, walk
 from skyt.repair.rules.analysis.types import kind
 from skyt.repair.rules.engine import Census, Context
@@ -168,14 +168,9 @@ def _globals(tree: ast.Module) -> set[str]:
     return names.difference(hidden, *(stored_names(function.body) for _, function in local_functions(tree)))
 
 
-def _name(n: ast.AST) -> str:
-    """The variable, parameter, function or class that a node names."""
-    return getattr(n, "id", "") or (n.arg if isinstance(n, ast.arg) else getattr(n, "name", ""))
-
-
 def _numbered(where: list[ast.AST], names: set[str], letter: str) -> dict[str, str]:
     """Rename these names inside: v0, v1, … in order of appearance, without those that are taken."""
-    seen = [_name(n) for x in where for n in in_order(x) if not isinstance(n, ast.alias)]
+    seen = [getattr(n, NAMING[n.__class__]) for x in where for n in in_order(x) if n.__class__ in NAMING]
     taken = set(seen) - names
     numbers = iter(f"{letter}{i}" for i in range(10_000) if f"{letter}{i}" not in taken)
     renaming = {name: next(numbers) for name in dict.fromkeys(seen) if name in names}
