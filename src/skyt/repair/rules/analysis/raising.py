@@ -77,14 +77,14 @@ for: iterable
 FormattedValue repr: shown
 str: | shown
 len: sized
-list tuple: | sized | short | iterable -> OverflowError
+list tuple: | sized | iterable&short | iterable -> OverflowError
 enumerate: iterable
 set: | plains
 frozenset: plains
 dict collections.OrderedDict collections.deque collections.defaultdict collections.Counter:
 bool: | plain | iterable
 reversed: sequence
-sorted: sized&sortable | short&sortable | sortable -> OverflowError
+sorted: sized&sortable | sortable&short | sortable -> OverflowError
 sum: wholes
 ord: char
 range: int | int int | int int step
@@ -105,7 +105,7 @@ math.isqrt: natural
 .copy: dict | list
 .reverse: list | deque
 .append: list any | deque any
-.extend: list sized | list short | list iterable -> OverflowError | deque sized
+.extend: list sized | list iterable&short | list iterable -> OverflowError | deque sized
 .add .discard: set plain
 .insert: list index any | list int any -> OverflowError
 .sort: list&sortable
