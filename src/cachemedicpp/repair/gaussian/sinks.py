@@ -18,6 +18,7 @@ _SPREAD = 0.05  # added to the spread of log-norms
 _CLIP = 4.0  # the most that one head vector may say
 _SAMPLE = 128  # tokens that tell how loud a head is
 _LOUDER = 0.04  # log of a common scale from which it is one
+_MANY = 0.2  # of all keys, or values, that are to show one: in clean text a few do by chance
 _COMMON = 0.4  # of a sink's distance from its template, what a common scale may leave unexplained
 
 
@@ -75,7 +76,8 @@ def common_scale(x: Tensor, template: Tensor, louder: Tensor) -> Tensor:
     own = torch.where(alike, own, 0.0)
     kinds = (len(x), template.shape[0], 2, -1)  # keys, values
     with_others, alone = ((own * y).view(kinds).sum((1, 3), keepdim=True) for y in (louder, own))
-    common = (2 * with_others > alone).expand(own.view(kinds).shape).reshape(own.shape)
+    many = alike.view(kinds).float().mean((1, 3), keepdim=True) > _MANY
+    common = ((2 * with_others > alone) & many).expand(own.view(kinds).shape).reshape(own.shape)
     told = torch.where(alike, own, torch.nan).view(kinds).transpose(1, 2).flatten(2).nanmedian(-1).values
     typical = told[:, None, :, None].expand(own.view(kinds).shape).reshape(own.shape)  # where one shows
     silent = ~alike & ((louder - typical).abs() < typical.abs() / 2)

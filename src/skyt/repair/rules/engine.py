@@ -358,10 +358,12 @@ class Walker:
                         item.value = self.expr(item.value, scope, False)
 
     def _comprehension(self, node: Comprehension, scope: Scope) -> None:
-        here = scope
+        here = outer = scope
         for generator in node.generators:
+            here = outer if isinstance(node, ast.GeneratorExp) else here  # its user may change what held
             generator.iter = self.expr(generator.iter, here, False)
-            here = here.without(Effects(writes=syntax.stored_names(generator.target)))
+            bound = Effects(writes=syntax.stored_names(generator.target))
+            here, outer = here.without(bound), outer.without(bound)
             for i, condition in enumerate(generator.ifs):
                 generator.ifs[i] = self.expr(condition, here, True)
                 here = here.when(generator.ifs[i]).quiet(node)

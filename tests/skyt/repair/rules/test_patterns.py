@@ -8,9 +8,8 @@ import pytest
 from benchmarks.red_team import facts_of
 
 from skyt.repair.rules import normal_form
-from skyt.repair.rules.expressions import opposite_of
 from skyt.repair.rules.patterns.duty import Duties
-from skyt.repair.rules.patterns.rewriting import Rewriting, folded
+from skyt.repair.rules.patterns.rewriting import Made, Rewriting, folded
 from skyt.repair.rules.patterns.template import Template, build, match
 from skyt.repair.rules.patterns.when import leaving
 
@@ -79,8 +78,9 @@ def test_a_computed_piece_is_new_and_what_it_was_made_of_is_dropped() -> None:
 
 def test_a_computed_piece_that_is_like_a_template_evaluates_what_that_does() -> None:
     before, after = "if c: body\nelse: other", "if d: other\nelse: body"
-    assert Rewriting(before, after, [], {"d": opposite_of("c")}).duties == Duties()
-    assert "body" in Rewriting(before, "if d: body\nelse: other", [], {"d": opposite_of("c")}).duties.total
+    made = {"d": Made("the opposite of `c`", lambda found, where: None, like="not c")}
+    assert Rewriting(before, after, [], made).duties == Duties()
+    assert "body" in Rewriting(before, "if d: body\nelse: other", [], made).duties.total
 
 
 def test_a_run_of_operands_is_matched_among_others() -> None:

@@ -56,6 +56,7 @@ class Effects:
             t = scope.type_of(node)
             if t not in IMMUTABLE:
                 self.heap_reads.add(root(node))
+                self.heap_writes |= {root(node)} if scope.program.uses_up(t) else set()
                 if deep and not (isinstance(t, tuple) and all(x in IMMUTABLE for x in t[1:])):
                     self.heap_reads |= {UNKNOWN, ATTRIBUTES}
 

@@ -304,7 +304,8 @@ class Checker:
         if isinstance(parent, ast.Attribute) and (n.id, parent.attr) in OF_CLASSES:
             return True
         if n.id in self.functions or n.id in BUILTINS or n.id == "print":
-            return self._called_there(n) or (n.id in TYPES and self._asks_type(n))
+            called = n.id not in LAZY and self._called_there(n)  # those would give iterators
+            return called or (n.id in TYPES and self._asks_type(n))
         return n.id not in self.classes or self._asks_type(n)
 
     def _asks_type(self, n: ast.Name) -> bool:

@@ -141,7 +141,8 @@ class Program:
         self.seen: dict[tuple[int | None, ...], tuple[Effects, list[ast.AST]]] = {}  # see Scope.effects
         nodes = walk(tree)
         # Reading a `defaultdict` may change it.
-        self.grows = any(isinstance(n, ast.Attribute) and n.attr == "defaultdict" for n in nodes)
+        named = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        self.grows, self.groups = "defaultdict" in named, "groupby" in named
         self.functions: dict[int, FunctionInfo] = {}
         self.by_name: dict[str, FunctionInfo] = {}
         classes = [s for s in tree.body if isinstance(s, ast.ClassDef)]
@@ -181,11 +182,17 @@ class Program:
             candidates -= impure
         return frozenset(candidates)
 
+    def uses_up(self, t: Type) -> bool:
+        """Whether looking at something of this type may use it up: it may be a group of `groupby`."""
+        return self.groups and not kind(t)
+
     def inserts(self, t: Type) -> bool:
         """Whether looking up an entry of something of this type may make one: it may be a `defaultdict`."""
         return self.grows and kind(t).partition(":")[0] in {"", "object"}
 
     def _is_pure(self, info: FunctionInfo, candidates: set[str]) -> bool:
+        if any(self.uses_up(info.env.get(name, ANY)) for name in info.arguments):
+            return False
         for node in info.nodes:
             changed: ast.expr | None = None
             if isinstance(node, ast.Attribute | ast.Subscript) and (

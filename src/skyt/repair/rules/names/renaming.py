@@ -98,7 +98,8 @@ def own_variable(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 
 def _own_loop(s: ast.For, place: Place) -> list[ast.stmt] | None:
     """The loop with a variable of its own, if another part of the function has one of that name."""
-    for name in sorted(stored_names(s.target) - place.live_at(s) - stored_names(s.body)):
+    late = syntax.read_names([n for n in walk(s.iter) if isinstance(n, ast.GeneratorExp)])  # in every round
+    for name in sorted(stored_names(s.target) - place.live_at(s) - stored_names(s.body) - late):
         used = _mentions(s, name) < _mentions(place.info.node, name) or name in place.info.arguments
         if used and not s.orelse and place.private(name):
             new = rename(clone(s), {name: place.context.name(name)})

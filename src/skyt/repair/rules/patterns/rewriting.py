@@ -194,7 +194,9 @@ class Rewriting:
             if piece is None:
                 return None
             pieces[name] = piece
-        if not self.shown(_jumps(found) if self.loops else frozenset()).done(pieces, where.scope):
+        blocks = [(name, p) for name, p in found.items() if self.loops and isinstance(p, list)]
+        jumps = frozenset((n, word) for n, b in blocks for k, word in JUMPS.items() if own_breaks(b, (k,)))
+        if not self.shown(jumps).done(pieces, where.scope):
             return None
         for bound, names in self.released:
             variables = {v for target in bound for v in stored_names(found[target])}
@@ -210,12 +212,6 @@ class Rewriting:
 
 def _names(nodes: Sequence[ast.AST]) -> set[str]:
     return {n.id for n in walk(nodes) if isinstance(n, ast.Name)}
-
-
-def _jumps(found: Found) -> Jumps:
-    """The blocks that have a `break` or `continue` of their own."""
-    blocks = [(name, piece) for name, piece in found.items() if isinstance(piece, list)]
-    return frozenset((n, word) for n, body in blocks for k, word in JUMPS.items() if own_breaks(body, (k,)))
 
 
 def rewrite(
@@ -298,7 +294,9 @@ def _block(groups: Groups) -> BlockRule:
     known: dict[Shape, list[Any]] = {}
     for t, group in groups:
         pattern = t.body if block_name(t.body[-1]) else [*t.body, *read(f"*{REST}").body]
-        known.setdefault(shape(t.body[0]), []).append((pattern, _first(t.body[0]), group))
+        first = head(t.body[0])  # how the expression looks that a template starts with
+        look = () if first is None else Template("", [ast.Expr(value=first)]).shape
+        known.setdefault(shape(t.body[0]), []).append((pattern, look, group))
 
     def apply(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
         def place_of(at: int, matched: list[ast.stmt]) -> Where:
@@ -313,9 +311,3 @@ def _block(groups: Groups) -> BlockRule:
         return None
 
     return apply
-
-
-def _first(s: ast.stmt) -> Shape | None:
-    """How the expression looks that a template starts with; None where it may be anything."""
-    first = head(s)
-    return () if first is None else Template("", [ast.Expr(value=first)]).shape
