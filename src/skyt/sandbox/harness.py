@@ -73,7 +73,7 @@ def serve(
         enforcer.start(module.__dict__, **job["rules"], forbid=forbid)
     setitimer(profile, call_seconds)
     try:
-        exec(compile(job["code"], "<program>", "exec"), module.__dict__)  # noqa: S102
+        exec(compile(job["code"], "<program>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
         setitimer(profile, 0)
     except CallTimeout:
         return emit("L", dumps("timeout"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from benchmarks.red_team import Program, differences, facts_of
+from benchmarks.rules_page import written
 
 from skyt.repair.rules import RULES, NormalForm, Rule, normal_form
-from skyt.repair.rules.explain import written
 from skyt.sandbox import SandboxPool
 
 CLEANING = [rule for rule in RULES if rule.shape == "module" and "0" in rule.phases]
@@ -66,4 +66,4 @@ def test_all_rules_together_keep_the_behaviour_of_the_examples(pool: SandboxPool
 def test_the_page_has_the_rules_as_they_are() -> None:
     page = Path(__file__).parents[4] / "docs" / "rules.md"
     text = page.read_text(encoding="utf-8")
-    assert written(text) == text, "python -m skyt.repair.rules.explain docs/rules.md"
+    assert written(text) == text, "python -m benchmarks.rules_page docs/rules.md"

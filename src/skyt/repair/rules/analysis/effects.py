@@ -267,7 +267,7 @@ def _add_call(node: ast.Call, scope: Scope, found: Effects) -> None:
     """What a call does once its arguments are there."""
     name, own = called_name(node.func), scope.program.by_name
     owner = [node.func.value] if isinstance(node.func, ast.Attribute) and name[0] == "." else []
-    raised = ANYTHING if node.keywords else may_raise(name, [*owner, *node.args], scope)
+    raised = ANYTHING if node.keywords or name in own else may_raise(name, [*owner, *node.args], scope)
     if (receiver := mutates_receiver(node)) is not None:
         found.heap_writes.add(root(receiver))
         found.heap_reads.add(root(receiver))

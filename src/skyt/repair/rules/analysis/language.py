@@ -49,6 +49,10 @@ KEYWORDS: dict[str, frozenset[str]] = {
     "re.sub": words("flags count"),
     "collections.deque": words("maxlen"),
 }
+CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
+ANNOTATIONS = ("annotation", "returns")
+COPIES = words("set frozenset list tuple dict sorted")
+ATOMS = words("range enumerate zip ord chr len str int .split") | {""}  # nothing in what they give can change
 LATER = ("collections.defaultdict", 0)  # calls it whenever a key is missing
 CALLBACKS = {("re.sub", 1), ("map", 0), ("filter", 0), LATER}  # and their places
 
@@ -76,6 +80,8 @@ def before_cleaning(kept: Sequence[ast.stmt]) -> str | None:
     """What cleaning (annotations, imports, names of builtins) must not touch."""
     fields = {id(s) for c in kept if isinstance(c, ast.ClassDef) for s in c.body}
     for n in walk(kept):
+        if any(isinstance(x, ast.Call) for x in walk([getattr(n, part, None) for part in ANNOTATIONS])):
+            return "a call in an annotation"
         if isinstance(n, ast.AnnAssign):
             if n.value is None and id(n) not in fields:
                 return "an annotation without a value"
@@ -99,6 +105,16 @@ def immutable(n: ast.expr) -> bool:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) | ast.Constant():
             return True
     return False
+
+
+def flat(n: ast.expr) -> bool:
+    """A container of what cannot change. Of anything else a function could change what is in it."""
+    name = called_name(n.func) if isinstance(n, ast.Call) else ""
+    if isinstance(n, ast.Call) and name in COPIES:
+        return all(map(flat, n.args))
+    inside = [x for x in walk(n) if x is not n]
+    made = {called_name(x.func) for x in inside if isinstance(x, ast.Call)}
+    return made | {name} <= ATOMS and not any(isinstance(x, CONTAINERS) for x in inside)
 
 
 def _singleton(n: ast.expr) -> bool:
@@ -296,7 +312,8 @@ class Checker:
         if n.id in self.modules:
             return isinstance(parent, ast.Attribute)
         if n.id in self.variables:
-            return immutable(self.variables[n.id]) or self._only_read(n, parent)
+            value = self.variables[n.id]
+            return immutable(value) or (self._only_read(n, parent) and flat(value))
         if isinstance(parent, ast.Call) and parent.func is n:
             return True
         if n.id in ERRORS:

@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping
 from functools import cached_property
 
 from skyt.repair.rules.analysis import syntax
-from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call
+from skyt.repair.rules.analysis.effects import Effects, mutates_receiver, pure_call, pure_callbacks
 from skyt.repair.rules.analysis.trees import NESTED, children, in_order, own_nodes, walk, words
 from skyt.repair.rules.analysis.types import ANY, Inference, Type, element, is_number, join, kind
 from skyt.repair.rules.facts import Facts
@@ -202,7 +202,8 @@ class Program:
                 changed = node.value
             elif isinstance(node, ast.Call):
                 changed = mutates_receiver(node)
-                if changed is None and not pure_call(node, candidates, self.by_name):
+                judge = pure_call if changed is None else pure_callbacks
+                if not judge(node, candidates, self.by_name):
                     return False
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 mutable = kind(info.env.get(node.target.id, ANY)) in {"", "list", "set", "dict", "deque"}

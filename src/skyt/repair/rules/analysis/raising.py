@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skyt.repair.rules.analysis import types
 from skyt.repair.rules.analysis.syntax import int_value
 from skyt.repair.rules.analysis.trees import text, words
 from skyt.repair.rules.analysis.types import ANY, IMMUTABLE, SIZED, Type, element, is_int, is_str, kind
@@ -35,6 +36,18 @@ def _shown(node: ast.expr, scope: Scope) -> bool:
     return given if is_int(t) else t in IMMUTABLE
 
 
+def _short(node: ast.expr, scope: Scope) -> bool:
+    """Whether no range is in what it goes through: a range may have any length."""
+    if isinstance(node, ast.GeneratorExp) or kind(scope.type_of(node)) != "iter":
+        return True
+    made = isinstance(node, ast.Call) and types.called_name(node.func) in types.LAZY | {
+        ".keys",
+        ".values",
+        ".items",
+    }
+    return made and all(_short(a, scope) for a in node.args)  # type: ignore[attr-defined]
+
+
 # The words of the table: what is said of a type, and of a value in its place. Other words are kinds of types.
 OF_TYPE: dict[str, Callable[[Type], bool]] = {
     "any": lambda t: True,
@@ -56,7 +69,7 @@ OF_VALUE: dict[str, Callable[[ast.expr, Scope], bool]] = {
     "index": lambda node, scope: scope.at_least(-LARGEST, node) and scope.at_most(LARGEST, node),
     "full": lambda node, scope: scope.nonempty(node),
     "shown": _shown,
-    "short": lambda node, scope: isinstance(node, ast.GeneratorExp) or "range(" not in text(node),
+    "short": _short,
     "separator": lambda node, scope: isinstance(part := getattr(node, "value", 0), str) and part != "",
     "counter": lambda node, scope: isinstance(node, ast.Call) and text(node.func) == "collections.Counter",
 }

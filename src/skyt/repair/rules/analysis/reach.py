@@ -7,9 +7,11 @@ import ast
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from skyt.repair.rules.analysis.syntax import DEFINITIONS, bound_anywhere, is_true, read_names, stored_names
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, text, walk
 
-IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass)  # if they touch nothing needed
+# If they touch nothing needed:
+IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass, *DEFINITIONS)
+MAIN = frozenset({"__name__ == '__main__'", "'__main__' == __name__"})
 Names = frozenset[str]
 EMPTY: Names = frozenset()
 
@@ -38,20 +40,29 @@ class Reach:
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor can change what is needed."""
-        match s:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
-                seen = read_names(s.decorator_list) & self.uses.keys()
-                return s.name not in self.needed and not seen | (read_names(parents) & self.definitions)
-            case ast.If(test=ast.Compare(ops=[ast.Eq(), *_]) as test, orelse=[]):
-                if "__name__" in read_names(test):
-                    return True
-        targets = [n for n in walk(s) if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
+        if isinstance(s, ast.If) and not s.orelse and text(s.test) in MAIN:
+            return True
+        run = at_once(s)
+        if isinstance(s, DEFINITIONS):
+            parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
+            seen = read_names(s.decorator_list) & self.uses.keys()
+            if s.name in self.needed or seen | (read_names(parents) & self.definitions):
+                return False
+        targets = [n for n in walk(run) if isinstance(getattr(n, "ctx", None), ast.Store | ast.Del)]
         if not isinstance(s, IDLE) or any(isinstance(n, ast.Attribute | ast.Subscript) for n in targets):
             return False
-        bound = {n.id for n in targets if isinstance(n, ast.Name)}
-        handled = closure(free_names(s), self.uses, without=self.needed & self.definitions)
+        bound = {n.id for n in targets if isinstance(n, ast.Name)} | stored_names(run)
+        handled = closure(set().union(*map(free_names, run)), self.uses, self.needed & self.definitions)
         return not self.needed & (bound | (handled - self.definitions))
+
+
+def at_once(s: ast.stmt) -> list[ast.AST]:
+    """What of a statement runs where it stands: of a function its defaults and annotations."""
+    if isinstance(s, ast.ClassDef):
+        return [*s.bases, *s.keywords, *s.decorator_list, *(n for m in s.body for n in at_once(m))]
+    if isinstance(s, DEFINITIONS):
+        return [n for n in (s.args, s.returns, *s.decorator_list) if n is not None]
+    return [s]
 
 
 def closure(names: Iterable[str], uses: Mapping[str, set[str]], without: Container[str] = ()) -> set[str]:

@@ -16,9 +16,6 @@ from skyt.repair.rules.names.assignments import simple_target
 from skyt.repair.rules.registry import Place, block, module
 
 RESERVED = NAMES | MODULES
-BUILTIN_ATTRIBUTES = frozenset(
-    name for t in (list, dict, set, str, int, tuple, float, type, object) for name in dir(t)
-) | frozenset(["popleft", "appendleft", "move_to_end", "maxlen", "group", "groups", "default_factory"])
 
 
 @module(
@@ -186,7 +183,7 @@ def _private_attributes(tree: ast.Module, context: Context) -> list[str]:
     defined = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     defined |= {method.name for method in _methods(tree)}
     defined -= {a for a in defined if a.startswith("__") and a.endswith("__")} | context.facts.public
-    defined -= {a for a in defined & BUILTIN_ATTRIBUTES if not _of_objects(a, nodes, context)}
+    defined -= {a for a in defined if not _of_objects(a, nodes, context)}
     seen = [n.attr if isinstance(n, ast.Attribute) else getattr(n, "name", "") for n in nodes]
     return [a for a in dict.fromkeys(seen) if a in defined]
 
