@@ -132,8 +132,9 @@ def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.exp
         if owner not in FREE_MODULES or name == "*" or getattr(s, "level", None):
             return None
         if owner != "__future__":
-            member = ast.Attribute(value=syntax.load(owner), attr=name, ctx=ast.Load())
-            meaning[alias.asname or alias.name] = member if name else syntax.load(owner)
+            means = ast.parse(f"{owner}.{name}" if name else owner, mode="eval").body
+            if text(meaning.setdefault(alias.asname or alias.name, means)) != text(means):
+                return None
     return meaning
 
 

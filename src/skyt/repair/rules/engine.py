@@ -207,7 +207,7 @@ def _run(context: Context) -> NormalForm:
             break
     _apply_modules(context, "2")
     modules = syntax.read_names(context.tree) & MODULES  # which a rule may have named (`math.isqrt`)
-    missing = sorted(modules - syntax.bound_anywhere(context.tree))
+    missing = sorted(modules - syntax.stored_names(context.tree.body))
     context.tree.body[:0] = [ast.Import(names=[ast.alias(name=name)]) for name in missing]
     return NormalForm(text(context.tree), tuple(context.trace), not failure, failure)
 

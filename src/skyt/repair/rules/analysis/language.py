@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis import types
 from skyt.repair.rules.analysis.reach import free_names
-from skyt.repair.rules.analysis.syntax import in_order, read_names, stored_names
+from skyt.repair.rules.analysis.syntax import binds, in_order, read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
 from skyt.repair.rules.analysis.types import BUILTINS, LAZY, MODULE_MEMBERS, MUTATORS, PURE, called_name
 
@@ -51,8 +53,10 @@ KEYWORDS: dict[str, frozenset[str]] = {
 }
 CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
 ANNOTATIONS = ("annotation", "returns")
+BUILT = (str, bytes, list, dict, set, int, float, re.Pattern, re.Match, range, Counter, deque, OrderedDict)
+OF_BUILTINS = frozenset(name for t in BUILT for name in dir(t))
 COPIES = words("set frozenset list tuple dict sorted")
-ATOMS = words("range enumerate zip ord chr len str int .split") | {""}  # nothing in what they give can change
+ATOMS = words("range enumerate zip ord chr len str int")  # nothing in what they give can change
 LATER = ("collections.defaultdict", 0)  # calls it whenever a key is missing
 CALLBACKS = {("re.sub", 1), ("map", 0), ("filter", 0), LATER}  # and their places
 
@@ -64,6 +68,8 @@ def special(name: str) -> bool:
 def reflective(tree: ast.AST) -> str | None:
     """What in a program looks at the program itself, demo code included; None if nothing does."""
     for n in walk(tree):
+        if binds(n) == "__name__":
+            return "another __name__"
         match n:
             case ast.Name(id=name) if name in REFLECTION or (special(name) and name != "__name__"):
                 return name
@@ -79,8 +85,11 @@ def reflective(tree: ast.AST) -> str | None:
 def before_cleaning(kept: Sequence[ast.stmt]) -> str | None:
     """What cleaning (annotations, imports, names of builtins) must not touch."""
     fields = {id(s) for c in kept if isinstance(c, ast.ClassDef) for s in c.body}
+    names = {getattr(n, part, None) for n in walk(kept) for part in ("id", "arg", "asname")} if fields else ()
+    if any(name and name.startswith("__") and not special(name) for name in names):
+        return "a name that Python changes in a class"
     for n in walk(kept):
-        if any(isinstance(x, ast.Call) for x in walk([getattr(n, part, None) for part in ANNOTATIONS])):
+        if any(isinstance(x, ast.Call) for part in ANNOTATIONS for x in walk(getattr(n, part, None) or [])):
             return "a call in an annotation"
         if isinstance(n, ast.AnnAssign):
             if n.value is None and id(n) not in fields:
@@ -109,12 +118,11 @@ def immutable(n: ast.expr) -> bool:
 
 def flat(n: ast.expr) -> bool:
     """A container of what cannot change. Of anything else a function could change what is in it."""
-    name = called_name(n.func) if isinstance(n, ast.Call) else ""
-    if isinstance(n, ast.Call) and name in COPIES:
+    if isinstance(n, ast.Call) and called_name(n.func) in COPIES:
         return all(map(flat, n.args))
-    inside = [x for x in walk(n) if x is not n]
+    inside = walk(n)
     made = {called_name(x.func) for x in inside if isinstance(x, ast.Call)}
-    return made | {name} <= ATOMS and not any(isinstance(x, CONTAINERS) for x in inside)
+    return made <= ATOMS and not any(isinstance(x, CONTAINERS) for x in inside[1:])
 
 
 def _singleton(n: ast.expr) -> bool:
@@ -248,7 +256,8 @@ class Checker:
         match parent := self._parent(n):
             case ast.keyword(arg="key"):
                 call = self._parent(parent)
-                return isinstance(call, ast.Call) and "key" in KEYWORDS.get(called_name(call.func), ())
+                name = called_name(call.func) if isinstance(call, ast.Call) else ""
+                return "key" in KEYWORDS.get(name, ()) and name[1:] not in self.methods
             case ast.Call(func=function, args=args) if n in args:
                 called = (called_name(function), args.index(n))
                 return called in CALLBACKS and (called != LATER or free_names(n) <= self.fixed)
@@ -264,7 +273,8 @@ class Checker:
             case ast.Call(func=function, args=args) if n in args:
                 name = called_name(function)
                 passed_on = isinstance(function, ast.Name) and name in LAZY
-                return self._used_up(parent) if passed_on else name in types.CONSUMERS
+                own = name[1:] in self.methods
+                return self._used_up(parent) if passed_on else name in types.CONSUMERS and not own
         return False
 
     def _call(self, n: ast.Call, parent: ast.AST | None) -> bool:
@@ -273,7 +283,8 @@ class Checker:
             return False
         if name in self.functions or name in self.classes:
             return True
-        if name.startswith(".") and name[1:] in self.methods:
+        own = name.startswith(".") and name[1:] in self.methods
+        if own and (name[1:] in self.attributes or name[1:] not in OF_BUILTINS):
             return name[1:] not in self.attributes
         if name == "next" and not (len(args) == 2 and isinstance(args[0], ast.GeneratorExp)):
             return False

@@ -110,7 +110,7 @@ def use_of(node: ast.expr, parents: Mapping[int, ast.AST]) -> str:
             return "for" if whole is node else ""
         case ast.Compare(left=left, ops=ops):
             return "in" if left is not node and all(isinstance(op, ast.In | ast.NotIn) for op in ops) else ""
-        case ast.Call(func=ast.Name(id=name), args=[whole]) if whole is node:
+        case ast.Call(func=ast.Name(id=name), args=[whole], keywords=[]) if whole is node:
             return name
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             return "if" if test is node else ""

@@ -9,9 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from skyt.repair.rules.analysis.syntax import DEFINITIONS, bound_anywhere, is_true, read_names, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, text, walk
 
-# If they touch nothing needed:
-IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass, *DEFINITIONS)
-MAIN = frozenset({"__name__ == '__main__'", "'__main__' == __name__"})
+IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass, *DEFINITIONS)  # perhaps
 Names = frozenset[str]
 EMPTY: Names = frozenset()
 
@@ -40,7 +38,7 @@ class Reach:
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor can change what is needed."""
-        if isinstance(s, ast.If) and not s.orelse and text(s.test) in MAIN:
+        if isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'":
             return True
         run = at_once(s)
         if isinstance(s, DEFINITIONS):
@@ -60,7 +58,7 @@ def at_once(s: ast.stmt) -> list[ast.AST]:
     """What of a statement runs where it stands: of a function its defaults and annotations."""
     if isinstance(s, ast.ClassDef):
         return [*s.bases, *s.keywords, *s.decorator_list, *(n for m in s.body for n in at_once(m))]
-    if isinstance(s, DEFINITIONS):
+    if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef):
         return [n for n in (s.args, s.returns, *s.decorator_list) if n is not None]
     return [s]
 

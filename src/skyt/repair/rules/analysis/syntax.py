@@ -88,9 +88,12 @@ NAMING: dict[type, str] = {ast.Name: "id", ast.arg: "arg", ast.FunctionDef: "nam
 
 
 def rename(node: T, names: Mapping[str, str]) -> T:
-    """Rename variables everywhere, parameters included."""
+    """Rename variables everywhere, parameters included; the methods of a class are attributes."""
+    methods = set[int]()
     for n in walk(node):
-        if n.__class__ in NAMING:
+        if n.__class__ is ast.ClassDef:
+            methods.update(map(id, n.body))
+        if n.__class__ in NAMING and id(n) not in methods:
             name = getattr(n, NAMING[n.__class__])
             setattr(n, NAMING[n.__class__], names.get(name, name))
     return node

@@ -55,7 +55,7 @@ TEXT_TO_TEXT = words(
 )
 PURE_METHODS = words(
     "split rsplit splitlines partition find rfind index count get copy group most_common intersection union "
-    "difference symmetric_difference issubset issuperset isdisjoint encode decode fromkeys maketrans sub "
+    "difference symmetric_difference issubset issuperset isdisjoint fromkeys maketrans sub "
     "match search fullmatch findall"
 ).union(VIEWS, TEXT_QUESTIONS, TEXT_TO_TEXT)
 PURE = BUILTINS | MEMBERS | {"." + name for name in PURE_METHODS}

@@ -138,7 +138,9 @@ def rename_private(context: Context) -> bool:
     kept = {facts.name, "__name__"} | _keywords(tree)  # the methods of a class are attributes, not variables
     if not facts.positional:
         kept |= {a for i in context.program.functions.values() if i.public for a in i.arguments}
-    fields = {name: f"a{i}" for i, name in enumerate(_private_attributes(tree, context))}
+    private, named = _private_attributes(tree, context), {m.name for m in _methods(tree)} | facts.public
+    taken = named.union(n.attr for n in walk(tree) if isinstance(n, ast.Attribute)).difference(private)
+    fields = dict(zip(private, (a for i in range(10_000) if (a := f"a{i}") not in taken), strict=False))
     found = [*_numbered([tree], _globals(tree) - kept, "g").items()]
     for _, function in local_functions(tree):
         inside = [function.args, *function.body]
