@@ -206,12 +206,12 @@ def few_values(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
 def _agree(value: ast.expr, rest: list[ast.stmt], variables: dict[str, Any], scope: Scope) -> bool:
     """Whether a value, and what the rest of a function returns, are surely the same."""
     try:
-        first, second = returned([ast.Return(value=value)], variables), returned(rest, variables)
+        (one, new), (other, also) = returned([ast.Return(value=value)], variables), returned(rest, variables)
     except GiveUpError:
         return False
-    one, other = first.value, second.value
     if type(one) is type(other) and type(one) in (list, dict):
-        return ((first.new and second.new) or scope.values_shared) and repr(one) == repr(other)
+        own = new and also and not {*repr(one)[1:]} & {*"[{("}  # nor is anything in them shared
+        return (own or scope.values_shared) and repr(one) == repr(other)
     return type(one) is type(other) and type(one) in (int, bool, str, type(None)) and bool(one == other)
 
 

@@ -15,11 +15,8 @@ EMPTY: Names = frozenset()
 
 
 class Reach:
-    """What the entry point needs of a module: names, and the statements that stay because of them.
-
-    What a needed function does to a variable of the module need not be asked: a program with a function that
-    keeps something there is outside the language.
-    """
+    """What the entry point needs of a module: names, and the statements that stay because of them. (A program
+    with a function that keeps something in a variable of the module is outside the language.)"""
 
     def __init__(self, tree: ast.Module, entry: str) -> None:
         self.uses: dict[str, set[str]] = {}

@@ -235,9 +235,12 @@ class _Plain(ast.NodeTransformer):
         while here is not None and not isinstance(here, (ast.stmt, ast.Lambda, *COMPREHENSIONS)):
             here = self.holder.parent(here)
         through = [[g.target, g.iter] for g in getattr(here, "generators", ())]
-        return len(self.holder.made) == 1 and same(through, [[entry.slice, entry.value]])
+        called = {text(n.func) for n in walk(here or []) if isinstance(n, ast.Call)}
+        one = self.holder.is_local or called <= QUIET  # which put no other container in its place
+        return one and len(self.holder.made) == 1 and same(through, [[entry.slice, entry.value]])
 
 
+QUIET = frozenset(("len", "sum", "str", "list", "tuple", "set", "any", "all"))
 # Methods of a deque, and with how many arguments a list does the same.
 SHARED = {"append": 1, "pop": 0, "clear": 0, "extend": 1, "remove": 1, "reverse": 0, "count": 1, "popleft": 0}
 
