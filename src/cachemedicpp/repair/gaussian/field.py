@@ -111,6 +111,20 @@ class Field:
         return self.head_precision.diagonal(dim1=-2, dim2=-1).mean(-1)
 
     @cached_property
+    def amplified(self) -> Tensor:
+        """By how much noise in the whole window is louder in an element, and in a head vector, that is
+        imputed from it, `[2, L, G]`."""
+        L, G, d = self.stats.mean.shape
+        found = self.stats.mean.new_empty(2, L, G)
+        for layer in range(L):
+            precision = self.precision(layer)
+            rows = precision.rows.view(G, d, -1)
+            own = torch.stack([precision.own(g, d).diagonal() for g in range(G)])
+            found[0, layer] = (rows / own.unsqueeze(-1)).square().sum(-1).mean(-1).sqrt()
+            found[1, layer] = (self.conditional[layer] @ rows).square().sum(-1).mean(-1).sqrt()
+        return found
+
+    @cached_property
     def given(self) -> Tensor:
         """Precision of each head vector given everything else, `[L, G, d, d]`."""
         L, G, d = self.stats.mean.shape

@@ -28,6 +28,11 @@ _TAILS = (
 _TOP = 2.15  # of a block's median disturbance: in white noise no token has more
 _HARDLY = 0.02  # share of elements that may have been found wrong in nothing but noise
 _SHOWN = 0.1  # of noise that the other heads tell of, what a head shows by itself; another text's shows none
+CHANCE = 4.0  # times noise: an element that is no farther off may be right
+_LIKELY = 2.0  # the same for the RMS of a whole vector
+_MOST = 0.5  # share of a block's heads that carry noise, from which all of them do
+_NEARLY_ALL = 0.8  # share of a token's vectors that are wrong, from which nothing is left to impute them from
+_ABOUT = 1.25  # how far off the level of one token may be
 _STEPS = 200
 _RUNGS = 0.5  # noise levels are rounded to powers of 2 in these steps: few distinct denoisers
 _ALIKE = 2.0  # keys (or values) within this factor share one level, over a layer or the whole sequence
@@ -74,6 +79,50 @@ def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Te
     alike = (_in_window(tails, noisy, field) < _TAILS) & (_in_window(top, noisy, field) < _TOP)
     alike &= _in_window(tokens.block_mean(lost.float().mean(-1)), torch.ones_like(noisy), field) < _HARDLY
     return noisy & alike.unsqueeze(-1)
+
+
+def take_back(
+    field: Field, tokens: Tokens, found: outliers.Found, active: Tensor, first: Tensor, known: Tensor
+) -> None:
+    """What was taken for wrong, and noise explains, is as it was (`first`, `[N, L, G, d]`).
+
+    Imputing from noisy neighbours makes their noise louder: in a block of positions that is still noisy after
+    outliers were imputed, only what is farther off than that was one. Where such noise begins or ends within
+    a block, its tokens stand out from the others. `known` `[N, L, G, d]` is lost anyway.
+    """
+    level = common(_heard(field, tokens, active))[tokens.block]  # [N, L, G]
+    if not bool((level > 0).any()):
+        return
+    faint = _faint(field, first, found) & ~known.any(-1)
+    found.wrong &= ~faint
+    found.lost &= ~faint.unsqueeze(-1)
+    tokens.x = torch.where(faint.unsqueeze(-1), first, tokens.x)
+    element, vector = field.amplified
+    apart = first - tokens.x
+    likely = apart.square().mean(-1).sqrt() <= _LIKELY * vector * level
+    chance = apart.abs() <= (CHANCE * element * level).unsqueeze(-1)
+    right = torch.where(found.wrong.unsqueeze(-1), likely.unsqueeze(-1), chance)
+    right &= found.lost & ~known & (level > 0).unsqueeze(-1)
+    found.lost &= ~right
+    found.wrong &= ~right.all(-1)
+    tokens.x = torch.where(right, first, tokens.x)
+
+
+def _faint(field: Field, first: Tensor, found: outliers.Found) -> Tensor:
+    """Vectors `[N, L, G]` that were taken for wrong with nearly all of their token's, and carry no more
+    noise than is worth taking off."""
+    many = _in_window(found.wrong.float(), torch.ones_like(found.wrong), field) > _NEARLY_ALL
+    own = (outliers.distance(first, field.head_precision) - 1).clamp(min=0) / field.own_gain
+    level = torch.where(found.wrong, own, torch.nan).flatten(1).nanmedian(-1, keepdim=True).values.sqrt()
+    return found.wrong & (many & (level <= _ABOUT * WORTH)).unsqueeze(-1)
+
+
+def common(level: Tensor) -> Tensor:
+    """Noise levels `[blocks, L, G]` in blocks where most heads carry noise, none less than usual; else 0."""
+    level = torch.where(level > AUDIBLE, level, 0.0)
+    usual = torch.where(level > 0, level, torch.nan).flatten(1).nanmedian(-1).values[:, None, None]
+    most = (level > 0).float().mean((1, 2), keepdim=True) > _MOST
+    return torch.where(most, torch.maximum(level, usual), 0.0)
 
 
 def worth_taking(field: Field, tokens: Tokens, level: Tensor) -> Tensor:

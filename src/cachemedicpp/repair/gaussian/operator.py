@@ -210,6 +210,8 @@ class GaussianRepair(Repair):
         found.dense |= ((step > 0) | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
             outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
+        noisy = heard & ~(step > 0).any(-1)
+        noise.take_back(field, tokens, found, noisy, first, given | without[tokens.block].unsqueeze(-1))
         levels = noise.estimate(field, tokens, heard, step / stats.scale)
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
@@ -270,6 +272,15 @@ class GaussianRepair(Repair):
         found.lost |= apart.unsqueeze(-1)
         tokens.x = tokens.x.masked_fill((found.wrong | apart).unsqueeze(-1), 0.0)  # the template itself
         rms = (first + template).square().mean(-1).sqrt()
+        left = torch.where(levels.taken, 0.0, noise.common(levels.level))[tokens.block] * rms
+        gone = found.wrong | apart
+        off = torch.where(gone, first.square().mean(-1).sqrt(), 0.0).unsqueeze(-1)  # of the template
+        right = torch.where(
+            gone.unsqueeze(-1), off, (first - tokens.x).abs()
+        ) <= noise.CHANCE * left.unsqueeze(-1)
+        right &= ~lost[sink] & (left > 0).unsqueeze(-1)
+        tokens.x = torch.where(right, first, tokens.x)
+        found.lost &= ~right
         variance = torch.where(
             step[tokens.block] > 0, level.square(), (level * rms).square() / (1 + level.square())
         )

@@ -510,3 +510,23 @@ def test_noise_alone_is_told_from_wrong_elements() -> None:
         return torch.where(hit, 8 * x, x)
 
     assert share(flips) < 0.05 and share(noise(0.5)) > 0.5
+
+
+def test_faint_noise_that_ends_within_a_block_is_not_taken_for_wrong_vectors() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+    )
+    model = LlamaForCausalLM(config).eval()
+    repair = make(calibrate(model, text(96, seed=1), batch=32), model, {"text": "random"})
+    state = stored(model, text(3, seed=14))
+    whole = noise(0.3)
+    cache = damaged(state, lambda x, kind: torch.cat((whole(x, kind)[:, :, :56], x[:, :, 56:]), 2))
+    before = KVState(cache)
+    repair.repair_cache(cache)
+    assert distance(KVState(cache), state) <= 1.01 * distance(before, state)
