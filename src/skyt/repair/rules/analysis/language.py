@@ -305,15 +305,15 @@ class Checker:
 
     def _attribute(self, n: ast.Attribute, parent: ast.AST | None) -> bool:
         owner = n.value.id if isinstance(n.value, ast.Name) else ""
+        called = isinstance(parent, ast.Call) and parent.func is n
         if owner in self.modules:
-            return n.attr in MODULE_MEMBERS[owner] and isinstance(n.ctx, ast.Load)
-        if called_name(n.value).partition(".")[0] in self.modules:  # which is no value
+            known = n.attr in MODULE_MEMBERS[owner] and isinstance(n.ctx, ast.Load)
+            return known and (called or owner == "string" or n.attr in {"pi", "inf"} or self._called_there(n))
+        inside = called_name(n.value).partition(".")[0] in self.modules  # of what is no value
+        renamed = n.attr.startswith("__") and len(self.classes) + len(self.functions) > 1  # by Python
+        if inside or renamed or isinstance(n.ctx, ast.Del) or owner in self.functions:
             return False
-        if n.attr.startswith("__") and len(self.classes) + len(self.functions) > 1:
-            return False  # Python renames it
-        if isinstance(n.ctx, ast.Del) or owner in self.functions:
-            return False
-        if isinstance(parent, ast.Call) and parent.func is n:
+        if called:
             return True
         if isinstance(parent, ast.keyword) and n.attr in {"get", "count", "index"} and self._called_there(n):
             return n.attr not in self.methods | self.attributes
