@@ -23,10 +23,11 @@ from skyt.contracts.contract import EntryPoint
 from skyt.contracts.domain import Call
 from skyt.repair.rules import Facts, NormalForm, Parameter, normal_form
 from skyt.repair.rules.analysis.types import Type, parse_type
-from skyt.sandbox import CallResult, Job, SandboxPool, encode_calls
+from skyt.sandbox import CallResult, Job, Limits, SandboxPool, encode_calls
 from skyt.text.normalise import normalise
 
 ENTRY = "observed_call"
+PATIENT = Limits(call_seconds=3.0, cpu_seconds=15.0, wall_seconds=60.0)
 OBSERVER = f"""
 def {ENTRY}(*arguments):
     try:
@@ -142,7 +143,11 @@ def differences(
     ]
     results = pool.run_many(jobs)
     for i, program in enumerate(programs):
-        yield program, forms[i], _first(program, forms[i], made[i], results[2 * i], results[2 * i + 1])
+        both = slice(2 * i, 2 * i + 2)
+        found = _first(program, forms[i], made[i], *results[both])
+        if found is not None:  # on a busy machine a call may have been stopped too early
+            found = _first(program, forms[i], made[i], *pool.run_many(jobs[both], PATIENT))
+        yield program, forms[i], found
 
 
 def _first(
