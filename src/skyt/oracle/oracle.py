@@ -32,7 +32,7 @@ from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"4-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"5-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
 _ALONE = Limits(call_seconds=0.5, cpu_seconds=1.0)  # of a call that is made to shrink a counterexample
