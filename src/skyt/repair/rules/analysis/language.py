@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from skyt.repair.rules.analysis import types
 from skyt.repair.rules.analysis.reach import free_names
-from skyt.repair.rules.analysis.syntax import binds, in_order, read_names, stored_names
+from skyt.repair.rules.analysis.syntax import binds, bound_anywhere, in_order, read_names, stored_names
 from skyt.repair.rules.analysis.trees import OPERATORS, children, text, walk, words
 from skyt.repair.rules.analysis.types import BUILTINS, LAZY, MODULE_MEMBERS, MUTATORS, PURE, called_name
 
@@ -52,9 +52,9 @@ KEYWORDS: dict[str, frozenset[str]] = {
     "collections.deque": words("maxlen"),
 }
 CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
-ANNOTATIONS = ("annotation", "returns")
 BUILT = (str, bytes, list, dict, set, int, float, re.Pattern, re.Match, range, Counter, deque, OrderedDict)
 OF_BUILTINS = frozenset(name for t in BUILT for name in dir(t))
+ANNOTATIONS = ("annotation", "returns")
 COPIES = words("set frozenset list tuple dict sorted")
 ATOMS = words("range enumerate zip ord chr len str int")  # nothing in what they give can change
 LATER = ("collections.defaultdict", 0)  # calls it whenever a key is missing
@@ -88,6 +88,12 @@ def before_cleaning(kept: Sequence[ast.stmt]) -> str | None:
     names = {getattr(n, part, None) for n in walk(kept) for part in ("id", "arg", "asname")} if fields else ()
     if any(name and name.startswith("__") and not special(name) for name in names):
         return "a name that Python changes in a class"
+    inner = [
+        f for f in walk(kept) if isinstance(f, ast.FunctionDef) and f not in kept and id(f) not in fields
+    ]
+    noted = read_names([n for f in inner for n in (f.args, f.returns) if n is not None])
+    if noted - TYPES or noted & bound_anywhere(kept):
+        return "an annotation that a call evaluates"
     for n in walk(kept):
         if any(isinstance(x, ast.Call) for part in ANNOTATIONS for x in walk(getattr(n, part, None) or [])):
             return "a call in an annotation"
@@ -245,8 +251,7 @@ class Checker:
         return not read & (_stored(walk(parent.body)) | siblings)
 
     def _only_attributes(self, owner: ast.ClassDef) -> bool:
-        """Whether objects of a class are only used for their attributes and methods, so that nothing in the
-        program can run a special method."""
+        """Whether objects of a class are only used for their attributes: then no special method is run."""
         selves = {m.args.args[0].arg for m in owner.body if isinstance(m, ast.FunctionDef) and m.args.args}
         named = [n for n in self.nodes if isinstance(n, ast.Name) and n.id in selves | {owner.name}]
         return all(isinstance(self._parent(n), ast.Attribute) and n.id != owner.name for n in named)
@@ -258,7 +263,7 @@ class Checker:
                 call = self._parent(parent)
                 name = called_name(call.func) if isinstance(call, ast.Call) else ""
                 return "key" in KEYWORDS.get(name, ()) and name[1:] not in self.methods
-            case ast.Call(func=function, args=args) if n in args:
+            case ast.Call(func=function, args=args) if n in args and called_name(n) not in LAZY:
                 called = (called_name(function), args.index(n))
                 return called in CALLBACKS and (called != LATER or free_names(n) <= self.fixed)
         return False
@@ -273,8 +278,8 @@ class Checker:
             case ast.Call(func=function, args=args) if n in args:
                 name = called_name(function)
                 passed_on = isinstance(function, ast.Name) and name in LAZY
-                own = name[1:] in self.methods
-                return self._used_up(parent) if passed_on else name in types.CONSUMERS and not own
+                whole = n is args[0] and name[1:] not in self.methods
+                return self._used_up(parent) if passed_on else name in types.CONSUMERS and whole
         return False
 
     def _call(self, n: ast.Call, parent: ast.AST | None) -> bool:

@@ -77,8 +77,7 @@ def linear(node: ast.expr, scope: Scope) -> Linear | None:
 
 
 def _collect(node: ast.expr, times: int, atoms: list[tuple[ast.expr, int]], scope: Scope) -> int | None:
-    """Add the atoms of an expression, taken so many times, to the others. Its constant; None if it is no
-    int."""
+    """Add the atoms of an expression, taken so many times, to the others. Its constant; None if no int."""
     if not is_int(scope.type_of(node)):
         return None
     if (value := int_value(node)) is not None:
@@ -109,8 +108,7 @@ def factor(node: ast.expr) -> tuple[ast.expr, int] | None:
 
 
 def written(form: Linear, scope: Scope) -> ast.expr:
-    """The canonical expression of a linear form: positive atoms in order, then negative ones, then the
-    constant."""
+    """The canonical expression of a linear form: positive atoms in order, negative ones, the constant."""
     atoms, constant = [(atom, k) for atom, k in form[0] if k], form[1]
     if all(commute(a, b, scope) for (a, _), (b, _) in combinations(atoms, 2)):
         atoms.sort(key=lambda item: (item[1] < 0, rank(item[0], scope)))

@@ -31,8 +31,7 @@ LIMITS: dict[type[ast.cmpop], Callable[[int], Interval]] = {
 
 
 class Scope:
-    """The place a rule looks at. `known` holds conditions that are true there and read nothing that changed
-    since."""
+    """The place a rule looks at. `known` are conditions that hold there and read nothing that has changed."""
 
     def __init__(self, program: Program, info: FunctionInfo | None, known: Sequence[ast.expr] = ()) -> None:
         self.program, self.info, self.known = program, info, known

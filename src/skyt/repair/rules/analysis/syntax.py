@@ -100,8 +100,7 @@ def rename(node: T, names: Mapping[str, str]) -> T:
 
 
 def leaves(body: Sequence[ast.stmt], by: tuple[type, ...] = LEAVING) -> bool:
-    """Whether control never runs past the end of this block (return, raise, break or continue on every
-    path)."""
+    """Whether control never runs past the end of this block: every path ends with a jump."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return bool(last.orelse) and leaves(last.body, by) and leaves(last.orelse, by)
@@ -257,8 +256,7 @@ def loaded(target: ast.expr) -> ast.expr:
 
 
 def assignments_of(function: ast.FunctionDef, nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]:
-    """(name, value) for every binding in a function with these nodes; the value is None where it is not a
-    plain assignment."""
+    """(name, value) for every binding in a function with these nodes; None unless plainly assigned."""
     for node in nodes:
         if node.__class__ not in BINDERS:
             continue

@@ -50,7 +50,7 @@ TEXT_QUESTIONS = words(
     "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"
 )
 TEXT_TO_TEXT = words(
-    "lower upper strip lstrip rstrip replace join casefold title capitalize swapcase translate format zfill "
+    "lower upper strip lstrip rstrip replace join casefold title capitalize swapcase zfill "
     "ljust rjust center removeprefix removesuffix"
 )
 PURE_METHODS = words(
@@ -146,8 +146,7 @@ def is_number(t: Type) -> bool:
 
 
 def ordered(a: Type, b: Type) -> bool:
-    """Whether `<` and `==` on these two are a total order without surprises (no NaN, no user-defined
-    methods)."""
+    """Whether `<` and `==` on these two are a total order without surprises (no NaN, no own methods)."""
     return (is_int(a) and is_int(b)) or (is_str(a) and is_str(b))
 
 
