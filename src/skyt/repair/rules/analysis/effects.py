@@ -186,6 +186,8 @@ def _add_itself(node: ast.AST, scope: Scope, found: Effects) -> None:
             found.look(scope, owner)
             found.errors |= lookup(node, scope)
         case ast.BinOp(left=left, op=op, right=right):
+            if isinstance(op, ast.Mod) and scope.program.inserts(scope.type_of(right)):  # `'%(a)s' % d`
+                found.heap_writes.add(root(right))
             found.look(scope, left, right)
             found.errors |= may_raise(op.__class__.__name__, [left, right], scope)
         case ast.UnaryOp(op=op, operand=operand) if not isinstance(op, ast.Not):

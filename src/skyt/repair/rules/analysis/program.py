@@ -54,8 +54,7 @@ class FunctionInfo:
 
 
 def made_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
-    """Local variables whose every value is a container made here. `own` has the methods of the program, with
-    a dot."""
+    """Local variables whose every value is a container made here. `own` are the program's `.methods`."""
     return frozenset(
         name
         for name, values in info.assigned.items()
@@ -73,8 +72,7 @@ def owned_names(info: FunctionInfo, own: Container[str]) -> frozenset[str]:
 
 
 def makes_container(value: ast.expr, t: Type, own: Container[str]) -> bool:
-    """Whether evaluating this makes a new container that nothing else names. `t` is its type, `own` has the
-    methods of the program, with a dot."""
+    """Whether evaluating this, of type `t`, makes a new container that nothing else names."""
     match value:
         case ast.Call(func=ast.Name(id=name)):
             return name in {"list", "dict", "set", "sorted"}
@@ -200,6 +198,8 @@ class Program:
                 or (isinstance(node, ast.Subscript) and self.inserts(self.inference.of(node.value, info.env)))
             ):
                 changed = node.value
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                changed = node.right if self.inserts(self.inference.of(node.right, info.env)) else None
             elif isinstance(node, ast.Call):
                 changed = mutates_receiver(node)
                 judge = pure_call if changed is None else pure_callbacks

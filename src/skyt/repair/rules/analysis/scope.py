@@ -256,8 +256,7 @@ def _plus(a: int | None, b: int | None, times: int = 1) -> int | None:
 
 
 def _nonnegative(info: FunctionInfo, program: Program) -> set[str]:
-    """Integer variables that are never negative: the greatest set in which every assignment keeps the
-    promise."""
+    """Integer variables that are never negative: the greatest set in which every assignment keeps that."""
     if info.nonnegative is None:
         least = {name: given.min for name, given in info.given.items() if given.min is not None}
         info.nonnegative = {
