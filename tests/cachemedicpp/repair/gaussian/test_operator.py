@@ -46,6 +46,20 @@ def stored(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> K
     return KVState(model(input_ids=ids, use_cache=True, **options).past_key_values)
 
 
+def wide_llama(layers: int, heads: int) -> Any:
+    """A random model of width 128."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
 def damaged(state: KVState, damage: Any) -> Any:
     cache = state.cache()
     write(cache, {i: (damage(K.clone(), "K"), damage(V.clone(), "V")) for i, (K, V) in enumerate(state)})
@@ -481,16 +495,7 @@ def test_what_was_looked_at_before_is_not_looked_at_again(calibrated: tuple[Any,
 
 
 def test_noise_alone_is_told_from_wrong_elements() -> None:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=256,
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-    )
-    model = LlamaForCausalLM(config).eval()
+    model = wide_llama(3, 2)
     stats = calibrate(model, text(96, seed=1), batch=32)
     field = Field(stats)
 
@@ -513,16 +518,7 @@ def test_noise_alone_is_told_from_wrong_elements() -> None:
 
 
 def test_faint_noise_that_ends_within_a_block_is_not_taken_for_wrong_vectors() -> None:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=256,
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-    )
-    model = LlamaForCausalLM(config).eval()
+    model = wide_llama(4, 4)
     repair = make(calibrate(model, text(96, seed=1), batch=32), model, {"text": "random"})
     state = stored(model, text(3, seed=14))
     whole = noise(0.3)
