@@ -1,10 +1,10 @@
-"""Expressions: conditions, with `<` and `<=` only, negations inward, operands in one order, what is decided
-already gone; numbers in a linear normal form; constants, ranges, text and regular expressions in one way."""
+"""Expressions: conditions (`<` and `<=`, negations inward), linear sums, constants, ranges, text, `re`."""
 
 from __future__ import annotations
 
 import ast
 import re
+import warnings
 from functools import reduce
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -25,8 +25,7 @@ LINEAR = (ast.Add, ast.Sub, ast.USub)
 
 
 def opposite(node: ast.expr, scope: Scope, boolean: bool = True) -> ast.expr:
-    """`not node` pushed inward: exact opposites, De Morgan, and total orders. Where the value itself counts
-    and not only its truth, the result is a bool as `not node` is."""
+    """`not node` pushed inward: opposites, De Morgan, total orders; a bool, unless only truth counts."""
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner) if not boolean and scope.type_of(inner) != "bool":
             return call("bool", clone(inner))
@@ -351,12 +350,13 @@ MEMBER = re.compile(r"(?:\\.|[^\\])-(?:\\.|[^\\])|\\.|.")
 
 def _canonical(found: Found, where: Where) -> ast.expr | None:
     """A constant pattern with its classes in canonical spelling; None if that would be another pattern."""
-    pattern = getattr(found["p"], "value", None)
-    if not isinstance(pattern, str):
+    if not isinstance(pattern := getattr(found["p"], "value", None), str):
         return None
     new = CLASS.sub(lambda m: _class(m[1], MEMBER.findall(m[2])), pattern)
     try:
-        return ast.Constant(value=new) if _tree(parser.parse(new)) == _tree(parser.parse(pattern)) else None
+        with warnings.catch_warnings(action="ignore"):
+            same_meaning = _tree(parser.parse(new)) == _tree(parser.parse(pattern))
+        return ast.Constant(value=new) if same_meaning else None
     except (re.error, OverflowError, RecursionError):
         return None
 
