@@ -51,8 +51,8 @@ class Shape:
         return 4 * self.layers * 3 * self.features**2
 
     def tokens(self) -> int:
-        """Text for a window of three layers: eight tokens a feature, and an eighth more to set aside."""
-        return 8 * 3 * self.features * 8 // 7
+        """Text for a window of three layers: six tokens a feature, and an eighth of all to set aside."""
+        return 6 * 3 * self.features * 8 // 7
 
     def calibration(self, tokens: int) -> float:
         """The forward, the products of three layers' features, and one inverse of each window."""
