@@ -1,11 +1,13 @@
 """What operator G takes at the size of real models: measured on one, computed for others.
 
-    python -m benchmarks.repair_size --text FILE [--model qwen2.5-coder-1.5b]
+    python -m benchmarks.repair_size --text FILE [--model qwen2.5-coder-1.5b] [--long 8192]
 
-Calibrates on windows of 192 tokens of a text, repairs 1,024 tokens, clean and with a damaged
-block of 16 positions in every layer, and prints seconds of one thread, the operator's size and the process's
-peak of memory. For other models the bytes follow from their shapes, and the seconds from the multiply-adds of
-the matrix products, which are nearly all of the work, there and here. Wider caches need more text.
+Calibrates on windows of 192 tokens of a text, repairs 1,024 tokens, clean and with a damaged block of 16
+positions in every layer, and prints seconds of one thread, the operator's size and the process's peak of
+memory. `--long N` also repairs N damaged positions, and prints the memory that this takes beside the cache
+and the operator (Linux). For other models the bytes follow from their shapes, and the seconds from the
+multiply-adds of the matrix products, which are nearly all of the work, there and here. Wider caches need more
+text.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from cachemedicpp import KVState
 from cachemedicpp.cache.state import Geometry, write
@@ -68,7 +71,9 @@ class Shape:
 OTHERS = {"8 billion (32 layers, 8 KV heads of 128)": Shape(32, 8, 128, 8.0e9)}
 
 
-def measured(name: str, dtype: str, text: Path, windows: int) -> tuple[Shape, dict[str, float]]:
+def measured(
+    name: str, dtype: str, text: Path, windows: int, long: list[int]
+) -> tuple[Shape, dict[str, float]]:
     model, tokenizer = load_model(name, dtype=dtype)
     geometry = Geometry.of(model)
     words = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
@@ -98,6 +103,8 @@ def measured(name: str, dtype: str, text: Path, windows: int) -> tuple[Shape, di
         for _ in range(4):
             model(input_ids=torch.tensor([words[-1:]]), past_key_values=clean.cache())
         spent["one decoded token"] = (time.process_time() - start) / 4
+        for positions in long:
+            spent[f"memory to repair {positions} damaged positions, MB"] = peak(repair, clean, positions)
     spent["reach, layers"] = stats.reach
     spent["operator, MB"] = sum(x.nbytes for x in stats.tensors().values()) / 1e6
     spent["peak of the process, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -105,14 +112,31 @@ def measured(name: str, dtype: str, text: Path, windows: int) -> tuple[Shape, di
     return shape, spent
 
 
-def _flipped(kv: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """One element in fifty of positions 512 to 527, eight times as large."""
+def peak(repair: Any, clean: KVState, positions: int) -> float:
+    """MB that the process takes beyond what it holds, while it repairs a cache that is damaged everywhere."""
+    cache = DynamicCache()
+    for layer, kv in enumerate(clean):
+        keys, values = (x.repeat(1, 1, -(-positions // CONTEXT), 1)[:, :, :positions] for x in kv)
+        cache.update(*_flipped((keys, values), slice(None)), layer)
+    Path("/proc/self/clear_refs").write_text("5")  # the kernel's peak begins anew
+    before = _status("VmRSS")
+    repair.repair_cache(cache)
+    return _status("VmHWM") - before
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith(f"{name}:"))
+
+
+def _flipped(kv: Any, where: slice = slice(512, 528)) -> tuple[torch.Tensor, torch.Tensor]:
+    """One element in fifty of these positions, eight times as large."""
     generator = torch.Generator().manual_seed(0)
     found = []
     for x in kv:
-        hit = torch.rand(x[:, :, 512:528].shape, generator=generator) < 0.02
         new = x.clone()
-        new[:, :, 512:528] = torch.where(hit, 8 * new[:, :, 512:528], new[:, :, 512:528])
+        hit = torch.rand(new[:, :, where].shape, generator=generator) < 0.02
+        new[:, :, where] = torch.where(hit, 8 * new[:, :, where], new[:, :, where])
         found.append(new)
     return found[0], found[1]
 
@@ -127,10 +151,12 @@ def main() -> None:
         "--text", type=Path, required=True, help="what to calibrate on, and its end to repair"
     )
     parser.add_argument("--windows", type=int, default=80)
+    parser.add_argument("--long", type=int, nargs="*", default=[], help="damaged positions; minutes each")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    keep_freed_memory()
-    shape, spent = measured(args.model, args.dtype, args.text, args.windows)
+    if not args.long:  # what is kept could not be told from what is needed
+        keep_freed_memory()
+    shape, spent = measured(args.model, args.dtype, args.text, args.windows, args.long)
     print(f"{args.model}, {args.dtype}, {args.windows} windows of {LENGTH} tokens, one thread, measured:")
     for what, value in spent.items():
         print(f"  {what}: {value:.3g}" + ("" if "," in what else " s"))
