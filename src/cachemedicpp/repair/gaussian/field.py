@@ -171,10 +171,10 @@ class Field:
         assert sums is not None  # noqa: S101
         return sums.view(*sums.shape[:2], G, _SIGNS).square().mean(-1)
 
-    def gradient(self, x: Tensor, layer: int) -> Tensor:
-        """`J x` in one layer's rows for tokens `x` `[N, L, G, d]`: `[N, F]`."""
+    def gradient(self, x: Tensor, layer: int, tokens: Tensor | slice = slice(None)) -> Tensor:
+        """`J x` in one layer's rows for some of the tokens `x` `[N, L, G, d]`: `[n, F]`."""
         precision = self.precision(layer)
-        return x[:, precision.window].flatten(1) @ precision.rows.T
+        return x[tokens, precision.window].flatten(1) @ precision.rows.T
 
     def disturbance(self, x: Tensor, layers: Sequence[int], here: Tensor | None = None) -> Tensor:
         """`|(J x)_v|²` for every head vector `v` of `layers`, `[N, l, G]`: how far from what others say.
@@ -184,7 +184,7 @@ class Field:
         out = x.new_full((len(x), len(layers), x.shape[2]), torch.nan)
         for place, layer in enumerate(layers):
             rows = slice(None) if here is None else here[:, layer].nonzero().squeeze(1)
-            pull = self.gradient(x[rows], layer)
+            pull = self.gradient(x, layer, rows)
             out[rows, place] = pull.view(len(pull), *x.shape[2:]).square().sum(-1)
         return out
 

@@ -69,6 +69,8 @@ def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Te
     elements have heavier tails, wrong vectors stand out from the others.
     """
     noisy = _heard(field, tokens, active) > 0
+    if not bool(noisy.any()):
+        return noisy
     tails, top = torch.zeros(2, *noisy.shape, device=noisy.device)
     for layer in noisy.any(0).any(-1).nonzero().squeeze(1).tolist():
         gain = field.precision(layer).rows.square().sum(-1).sqrt()
@@ -90,6 +92,8 @@ def take_back(
     outliers were imputed, only what is farther off than that was one. Where such noise begins or ends within
     a block, its tokens stand out from the others. `known` `[N, L, G, d]` is lost anyway.
     """
+    if not bool((active.float().mean(-1) > _MOST).any()):
+        return
     level = common(_heard(field, tokens, active))[tokens.block]  # [N, L, G]
     if not bool((level > 0).any()):
         return
@@ -177,10 +181,12 @@ def _heard(field: Field, tokens: Tokens, active: Tensor) -> Tensor:
     typical, largest = field.stats.quiet[:, layers]
     seen = tokens.block_median(field.disturbance(tokens.x, layers.tolist(), active[tokens.block]))
     seen = torch.where(seen.isnan(), typical, seen)  # [blocks, l, G]
+    loud = (seen > GATE * largest) & active[:, layers].unsqueeze(-1)
+    if not bool(loud.any()):
+        return level
     L, G = field.stats.scale.shape
     couplings = field.couplings.view(L, G, L, G)[layers][:, :, layers].flatten(2).flatten(0, 1)
     found = _non_negative((seen - typical).clamp(min=0).flatten(1), couplings).sqrt().view(seen.shape)
-    loud = (seen > GATE * largest) & active[:, layers].unsqueeze(-1)
     level[:, layers] = torch.where(loud, found, 0.0)
     return level
 

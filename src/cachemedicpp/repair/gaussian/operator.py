@@ -177,8 +177,9 @@ class GaussianRepair(Repair):
             rounded &= exact.multiples(stored.abs(), step[number], coarse)
         if "dropout_zero" in self.without:
             rounded = torch.ones_like(rounded)
+        finite = stored.isfinite()
         lost = exact.lost_elements(stored, stats.scale, rounded) & seen.real[None, :, None, None, None]
-        usable = stored.masked_fill((lost & (stored != 0)) | ~stored.isfinite(), 0.0)
+        usable = stored.masked_fill((lost & (stored != 0)) | ~finite, 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, n]
         sink = seen.sink.unsqueeze(0) & ~gone
         if stats.sink is not None:
@@ -205,7 +206,7 @@ class GaussianRepair(Repair):
         if not turned:
             misfit = torch.zeros_like(misfit)
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
-        loud = outliers.too_loud(tokens, found) & heard.unsqueeze(-1)
+        loud = outliers.too_loud(tokens, found, heard)
         without, unknown = outliers.discard(field, tokens, found, misfit, loud)
         found.dense |= ((step > 0) | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
@@ -216,20 +217,23 @@ class GaussianRepair(Repair):
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
         if turned:
-            beyond = outliers.unbelievable(field, tokens, noise.WORTH, touched.any(-1))
-            beyond &= active[tokens.block].unsqueeze(-1) & (step[tokens.block] == 0)
+            here = active[tokens.block]
+            beyond = outliers.unbelievable(field, tokens, here, noise.WORTH, touched.any(-1))
+            beyond &= step[tokens.block] == 0
             tokens.x = tokens.x.masked_fill(beyond.unsqueeze(-1), 0.0)  # the mean
             touched |= beyond.unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
-        half = step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
-        within = torch.clamp(mended - stored[where], -half, half) + stored[where]
-        after[where] = torch.where((half > 0) & ~found.lost, within, mended)
+        if bool((step > 0).any()):
+            half = step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
+            within = torch.clamp(mended - stored[where], -half, half) + stored[where]
+            mended = torch.where((half > 0) & ~found.lost, within, mended)
+        after[where] = mended
         changed[where] = touched
         if bool(sink.any()):
             self._mend_sinks(stats, after, changed, lost, sink, positions, (number, count), levels, step)
-        changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
+        changed |= ~finite  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
         report.outliers += int((found.lost & touched).sum()) - int((given & touched).sum())

@@ -84,9 +84,9 @@ def in_head(
         rows = here[:, layer].nonzero().squeeze(1)
         limit = float(threshold[layer, group])
         _one_head(tokens, found, rows, P[layer, group], layer, group, limit)
-    strange = distance(tokens.x, P)
+    strange = distance_of(tokens.x, P, here)
     stands_out = strange > _STANDS_OUT * tokens.block_median(strange)[tokens.block]
-    found.wrong |= (strange > far) & stands_out & here.unsqueeze(-1)
+    found.wrong |= (strange > far) & stands_out
     found.dense = tokens.block_mean(found.wrong.float()) > _MOST
     _settle(tokens, found, first, lost)
     return found
@@ -189,7 +189,7 @@ def across_heads(
         hit = new.flatten(1).any(-1) | worst.flatten(1).any(-1)
         at = at[hit | (strange > 0).flatten(1).any(-1)] if bool(hit.any()) else at[:0]
     kept = (~found.lost).float().mean(-1)
-    strange = judge(field, tokens, here)[1] / kept.masked_fill(kept == 0, torch.nan)
+    strange = judge(field, tokens, here, elements=False)[1] / kept.masked_fill(kept == 0, torch.nan)
     after = tokens.block_median(strange)
     share = tokens.block_mean((found.lost & ~already).float().mean(-1))
     found.dense |= (share > _SOME) & ~(after < (_EXPLAINED * before).clamp(min=FAR)) & ~misfit
@@ -202,10 +202,14 @@ def across_heads(
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
 
 
-def too_loud(tokens: Tokens, found: Found) -> Tensor:
-    """Head blocks `[blocks, L, G]` that are so loud that they tell nothing of what they were."""
-    size = tokens.x.abs().masked_fill(found.lost & ~found.wrong.unsqueeze(-1), torch.nan)
-    return tokens.block_median(size.nanmedian(-1).values) > _DEAFENING
+def too_loud(tokens: Tokens, found: Found, active: Tensor) -> Tensor:
+    """Head blocks `[blocks, L, G]` of those in `active` `[blocks, L]` that are so loud that they tell nothing
+    of what they were."""
+    here = active[tokens.block]  # [N, L]
+    size = tokens.x[here].abs().masked_fill(found.lost[here] & ~found.wrong[here].unsqueeze(-1), torch.nan)
+    typical = torch.full_like(tokens.x[..., 0], torch.nan)
+    typical[here] = size.nanmedian(-1).values
+    return tokens.block_median(typical) > _DEAFENING
 
 
 def discard(
@@ -229,13 +233,15 @@ def discard(
     return without, unknown
 
 
-def unbelievable(field: Field, tokens: Tokens, noise: float, repaired: Tensor) -> Tensor:
+def unbelievable(field: Field, tokens: Tokens, here: Tensor, noise: float, repaired: Tensor) -> Tensor:
     """Vectors `[N, L, G]` that no clean one comes near, nor one that carries no more than this `noise`.
 
-    Those that were not `repaired` `[N, L, G]` have to be farther out: they may be as they were.
+    Looks at the tokens and layers `here` `[N, L]`. Those that were not `repaired` `[N, L, G]` have to be
+    farther out: they may be as they were.
     """
     bound = FAR * field.stats.strangest[0] + noise**2 * field.own_gain
-    return distance(tokens.x, field.head_precision) > bound * torch.where(repaired, 1.0, _SURELY)
+    strange = distance_of(tokens.x, field.head_precision, here)
+    return strange > bound * torch.where(repaired, 1.0, _SURELY)
 
 
 def distance(x: Tensor, P: Tensor) -> Tensor:
@@ -243,23 +249,33 @@ def distance(x: Tensor, P: Tensor) -> Tensor:
     return torch.einsum("nlgi,lgij,nlgj->nlg", x, P, x) / x.shape[-1]
 
 
+def distance_of(x: Tensor, P: Tensor, here: Tensor) -> Tensor:
+    """The same for the tokens and layers `here` `[N, L]`; NaN elsewhere."""
+    found = torch.full_like(x[..., 0], torch.nan)
+    for layer in layers_of(here):
+        rows, this = here[:, layer].nonzero().squeeze(1), slice(layer, layer + 1)
+        found[rows, this] = distance(x[rows, this], P[this])
+    return found
+
+
 def _settle(tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
     """Of a wrong vector nothing is kept; a head block that is damaged throughout is as it was."""
-    if not bool(found.wrong.any() | found.dense.any()):
-        return
     dense = found.dense[tokens.block]
     found.wrong &= ~dense
-    fresh = found.wrong & ~found.lost.all(-1)
-    tokens.x.masked_fill_(fresh.unsqueeze(-1), 0.0)
-    found.lost |= found.wrong.unsqueeze(-1)
-    found.lost = torch.where(dense.unsqueeze(-1), known, found.lost)
-    tokens.x = torch.where(dense.unsqueeze(-1), first, tokens.x)
+    at = (found.wrong | dense).nonzero(as_tuple=True)  # head vectors
+    lost, whole = found.lost[at], found.wrong[at].unsqueeze(-1)
+    x = tokens.x[at].masked_fill(whole & ~lost.all(-1, keepdim=True), 0.0)
+    tokens.x[at] = torch.where(whole, x, first[at])
+    found.lost[at] = torch.where(whole, True, known[at])
 
 
 def _spare(field: Field, tokens: Tokens, found: Found, first: Tensor, known: Tensor) -> None:
     """Vectors that were taken for wrong, and fit what the others say now, are as they were."""
-    apart = first - tokens.x
-    strange = distance(apart, field.given)
+    at = found.wrong.flatten(1).any(-1).nonzero().squeeze(1)
+    if not len(at):
+        return
+    strange = torch.full_like(tokens.x[..., 0], torch.inf)
+    strange[at] = distance(first[at] - tokens.x[at], field.given)
     fits = found.wrong & (strange < field.stats.strangest[1]) & ~known.any(-1)
     found.wrong &= ~fits
     found.lost &= ~fits.unsqueeze(-1)
@@ -271,19 +287,20 @@ def own_residuals(x: Tensor, P: Tensor, turn: Turn) -> Tensor:
     return turn.turn(turn.back(x) @ P).abs() / turn.diagonal(P).sqrt()
 
 
-def judge(field: Field, tokens: Tokens, here: Tensor) -> tuple[Tensor, Tensor]:
+def judge(field: Field, tokens: Tokens, here: Tensor, elements: bool = True) -> tuple[Tensor, Tensor]:
     """Standardised |residuals| `[N, L, G, d]` in stored coordinates, and squared distances `[N, L, G]`.
 
-    Given everything else, of the tokens and layers `here` `[N, L]`; zero elsewhere.
+    Given everything else, of the tokens and layers `here` `[N, L]`; zero elsewhere, and for residuals
+    also without `elements`.
     """
     z, strange = torch.zeros_like(tokens.x), torch.zeros_like(tokens.x[..., 0])
     d = z.shape[-1]
     for layer in layers_of(here):
         precision = field.precision(layer)
         rows = here[:, layer].nonzero().squeeze(1)
-        pull = (tokens.x[rows, precision.window].flatten(1) @ precision.rows.T).view(len(rows), -1, d)
+        pull = field.gradient(tokens.x, layer, rows).view(len(rows), -1, d)
         strange[rows, layer] = (torch.einsum("ngi,gij->ngj", pull, field.conditional[layer]) * pull).mean(-1)
-        for group in range(z.shape[2]):
+        for group in range(z.shape[2] if elements else 0):
             turn = tokens.turn(layer, group).rows(rows)
             spread = turn.diagonal(precision.own(group, d)).sqrt()
             z[rows, layer, group] = (turn.turn(pull[:, group]) / spread).abs()
