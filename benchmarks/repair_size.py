@@ -25,6 +25,7 @@ from transformers import DynamicCache
 from cachemedicpp import KVState
 from cachemedicpp.cache.state import Geometry, write
 from cachemedicpp.repair.gaussian import calibrate
+from cachemedicpp.repair.gaussian.calibrate import ENOUGH
 from cachemedicpp.repair.gaussian.store import make
 from homeostat.core.memory import keep_freed_memory
 from homeostat.core.models import load_model
@@ -54,8 +55,8 @@ class Shape:
         return 4 * self.layers * 3 * self.features**2
 
     def tokens(self) -> int:
-        """Text for a window of three layers: six tokens a feature, and an eighth of all to set aside."""
-        return 6 * 3 * self.features * 8 // 7
+        """Text for a window of three layers, and an eighth of all to set aside."""
+        return ENOUGH * 3 * self.features * 8 // 7
 
     def calibration(self, tokens: int) -> float:
         """The forward, the products of three layers' features, and one inverse of each window."""

@@ -20,7 +20,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.progress import track
 
 _HELD_OUT = 8  # one window in so many is kept for measuring how quiet clean text is
-_ENOUGH = 6  # tokens wanted for each dimension of a window
+ENOUGH = 6  # tokens wanted for each dimension of a window
 _SHORT = 8  # length of the windows that only look for sinks
 _SCALE_WINDOWS = 16  # windows that settle the typical norms
 _KEPT_BYTES = 2**30  # of caches of the text, which is read twice
@@ -42,7 +42,7 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
     reading = _Reading(model, learned, batch)
     scale = _typical_norm(reading)  # [L, G]
     if reach is None:
-        reach = int(learned.numel() >= _ENOUGH * 3 * G * d)
+        reach = int(learned.numel() >= ENOUGH * 3 * G * d)
     empty = Statistics(
         scale=scale,
         mean=torch.zeros(L, G, d),

@@ -93,7 +93,7 @@ def take_back(
     a block, its tokens stand out from the others. `known` `[N, L, G, d]` is lost anyway.
     """
     if not bool((active.float().mean(-1) > _MOST).any()):
-        return
+        return  # too few heads were looked at for their noise to be common
     level = common(_heard(field, tokens, active))[tokens.block]  # [N, L, G]
     if not bool((level > 0).any()):
         return
