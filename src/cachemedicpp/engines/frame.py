@@ -1,40 +1,58 @@
-"""Bytes with their fingerprint, bound to the name they are stored under: what a store elsewhere holds.
+"""Bytes with a fingerprint that is bound to what they are: what a store elsewhere holds.
 
-`HGK1`, 16 bytes of BLAKE2b over the name and the content, the content. A hash of bytes, not the guard's
-sums: whoever stores these has no tensors, and a frame is read once from a disk or a network that is slower
-than the hash.
+`HGK2`, 8 bytes over the facts, 16 bytes over name, facts and content, the content. The name is what the
+content is stored under; the facts are what else tells it from another of the same size: model, type of
+numbers, layout, version. A hash of bytes (XXH3, at memory speed), not the guard's sums: whoever stores these
+has no tensors. It finds accidents; it is no defence against somebody who forges a frame.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
-MAGIC = b"HGK1"
-_DIGEST = 16
-HEADER = len(MAGIC) + _DIGEST
+import xxhash
+
+MAGIC = b"HGK2"
+_FACTS, _DIGEST = 8, 16
+HEADER = len(MAGIC) + _FACTS + _DIGEST
+Bytes = bytes | bytearray | memoryview
 
 
 class DamagedError(ValueError):
     """A frame that does not hold what was stored under this name."""
 
 
-def seal(name: bytes, content: bytes | memoryview) -> bytes:
-    """The header for `content` stored under `name`."""
-    return MAGIC + _digest(name, content)
+def mark(facts: Mapping[str, Any]) -> bytes:
+    """8 bytes that stand for facts, whatever their order."""
+    return bytes(xxhash.xxh3_64(json.dumps(facts, sort_keys=True, default=str).encode()).digest())
 
 
-def opened(name: bytes, frame: bytes | memoryview, length: int) -> memoryview:
-    """The content of a frame, `length` bytes; the frame may be padded at its end."""
+def seal(name: str, facts: Mapping[str, Any], content: Bytes) -> bytes:
+    """The header for `content`."""
+    marked = mark(facts)
+    return MAGIC + marked + _digest(name, marked, content)
+
+
+def opened(name: str, facts: Mapping[str, Any] | None, frame: Bytes, length: int) -> memoryview:
+    """The content of a frame, `length` bytes; the frame may be padded at its end. Without `facts` the frame
+    may be of any model and layout, as long as it is what was stored."""
     view = memoryview(frame)
-    if len(view) < HEADER + length or bytes(view[: len(MAGIC)]) != MAGIC:
-        raise DamagedError("it is cut off, or was stored without a fingerprint")
+    if len(view) < HEADER + length:
+        raise DamagedError(f"it is cut off: {len(view)} bytes instead of {HEADER + length}")
+    magic, marked = bytes(view[: len(MAGIC)]), bytes(view[len(MAGIC) : len(MAGIC) + _FACTS])
+    if magic != MAGIC:
+        raise DamagedError("it was stored without a fingerprint, or by another version")
     content = view[HEADER : HEADER + length]
-    if bytes(view[len(MAGIC) : HEADER]) != _digest(name, content):
-        raise DamagedError("its content is not what was stored, or was stored under another name")
+    if bytes(view[len(MAGIC) + _FACTS : HEADER]) != _digest(name, marked, content):
+        raise DamagedError("its content is not what was stored under this name")
+    if facts is not None and marked != mark(facts):
+        raise DamagedError("it is of another model, type of numbers, layout or version")
     return content
 
 
-def _digest(name: bytes, content: bytes | memoryview) -> bytes:
-    made = hashlib.blake2b(len(name).to_bytes(4, "little") + name, digest_size=_DIGEST)
+def _digest(name: str, marked: bytes, content: Bytes) -> bytes:
+    made = xxhash.xxh3_128(len(name.encode()).to_bytes(4, "little") + name.encode() + marked)
     made.update(content)
-    return made.digest()
+    return bytes(made.digest())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib import metadata
 from typing import Any
 
 from lmcache.v1.distributed.serde.async_processor import AsyncSerdeProcessor
@@ -22,20 +23,28 @@ from lmcache.v1.distributed.serde.factory import register_serde_factory
 from cachemedicpp.engines.frame import HEADER, DamagedError, opened, seal
 
 NAME = "guard"
+VERSION = metadata.version("lmcache")
 logger = logging.getLogger("cachemedicpp.lmcache")
 
 
-def name_of(key: Any) -> bytes:
-    """Everything that tells one chunk from another: its hash, model, rank, group and user's salt."""
-    parts = (key.chunk_hash, key.model_name, key.kv_rank, key.object_group_id, key.cache_salt)
-    return b"\0".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
+def name_of(key: Any) -> str:
+    """What tells one chunk from another: model, rank, group, the hash of all tokens up to its end, salt."""
+    rank, group = f"{key.kv_rank:#010x}", f"{key.object_group_id:x}"
+    return "@".join((key.model_name, rank, group, key.chunk_hash.hex(), key.cache_salt))
+
+
+def facts_of(chunk: Any) -> dict[str, Any]:
+    """What LMCache's keys leave out: shapes, types of numbers, and the version that packed them."""
+    about = chunk.metadata
+    shapes, dtypes = about.shapes or [about.shape], about.dtypes or [about.dtype]
+    return {"lmcache": VERSION, "layout": [list(shape) for shape in shapes], "numbers": dtypes}
 
 
 class GuardSerializer(Serializer):
     def serialize(self, src: Any, dst: Any, key: Any) -> int:
         content = memoryview(src.byte_array).cast("B")
         out = memoryview(dst.byte_array).cast("B")
-        out[:HEADER] = seal(name_of(key), content)
+        out[:HEADER] = seal(name_of(key), facts_of(src), content)
         out[HEADER : HEADER + len(content)] = content
         return HEADER + len(content)
 
@@ -48,7 +57,7 @@ class GuardDeserializer(Deserializer):
     def deserialize(self, src: Any, dst: Any, key: Any) -> None:
         out = memoryview(dst.byte_array).cast("B")
         try:
-            out[:] = opened(name_of(key), memoryview(src.byte_array).cast("B"), len(out))
+            out[:] = opened(name_of(key), facts_of(dst), memoryview(src.byte_array).cast("B"), len(out))
         except DamagedError as error:
             logger.warning(
                 "guard bad-chunk key=%s why=%s", key.chunk_hash.hex(), str(error).replace(" ", "-")
