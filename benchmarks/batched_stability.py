@@ -12,7 +12,7 @@ import time
 import torch
 
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.defences import Defence
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.stability.measures import Clean, Prompt, along_norms, perturbed
 from cachemedicpp.tasks.data import load_text

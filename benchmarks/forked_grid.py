@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.eval.defences import Defence, heuristics
+from cachemedicpp.repair.defences import Defence, heuristics
 from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks import build_tasks

@@ -3,51 +3,71 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
-from cachemedicpp.corruption.config import AxesConfig, CorruptionParams, Window
+from cachemedicpp.corruption.masks import AxesConfig, Window
 from cachemedicpp.corruption.streams import Stream
 from homeostat.core.errors import UserError
 
+DEFAULT_DONOR = (
+    "The harbour master kept two ledgers, one for the ships that came and one for the ships that were "
+    "expected. By the end of winter the second was longer than the first, and nobody in the town spoke of it."
+)
+_MEANS = "Damage: a window of the cache is replaced by another text's."
 
-@register("contiguous_overwrite")
-@dataclass(frozen=True)
+
+@register("contiguous_overwrite", "overwritten window", _MEANS, weight=0.10, order=6)
 class ContiguousOverwrite(Corruption):
     """Positions `[a, b)` become those of the donor prompt, run clean. Epsilon is their share, from `a` on.
 
-    A `window` time mask takes precedence over `window`; any other time mask still protects what it protects.
+    A `window` time mask takes precedence over the type's own; any other time mask still protects what it
+    protects.
     """
 
     needs_donor = True
-    window: Window
-    share: float = 1.0
-    donor: int = 0  # which donor text, where there are several
+    overwrite_window: Window = (16, 48)
+    donor_prompt: str = Field(DEFAULT_DONOR, min_length=1)
+    share: float = Field(1.0, exclude=True)
+    donor: int = Field(0, exclude=True)  # which donor text, where there are several
 
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        return cls(params.overwrite_window)
+    def at(self, epsilon: float) -> Self:
+        return self.but(share=fraction(epsilon))
 
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        return cls(params.overwrite_window, fraction(epsilon))
+    def fitted(self, positions: int, focus: int | None) -> Self:
+        """The window where it lies inside; else from (at most) the first quarter to the last position.
+
+        With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a
+        task asks for would measure nothing.
+        """
+        a, b = self.overwrite_window
+        if focus is not None and focus < positions:
+            return self.but(overwrite_window=(focus, min(focus + b - a, positions)))
+        if b <= positions:
+            return self
+        return self.but(overwrite_window=(min(a, positions // 4), max(positions, 1)))
 
     def drawn(self, stream: Stream) -> Self:
-        return replace(self, donor=stream.at("donor").seed)
+        return self.but(donor=stream.at("donor").seed)
+
+    @property
+    def donor_number(self) -> int:
+        return self.donor
 
     def severity(self) -> dict[str, float]:
-        return {"share": self.share, "window_start": self.window[0], "window_end": self.window[1]}
+        a, b = self.overwrite_window
+        return {"share": self.share, "window_start": a, "window_end": b}
 
     @property
     def is_identity(self) -> bool:
         return self.share == 0
 
     def positions(self, time: Tensor, axes: AxesConfig) -> Tensor:
-        a, b = axes.window if axes.time_mode == "window" and axes.window else self.window
+        a, b = axes.window if axes.time_mode == "window" and axes.window else self.overwrite_window
         if b > len(time):
             raise UserError(
                 f"corruption.params.overwrite_window = [{a}, {b}]: the cache holds {len(time)} positions; "
@@ -64,15 +84,3 @@ class ContiguousOverwrite(Corruption):
         damaged = x.clone()
         damaged[:, :length] = site.donor[:, :length].to(x)
         return under(mask, damaged, x)
-
-
-def fit_window(window: Window, positions: int, focus: int | None = None) -> Window:
-    """`window` where it lies inside; else from (at most) the first quarter to the last of `positions`.
-
-    With a `focus`, the window begins there, as wide as configured: an overwrite that cannot reach what a task
-    asks for would measure nothing.
-    """
-    a, b = window
-    if focus is not None and focus < positions:
-        return focus, min(focus + b - a, positions)
-    return window if b <= positions else (min(a, positions // 4), max(positions, 1))

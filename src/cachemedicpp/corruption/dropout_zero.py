@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
-from cachemedicpp.corruption.config import CorruptionParams
+from cachemedicpp.corruption.masks import Probability
 from cachemedicpp.corruption.streams import Stream
 
 
-@register("dropout_zero")
-@dataclass(frozen=True)
+@register("dropout_zero", "zeros", "Damage: random numbers are set to 0.", weight=0.20, order=2)
 class DropoutZero(Corruption):
     """Each element becomes 0 with probability `dropout_p`. Epsilon is that probability."""
 
-    dropout_p: float
+    dropout_p: Probability = 0.02
 
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        return cls(params.dropout_p)
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        return cls(fraction(epsilon))
-
-    def severity(self) -> dict[str, float]:
-        return {"dropout_p": self.dropout_p}
+    def at(self, epsilon: float) -> Self:
+        return self.but(dropout_p=fraction(epsilon))
 
     @property
     def is_identity(self) -> bool:

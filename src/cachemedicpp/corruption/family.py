@@ -21,11 +21,10 @@ from torch import Tensor
 from transformers import Cache
 
 from cachemedicpp.cache.state import KV, Geometry, KVState, first_positions, write
-from cachemedicpp.corruption.base import Corruption, Site, corruption_type
-from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
-from cachemedicpp.corruption.contiguous_overwrite import fit_window
+from cachemedicpp.corruption.base import Corruption, Site
+from cachemedicpp.corruption.config import CorruptionConfig
 from cachemedicpp.corruption.donor import Donor, TextDonor
-from cachemedicpp.corruption.masks import Mask, check_axes, draw_mask
+from cachemedicpp.corruption.masks import AxesConfig, Mask, check_axes, draw_mask
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.corruption.targeted import Targeted
 from homeostat.core.errors import UserError
@@ -113,7 +112,7 @@ class Plan:
                 f"corruption {damage.corruption.name!r} in layer {layer}, whose sliding window has moved on: "
                 "the donor's positions do not fit a padded sequence; use batches of one length"
             )
-        kv = self.donor.kv(layer, self.length, _donor(damage.corruption))
+        kv = self.donor.kv(layer, self.length, damage.corruption.donor_number)
         return Site(layer, tensor, kv.K if tensor == "K" else kv.V)
 
 
@@ -127,6 +126,7 @@ class CorruptionFamily:
     seed: int
     donor: Donor | None = None
     split: Split = "eval"
+    room: tuple[int, int | None] | None = None  # positions that damage can reach, and the one that matters
 
     def __post_init__(self) -> None:
         check_axes(self.config.axes, self.geometry, self.protected)
@@ -146,15 +146,13 @@ class CorruptionFamily:
     def fitted(
         self, length: int, axes: AxesConfig | None = None, focus: int | None = None
     ) -> CorruptionFamily:
-        """This family for caches of `length` positions under `axes`, its overwrite window fitted to them.
+        """This family for caches of `length` positions under `axes`, its types fitted to them.
 
-        `focus` is where the window is to begin, if what matters in the cache is at one place.
+        `focus` is where an overwritten window begins, if what matters in the cache is at one place.
         """
         axes = axes or self.config.axes
         old = length - (axes.N_recent if axes.time_mode == "old_only" else 0)
-        window = fit_window(self.config.params.overwrite_window, old, focus)
-        params = self.config.params.model_copy(update={"overwrite_window": window})
-        return replace(self, config=self.config.model_copy(update={"axes": axes, "params": params}))
+        return replace(self, config=self.config.model_copy(update={"axes": axes}), room=(old, focus))
 
     def at(self, name: str, epsilon: float | None = None, draw: int = 0) -> Injection:
         """One type for every sequence, at `epsilon` or (None) at the configured severity.
@@ -175,13 +173,15 @@ class CorruptionFamily:
                 raise UserError(
                     f"corruption type {name!r} needs corruption.axes.layers or corruption.axes.heads"
                 )
-            return Targeted(inner, axes.layers, axes.heads)
-        kind = corruption_type(name)
+            return Targeted(inner=inner, layers=axes.layers, heads=axes.heads)
+        corruption = self.config.params.of(name)
+        if self.room is not None:
+            corruption = corruption.fitted(*self.room)
         if epsilon is None:
-            return kind.from_params(self.config.params)
+            return corruption
         if not 0.0 <= epsilon < float("inf"):
             raise UserError(f"epsilon = {epsilon}: a severity is a finite number that is at least 0")
-        return kind.from_epsilon(epsilon, self.config.params)
+        return corruption.at(epsilon)
 
 
 @dataclass(frozen=True)
@@ -227,13 +227,10 @@ class Injection:
         return plan
 
     def _drawn(self, corruption: Corruption, stream: Stream) -> dict[str, str]:
-        """The seeds of this sequence, as text: they are too large for a JSON number."""
-        found = {"noise": str(stream.seed)}
-        plain = _plain(corruption)
-        if hasattr(plain, "rotation_seed"):
-            found["rotation"] = str(plain.rotation_seed)
-        if plain.needs_donor and self.family.donor is not None:
-            found["donor"] = f"{self.family.split}:{self.family.donor.number(_donor(corruption))}"
+        """What was drawn once for this sequence; seeds are text, because they are too large for JSON."""
+        found = {"noise": str(stream.seed), **corruption.drawn_record()}
+        if corruption.needs_donor and self.family.donor is not None:
+            found["donor"] = f"{self.family.split}:{self.family.donor.number(corruption.donor_number)}"
         return found
 
     def _choose(self, stream: Stream) -> tuple[Corruption, float | None]:
@@ -255,13 +252,3 @@ class Injection:
         check_axes(axes, self.family.geometry, self.family.protected)
         mask = draw_mask(axes, self.family.geometry, self.family.protected, length, stream)
         return Mask(mask.heads, corruption.positions(mask.time, axes))
-
-
-def _plain(corruption: Corruption) -> Any:
-    """The formula itself, inside a wrapper or not."""
-    return corruption.inner if isinstance(corruption, Targeted) else corruption
-
-
-def _donor(corruption: Corruption) -> int:
-    """Which donor was drawn for a sequence; 0 for types that draw none."""
-    return int(getattr(_plain(corruption), "donor", 0))

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site, register, under
-from cachemedicpp.corruption.config import CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
 
-@register("gaussian")
-@dataclass(frozen=True)
+@register("gaussian", "Gaussian noise", "Damage: noise is added to every number.", weight=0.25, order=1)
 class Gaussian(Corruption):
     """`x + epsilon * rms(x) * N(0, 1)`, with the RMS of each vector over `d`."""
 
-    epsilon: float
+    epsilon: float = Field(0.16, ge=0.0, description="noise level of `gaussian`, in units of a vector's RMS")
 
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        return cls(params.epsilon)
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        return cls(epsilon)
-
-    def severity(self) -> dict[str, float]:
-        return {"epsilon": self.epsilon}
+    def at(self, epsilon: float) -> Self:
+        return self.but(epsilon=epsilon)
 
     @property
     def is_identity(self) -> bool:

@@ -3,14 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal, Self
 
 import torch
+from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
 from cachemedicpp.cache.state import Geometry
-from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.streams import Stream
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
+
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Index = Annotated[int, Field(ge=0)]
+
+
+def _ordered(window: tuple[int, int]) -> tuple[int, int]:
+    if window[0] >= window[1]:
+        raise ValueError("a window [a, b] covers a <= t < b, so a must be below b")
+    return window
+
+
+Window = Annotated[tuple[Index, Annotated[int, Field(ge=1)]], AfterValidator(_ordered)]
+
+
+class AxesConfig(ConfigModel):
+    """Masks: which layers, KV heads and stored positions a corruption may touch."""
+
+    layer_mode: Literal["all", "bernoulli", "targeted"] = "all"
+    p_layer: Probability = 0.5
+    layers: tuple[Index, ...] = ()
+    head_mode: Literal["all", "bernoulli", "targeted"] = "bernoulli"
+    p_head: Probability = 0.25
+    heads: tuple[Index, ...] = ()
+    time_mode: Literal["all_past", "old_only", "window"] = "old_only"
+    N_recent: int = Field(32, ge=0)
+    window: Window | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.layer_mode == "targeted" and not self.layers:
+            raise ValueError("layer_mode 'targeted' needs at least one layer in `layers`")
+        if self.head_mode == "targeted" and not self.heads:
+            raise ValueError("head_mode 'targeted' needs at least one head in `heads`")
+        if self.time_mode == "window" and self.window is None:
+            raise ValueError("time_mode 'window' needs `window: [a, b]`")
+        return self
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
-from cachemedicpp.corruption.config import CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
+_MEANS = "Damage: vectors are turned into another direction of the same length."
 
-@register("orthogonal_rotation")
-@dataclass(frozen=True)
+
+@register("orthogonal_rotation", "rotation", _MEANS, weight=0.15, order=3)
 class OrthogonalRotation(Corruption):
     """`x @ R` for a share of the masked vectors (all, unless epsilon says otherwise).
 
@@ -23,19 +23,17 @@ class OrthogonalRotation(Corruption):
     has learned to undo one rotation has learned nothing about the next.
     """
 
-    rotation_seed: int
-    share: float = 1.0
+    rotation_seed: int = 999
+    share: float = Field(1.0, exclude=True)
 
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        return cls(params.rotation_seed)
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        return cls(params.rotation_seed, fraction(epsilon))
+    def at(self, epsilon: float) -> Self:
+        return self.but(share=fraction(epsilon))
 
     def drawn(self, stream: Stream) -> Self:
-        return replace(self, rotation_seed=stream.at("rotation", self.rotation_seed).seed)
+        return self.but(rotation_seed=stream.at("rotation", self.rotation_seed).seed)
+
+    def drawn_record(self) -> dict[str, str]:
+        return {"rotation": str(self.rotation_seed)}
 
     def severity(self) -> dict[str, float]:
         return {"share": self.share}

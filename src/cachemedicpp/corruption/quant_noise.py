@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Self
 
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site, fraction, register, under
-from cachemedicpp.corruption.config import CorruptionParams
 from cachemedicpp.corruption.streams import Stream
 
 _FINEST = 2.0**-24  # a step below float32's own resolution changes nothing
+_MEANS = "Damage: numbers are rounded to very few bits."
 
 
-@register("quant_noise")
-@dataclass(frozen=True)
+@register("quant_noise", "coarse quantisation", _MEANS, weight=0.15, order=5)
 class QuantNoise(Corruption):
     """Symmetric uniform quantisation; each head's scale comes from its largest masked magnitude.
 
-    `step` is one level relative to that magnitude: `1 / (2^(bits-1) - 1)`. Epsilon is the relative step; the
-    bits it stands for, `1 + log2(1 + 1/epsilon)`, need not be whole, and 2 (epsilon 1) is the coarsest.
+    A `step` is one level relative to that magnitude: `1 / (2^(bits-1) - 1)`. Epsilon is the relative step;
+    the bits it stands for, `1 + log2(1 + 1/epsilon)`, need not be whole, and 2 (epsilon 1) is the coarsest.
     """
 
-    step: float
+    quant_bits: int = Field(8, ge=2, le=16)
+    epsilon: float | None = Field(None, exclude=True)
 
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        return cls(1.0 / (2 ** (params.quant_bits - 1) - 1))
+    @property
+    def step(self) -> float:
+        return 1.0 / (2 ** (self.quant_bits - 1) - 1) if self.epsilon is None else fraction(self.epsilon)
 
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        return cls(fraction(epsilon))
+    def at(self, epsilon: float) -> Self:
+        return self.but(epsilon=epsilon)
 
     def severity(self) -> dict[str, float]:
         if self.is_identity:

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
+from pydantic import SerializeAsAny
 from torch import Tensor
 
 from cachemedicpp.corruption.base import Corruption, Site
-from cachemedicpp.corruption.config import AxesConfig, CorruptionParams
+from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.corruption.streams import Stream
 
 
-@dataclass(frozen=True)
 class Targeted(Corruption):
     """A wrapper: the inner formula, under masks aimed at `layers` and `heads` (empty: as configured)."""
 
-    name = "targeted"
-    inner: Corruption
+    name: ClassVar[str] = "targeted"
+    inner: SerializeAsAny[Corruption]
     layers: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
-
-    @classmethod
-    def from_params(cls, params: CorruptionParams) -> Self:
-        raise TypeError("wrap a corruption: Targeted(inner, layers=…, heads=…)")
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, params: CorruptionParams) -> Self:
-        raise TypeError("wrap a corruption: Targeted(inner, layers=…, heads=…)")
 
     @property
     def needs_donor(self) -> bool:  # type: ignore[override]
         return self.inner.needs_donor
 
+    @property
+    def donor_number(self) -> int:
+        return self.inner.donor_number
+
+    def at(self, epsilon: float) -> Self:
+        return self.but(inner=self.inner.at(epsilon))
+
+    def fitted(self, positions: int, focus: int | None) -> Self:
+        return self.but(inner=self.inner.fitted(positions, focus))
+
     def drawn(self, stream: Stream) -> Self:
-        return replace(self, inner=self.inner.drawn(stream))
+        return self.but(inner=self.inner.drawn(stream))
+
+    def drawn_record(self) -> dict[str, str]:
+        return self.inner.drawn_record()
 
     def severity(self) -> dict[str, float]:
         return self.inner.severity()

@@ -109,19 +109,17 @@ def inject(
 
 
 def _corrupted(fault: Fault, x: Tensor, stream: Any, layer: int, tensor: str) -> Tensor:
-    from cachemedicpp.corruption import Site
-    from cachemedicpp.corruption.base import corruption_type
-    from cachemedicpp.corruption.config import CorruptionParams
+    from cachemedicpp.corruption import CORRUPTIONS, Site
 
-    made = corruption_type(fault.kind).from_epsilon(fault.epsilon, CorruptionParams())
+    made = CORRUPTIONS[fault.kind]().at(fault.epsilon)
     mask = torch.ones(x.shape[:2], dtype=torch.bool)
     return made.apply(x.float(), mask, stream, Site(layer, tensor)).to(x.dtype)
 
 
 def _family() -> list[str]:
-    from cachemedicpp.corruption import REGISTRY
+    from cachemedicpp.corruption import CORRUPTIONS
 
-    return [name for name, kind in REGISTRY.items() if not kind.needs_donor]
+    return [name for name, kind in CORRUPTIONS.items() if not kind.needs_donor]
 
 
 class FaultInjector:

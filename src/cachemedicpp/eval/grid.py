@@ -18,7 +18,7 @@ import torch
 from cachemedicpp.cache.shared import sharing_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
-from cachemedicpp.eval.defences import Defence, Forks
+from cachemedicpp.repair.defences import Defence, Forks
 from cachemedicpp.tasks.base import Example, Task
 
 T = TypeVar("T")

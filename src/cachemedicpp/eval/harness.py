@@ -24,12 +24,11 @@ from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Injection
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption.streams import sequence_keys
-from cachemedicpp.eval import defences
-from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.eval.grid import prefill
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
-from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS, heuristic
+from cachemedicpp.repair.defences import Defence, Forks, Guarded
+from cachemedicpp.repair.heuristics import heuristic, heuristics
 from homeostat.core.errors import UserError
 from homeostat.core.models import DEFAULT_MODEL, load_model
 from homeostat.core.progress import say
@@ -224,15 +223,15 @@ def _defence(name: str, layers: Sequence[int], axes: AxesConfig, model: Any) -> 
     if name == "none":
         return Defence()
     if name == "guard":
-        return defences.Guarded()
-    if name in CALIBRATED:
+        return Guarded()
+    simple = heuristics(calibrated=False)
+    if name in heuristics() and name not in simple:
         raise UserError(
             f"repair={name}: it needs levels calibrated on a text, which a harness run does not have; use "
-            f"{', '.join(HEURISTICS)}, guard, or the folder of a calibrated or trained operator"
+            f"{', '.join(simple)}, guard, or the folder of a calibrated or trained operator"
         )
-    if name in HEURISTICS:
-        return defences.from_repair(name, heuristic(name, layers, axes=axes))
-    return defences.from_repair(name, load_repair(name, model))
+    repair = heuristic(name, layers, axes=axes) if name in simple else load_repair(name, model)
+    return Defence(name, repair=repair)
 
 
 def main() -> None:

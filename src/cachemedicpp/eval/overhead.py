@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.eval.grid import prefill
+from cachemedicpp.repair.defences import Defence, Forks
 from homeostat.core.progress import track
 from homeostat.core.records import Record
 from homeostat.core.stats import paired_bootstrap

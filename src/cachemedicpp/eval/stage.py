@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.corruption.base import corruption_type
-from cachemedicpp.eval.defences import Defence
+from cachemedicpp.corruption.base import CORRUPTIONS
 from cachemedicpp.eval.grid import Cell, evaluate_example, family_for, grid_cells
 from cachemedicpp.eval.overhead import measure_overhead
 from cachemedicpp.eval.robustness import Robustness, TaskScores, task_scores
 from cachemedicpp.eval.task_metrics import task_metrics
-from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS
+from cachemedicpp.repair.defences import Defence
+from cachemedicpp.repair.heuristics import heuristics
 from cachemedicpp.tasks import Task, build_tasks
 from cachemedicpp.tasks.config import EvaluationConfig
 from homeostat.core.memory import keep_freed_memory
@@ -58,7 +58,7 @@ def prepare(config: C) -> Setup[C]:
     """Load the model, read the data and check the whole configuration, before any long work starts."""
     keep_freed_memory()
     for name in config.eval.corruption_eval.types:
-        corruption_type(name.removeprefix("targeted:"))
+        CORRUPTIONS[name.removeprefix("targeted:")]
     model, tokenizer = config.model.load()
     count = int(model.config.get_text_config().num_hidden_layers)
     layers = config.repair.layers(count)
@@ -108,8 +108,8 @@ def evaluate(
                 strict.append(task_scores(task.name, "accuracy", results, "strict"))
     found = Robustness.build(scores, cells, config.bootstrap, setup.config.seed)
     knowledge: dict[str, str] = {defence.name: defence.knowledge for defence in defences}
-    heuristics = [name for name in knowledge if name in HEURISTICS or name in CALIBRATED]
-    metrics = task_metrics(found, knowledge, heuristics, strict)
+    single = [name for name in knowledge if name in heuristics()]
+    metrics = task_metrics(found, knowledge, single, strict)
     if config.measure_overhead:
         metrics["overhead"] = run.once("eval/overhead", lambda: _overhead(setup, defences))
     run.write_metrics("task_metrics", metrics, _settings(setup, knowledge))

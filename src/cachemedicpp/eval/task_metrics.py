@@ -8,13 +8,11 @@ from typing import Any
 
 from cachemedicpp.eval.forgetting import RULE, WAYS, beaten, count, counted_cells, forgetting_costs
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
+from cachemedicpp.repair.registry import DEFENCES
 from homeostat.core.records import Record, finite_or_none
 from homeostat.core.stats import Interval
 
 Knowledge = Mapping[str, str]
-
-
-OPERATORS = ("A", "B", "C", "D", "G", "G_without")
 
 
 def task_metrics(
@@ -44,7 +42,8 @@ def task_metrics(
         found, everywhere = replace(found, tasks=tasks), replace(everywhere, tasks=tasks)
         knowledge = {**knowledge, BEST_HEURISTIC: "blind"}
         metrics["robustness.best_heuristic"] = picked
-        operators = [name for name in OPERATORS if name in knowledge]
+        roles = {name: kind.role for name, kind in DEFENCES.items()}
+        operators = [name for name in roles if name in knowledge and roles[name] in ("operator", "variant")]
         metrics["robustness.beaten"] = beaten(found, operators, heuristics)
     for task in found.tasks:
         metrics[f"task.{task.name}.{task.metric}"] = _entries(found, task, knowledge)

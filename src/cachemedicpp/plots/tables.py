@@ -13,6 +13,7 @@ from cachemedicpp.plots.labels import headline, label
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
+from homeostat.report.names import shown
 
 MAIN, ABLATION = "table_main_results.tex", "table_ablation_summary.tex"
 _ESCAPES = {
@@ -93,11 +94,12 @@ def ablation_row(run_dir: Path) -> Record:
     repair, types = config["repair"], [t for t, w in config["corruption"]["mixture"].items() if w > 0]
     tested = config["eval"]["corruption_eval"]["types"]
     protected = repair["protect_layers"]
-    learned = family in ("A", "B", "C", "D")
+    known = shown(family)
+    learned = known is not None and known.kind == "trained"
     return {
         "family": family,
         "apply_to": repair["apply_to"] if learned else "KV",
-        "rank": repair["rank"] if learned and family != "D" else "--",
+        "rank": repair["rank"] if known is not None and "rank" in known.keys else "--",
         "layers": protected if isinstance(protected, str) else ",".join(map(str, protected)),
         "lambda_contr": config["train"]["lambda_contr"] if learned else "--",
         "train_types": len(types),

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +23,7 @@ from torch import Tensor
 from transformers import Cache
 
 from cachemedicpp.cache.state import KV, KVState, positions, write
+from cachemedicpp.corruption.masks import AxesConfig
 from homeostat.core.errors import UserError
 
 
@@ -93,11 +93,20 @@ class Repair(ABC):
     layers: tuple[int, ...]
     query_conditioned: ClassVar[bool] = False
     whole_cache: ClassVar[bool] = False  # reads all layers together, so it needs `repair_cache`
+    discards: ClassVar[bool] = False  # throws away all that damage can reach: every cell has the same score
     timed: ClassVar[bool] = False  # an evaluation tells it which positions its time mask lets damage reach
 
     def __repr__(self) -> str:
         how = "inside attention" if self.query_conditioned else "at rest"
         return f"{type(self).__name__}({self.name!r}, {len(self.layers)} layers, {how})"
+
+    def under(self, axes: AxesConfig) -> Repair:
+        """This repair where the protocol's masks are `axes`, for those that use them."""
+        return self
+
+    def knowing(self, suspects: Mapping[int, Tensor]) -> Repair:
+        """This repair with oracle knowledge, where it is not given with the cache."""
+        return self
 
     @abstractmethod
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
@@ -190,16 +199,6 @@ def numbered(K: Tensor, mask: Tensor | None, dropped: int) -> tuple[Tensor, Tens
     return real, positions(stored, real.int(), batch, K.device) + dropped
 
 
-# Families that are stored on disk, and who reads them back: `load(folder, card) -> Repair`.
-_LOADERS = {
-    "A": "cachemedicpp.repair.operators.store",
-    "B": "cachemedicpp.repair.operators.store",
-    "C": "cachemedicpp.repair.operators.store",
-    "D": "cachemedicpp.repair.operators.store",
-    "G": "cachemedicpp.repair.gaussian.store",
-}
-
-
 def load_repair(path: str | Path, model: Any = None, *, strict: bool = True) -> Repair:
     """Read a repair from its folder (card and tensors); with a model, check that it fits.
 
@@ -207,11 +206,15 @@ def load_repair(path: str | Path, model: Any = None, *, strict: bool = True) -> 
     there is for you to measure.
     """
     from cachemedicpp.repair.cards import read_card
+    from cachemedicpp.repair.registry import DEFENCES
 
     card = read_card(Path(path))
+    load = DEFENCES[card["family"]].load
+    if load is None:
+        raise UserError(f"{path}: a repair {card['family']!r} is not one that is stored")
     if not strict:
         card = card | {"model": {"id": None, "revision": None}}
-    repair: Repair = import_module(_LOADERS[card["family"]]).load(Path(path), card)
+    repair = load(Path(path), card)
     if model is not None:
         repair.check(model)
     return repair

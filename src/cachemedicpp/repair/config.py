@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from homeostat.core.config import ConfigModel
+from cachemedicpp.repair.registry import DEFENCES
 from homeostat.core.errors import UserError
+from homeostat.core.registry import Named, OpenConfig
 
-Family = Literal["none", "A", "B", "C", "D", "G"]
 Index = Annotated[int, Field(ge=0)]
+Family = Annotated[str, Named(DEFENCES, lambda kind: kind.role in ("none", "operator"))]
+TrainedFamily = Annotated[str, Named(DEFENCES, lambda kind: kind.untrained is not None)]
 _BLOCK = re.compile(r"(early|mid|late):([1-9]\d*)")
 
 
-class RepairConfig(ConfigModel):
-    """The repair operator `R_phi` and the layers it protects."""
+class RepairConfig(OpenConfig):
+    """The repair operator `R_phi` and the layers it protects; the other keys are those of the operators."""
 
     family: Family = "A"
     protect_layers: tuple[Index, ...] | str = Field(
         "mid:4", description="layer numbers, `all`, or a block: `early:N`, `mid:N`, `late:N`"
     )
     apply_to: Literal["K", "V", "KV"] = "KV"
-    rank: int = Field(8, ge=1)
-    per_head: bool = Field(False, description="one matrix per KV head instead of one shared by all")
-    alpha_max: float = Field(0.98, gt=0.0, lt=1.0, description="B: the largest shrinkage factor s(q)")
-    base: Literal["A", "B"] = Field("A", description="C: the form of the shared operator")
-    head_embedding: bool = Field(False, description="C: condition on the KV head too, not only on the layer")
-    before_rotary: bool = Field(
-        False, description="A, B and C: work on keys before their rotary embedding; D always does"
-    )
+
+    @classmethod
+    def parts(cls) -> dict[str, Any]:
+        every = [kind.settings.model_fields for _, kind in DEFENCES.items() if kind.settings is not None]
+        return {name: (field.annotation, field) for keys in every for name, field in keys.items()}
 
     @field_validator("protect_layers")
     @classmethod
-    def _known(cls, value: tuple[int, ...] | str) -> tuple[int, ...] | str:
+    def _block(cls, value: tuple[int, ...] | str) -> tuple[int, ...] | str:
         if isinstance(value, str):
             if value != "all" and not _BLOCK.fullmatch(value):
                 raise ValueError("write layer numbers ([3, 4]), `all`, or early:N, mid:N, late:N")

@@ -9,10 +9,18 @@ from torch import Tensor
 
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.registry import register
 
 _IMPOSSIBLE = 1e4  # times the median RMS of a head's vectors; sinks and outlier channels stay below 1e2
 
 
+_MEANS = (
+    "A repair that undoes only what cannot be anything but damage: numbers that are not finite or impossibly "
+    "large."
+)
+
+
+@register("safe", "safe", _MEANS, role="safe")
 @dataclass(frozen=True)
 class Safe(Repair):
     """Replace non-finite and impossibly large elements by their channel's median over the other positions.
@@ -21,7 +29,6 @@ class Safe(Repair):
     """
 
     layers: tuple[int, ...]
-    name = "safe"
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         return KV(*(_mend(x, stored.real) for x in kv))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cachemedicpp.eval import defences as kinds
-from cachemedicpp.eval.defences import Defence
 from cachemedicpp.eval.forgetting import CALIBRATED_WAY, WAYS
 from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.tables import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
+from cachemedicpp.repair.defences import ORACLE, Defence, Guarded, heuristic_defences
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
-from cachemedicpp.repair.heuristics import CALIBRATED as LEVELLED
-from cachemedicpp.repair.heuristics import HEURISTICS, Levels, measure_levels
-from cachemedicpp.repair.safe import Safe
+from cachemedicpp.repair.heuristics import Levels, heuristic, heuristics, measure_levels
+from cachemedicpp.repair.registry import DEFENCES
 from cachemedicpp.runs.calibrate import prepare_once
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
@@ -22,7 +20,6 @@ from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, read_record
 
-LEARNED = ("A", "B", "C", "D")
 CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
 
@@ -31,7 +28,12 @@ def families(config: MedicConfig) -> list[str]:
     """The operators a run trains."""
     if config.eval.families is not None:
         return list(config.eval.families)
-    return [config.repair.family] if config.repair.family in LEARNED else []
+    return [config.repair.family] if config.repair.family in trained() else []
+
+
+def trained() -> list[str]:
+    """The operators that can be trained."""
+    return [name for name, kind in DEFENCES.items() if kind.untrained is not None]
 
 
 def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
@@ -42,13 +44,13 @@ def operator_folder(run_dir: Path, config: MedicConfig, family: str) -> Path:
 
 def check_defence_names(config: MedicConfig) -> None:
     """Refuse defences that are unknown or that this run will not have."""
-    known = ["none", *HEURISTICS, *LEVELLED, *LEARNED, OPERATORS, "safe", "G", "guard"]
+    known = [OPERATORS, *(name for name, kind in DEFENCES.items() if kind.role != "variant")]
     if config.eval.defences is not None and set(config.eval.defences) <= {"none"}:
         raise UserError("eval.defences: name at least one defence to compare with none")
     for name in config.eval.defences or []:
         if name not in known:
             raise UserError(f"eval.defences: unknown defence {name!r}; {nearest(name, known)}")
-        if name in LEARNED and name not in families(config):
+        if name in trained() and name not in families(config):
             raise UserError(f"eval.defences: this run trains no operator {name}; add it to eval.families")
 
 
@@ -58,21 +60,21 @@ def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     An operator that was not trained is an error, never an untrained stand-in.
     """
     config, wanted = setup.config, setup.config.eval.defences
-    found: list[Defence] = [kinds.Defence(), *_heuristics(setup, run_dir)]
+    found: list[Defence] = [Defence(), *_heuristics(setup, run_dir)]
     for family in families(config):
         if wanted is None or family in wanted or OPERATORS in wanted:
             folder = operator_folder(run_dir, config, family)
-            found.append(kinds.from_repair(family, load_repair(folder, setup.model)))
+            found.append(Defence(family, repair=load_repair(folder, setup.model)))
     if wanted is not None and "safe" in wanted:
-        found.append(kinds.from_repair("safe", Safe(setup.layers)))
+        found.append(Defence("safe", repair=heuristic("safe", setup.layers)))
     if wanted is None or "G" in wanted:
         whole = calibrated(setup, run_dir)
-        found.append(kinds.from_repair("G", whole))
+        found.append(Defence("G", repair=whole))
         if config.eval.ood_protocol is not None and isinstance(whole, GaussianRepair):
             without = GaussianRepair(whole.stats, whole.card, config.eval.corruption_eval.types)
-            found.append(kinds.from_repair("G_without", without))
+            found.append(Defence("G_without", repair=without))
     if wanted is None or "guard" in wanted:
-        found.append(kinds.Guarded())
+        found.append(Guarded())
     return found
 
 
@@ -80,17 +82,18 @@ def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     """The heuristics that are wanted. Forgetting always is: what it costs stands beside every score."""
     config = setup.config
     wanted = config.eval.defences
-    names = {*HEURISTICS, *LEVELLED} if wanted is None else {*WAYS, *wanted}
-    if names & set(LEVELLED):
+    names = set(heuristics()) if wanted is None else {*WAYS, *wanted}
+    levelled = names & {*heuristics()} - {*heuristics(calibrated=False)}
+    if levelled:
         names.add(CALIBRATED_WAY)
     told = config.eval.oracle_heuristics
     oracle = names if told is True else set(told or ())
-    levels = usual_levels(setup, run_dir) if names & set(LEVELLED) else None
-    every = kinds.heuristics(setup.layers, True, levels, config.corruption.axes)
+    levels = usual_levels(setup, run_dir) if levelled else None
+    every = heuristic_defences(setup.layers, True, levels, config.corruption.axes)
     return [
         defence
         for defence in every
-        if (plain := defence.name.removesuffix(kinds.ORACLE)) in names
+        if (plain := defence.name.removesuffix(ORACLE)) in names
         and (plain == defence.name or plain in oracle)
     ]
 
@@ -127,14 +130,14 @@ def stability_curves(
     best = _best_heuristic(run_dir)
     if best in by_name:
         curves["heuristics"] = by_name[best]
-    shown = {name: by_name[name] for name in (*LEARNED, "G", "guard") if name in by_name}
+    roles = {name: kind.role for name, kind in DEFENCES.items()}
+    operators = [name for name in roles if name in by_name and roles[name] in ("operator", "guard")]
+    shown = {name: by_name[name] for name in operators}
     if best in by_name:
         shown["best_heuristic"] = by_name[best]
     own = main_defence(setup.config.repair.family, shown)
     curves["cachemedic"] = shown[own]
-    for name in (*LEARNED, "G", "guard"):
-        if name in by_name and name != own:
-            curves[name] = by_name[name]
+    curves |= {name: by_name[name] for name in operators if name != own}
     return curves
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from pydantic import Field
 
+from cachemedicpp.corruption.base import CORRUPTIONS
 from cachemedicpp.corruption.config import CorruptionType
 from cachemedicpp.runs.config import MedicConfig
 from homeostat.core.config import ConfigModel, parse_config
@@ -27,7 +28,11 @@ def load_splits() -> dict[str, Split]:
     path = find(SPLITS)
     raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     splits = raw.get("splits", raw)
-    return {name: parse_config(Split, body, source=f"{path}: {name}") for name, body in splits.items()}
+    found = {name: parse_config(Split, body, source=f"{path}: {name}") for name, body in splits.items()}
+    for name in CORRUPTIONS:  # a type that was registered is held out like the others
+        others = [other for other in CORRUPTIONS if other != name]
+        found.setdefault(f"loto_holdout_{name}", Split(train_types=others, test_type=name))
+    return found
 
 
 def apply_split(config: MedicConfig) -> MedicConfig:

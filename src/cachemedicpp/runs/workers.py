@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from cachemedicpp.eval.defences import Defence
 from cachemedicpp.eval.grid import evaluate_example
 from cachemedicpp.eval.stage import Key, Setup, Spread, alone, prepare, stage_name
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import run_defences, stability_curves
 from cachemedicpp.stability.prompts import prompts

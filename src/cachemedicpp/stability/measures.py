@@ -24,8 +24,8 @@ from torch import Tensor
 from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KV, KVState
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.defences import Defence, Forks
 from cachemedicpp.eval.grid import prefill
+from cachemedicpp.repair.defences import Defence, Forks
 
 EPS0 = 1e-8
 Reader = Callable[[KVState], Tensor]  # logits [rows, vocabulary] of a stacked state

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.defences import Defence
 from cachemedicpp.eval.stage import Setup, Spread, alone, stage_name
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.stability.config import StabilityRunConfig
 from cachemedicpp.stability.measures import (
     EPS0,

@@ -7,20 +7,22 @@ and the query is answered from it. Corruption therefore always hits a stored cac
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
+from cachemedicpp.corruption.masks import AxesConfig
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
+from homeostat.core.registry import Registry, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from transformers import Cache
 
-    from cachemedicpp.corruption.config import AxesConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,43 @@ class Task(Protocol):
     def score(self, model: Any, example: Example, cache: Cache, forks: int) -> list[Score]:
         """Answer `example` from `forks` caches stacked in one batch. The cache is used up."""
         ...
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """A task by name: how it is built, and its settings, which stand in `data.<section>`."""
+
+    build: Callable[[EvaluationConfig, Any, Any], Task]
+    settings: type[ConfigModel] | None
+    section: str
+
+
+TASKS: Registry[TaskKind] = Registry("task", "cachemedicpp.tasks")
+
+
+def register(
+    name: str,
+    label: str = "",
+    means: str = "",
+    *,
+    metric: str = "accuracy",
+    settings: type[ConfigModel] | None = None,
+    section: str | None = None,
+    term: str = "",
+    order: int = 100,
+) -> Callable[[Any], Any]:
+    """Let configurations name a task: the class's `build(config, model, tokenizer)` makes it.
+
+    Pages call its `metric` by `label`. `settings` is the class of its section in `data:`.
+    """
+
+    def add(task: Any) -> Any:
+        kind = TaskKind(task.build, settings, section or name)
+        shown = Shown("task", label or f"{name} {metric}", means, term, order=order)
+        TASKS.add(name, kind, shown, spelling=f"{name}.{metric}")
+        return task
+
+    return add
 
 
 def rows(ids: Sequence[int], count: int, model: Any) -> Tensor:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching
 from cachemedicpp.tasks.haystack import fill, token_at
+from homeostat.core.config import ConfigModel
 
 if TYPE_CHECKING:
-    from cachemedicpp.corruption.config import AxesConfig
-    from cachemedicpp.tasks.config import EvaluationConfig, GeneratedConfig
+    from cachemedicpp.tasks.config import EvaluationConfig
 
 # Names, places and things for generated prompts. Values are single tokens in most vocabularies.
 VALUES = (
@@ -20,6 +23,14 @@ VALUES = (
     "garden", "window", "table", "bridge", "castle", "forest", "island", "summer", "winter", "morning",
     "bread", "water", "fire", "music", "paper", "glass", "horse", "tiger", "eagle", "lion",
 )  # fmt: skip
+
+
+class GeneratedConfig(ConfigModel):
+    """What every generated task has: how many prompts, and how long they are."""
+
+    num_examples: int = Field(64, ge=1)
+    seed: int | None = Field(None, ge=0, description="null: the run's seed")
+    context_len: int = Field(256, ge=48, description="tokens of a prompt")
 
 
 @dataclass(frozen=True)

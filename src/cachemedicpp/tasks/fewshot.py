@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, check_length, check_stored, reaching
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask
+from pydantic import Field
+
+from cachemedicpp.tasks.base import Example, check_length, check_stored, reaching, register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig
 from cachemedicpp.tasks.haystack import sentence
 
 if TYPE_CHECKING:
@@ -20,6 +22,20 @@ _KINDS = (
 )
 
 
+class FewshotConfig(GeneratedConfig):
+    """Words labelled by their kind, with labels that mean nothing elsewhere; the last has none yet."""
+
+    context_len: int = Field(128, ge=48, description="tokens of a prompt")
+    kinds: int = Field(2, ge=2, le=4)
+
+
+@register(
+    "fewshot",
+    "few-shot accuracy",
+    "Share of words whose label is learned from the prompt.",
+    settings=FewshotConfig,
+    order=7,
+)
 class FewshotTask:
     """`cow: river`, `pear: glass`, … as many as fit; then neutral sentences, so that no label is recent; then
     another word, whose label is asked for."""

@@ -7,9 +7,11 @@ import re
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from cachemedicpp.tasks.config import LongContextConfig
+from pydantic import Field, field_validator
+
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 PREFIX = "There is one line that begins with NEEDLE in this text. Find it."
@@ -45,6 +47,45 @@ _THEN = (
 
 
 _COLOURS = ("violet", "amber", "silver", "crimson", "indigo", "golden", "scarlet", "ivory", "copper", "green")
+
+
+class LongContextConfig(ConfigModel):
+    """The needle generator's inputs."""
+
+    num_examples: int = Field(200, ge=1)
+    seed: int | None = Field(None, ge=0, description="null: the run's seed")
+    context_len: int = Field(
+        1024, ge=64, description="tokens of the prompt, question and chat format included"
+    )
+    needle_token: str = Field("the_key", min_length=1)
+    needle_value: str = Field("violet-7", min_length=1)
+    position_frac: float = Field(0.35, ge=0.0, le=1.0)
+    depths: list[Annotated[float, Field(ge=0.0, le=1.0)]] = Field(
+        [], description="several values of position_frac, taken in turn; empty: position_frac alone"
+    )
+    lengths: list[Annotated[int, Field(ge=64)]] = Field(
+        [], description="several values of context_len, taken in turn; empty: context_len alone"
+    )
+    question_template: str = "Question: What is {needle_token}? Answer:"
+    chat: bool | None = Field(None, description="null: chat format exactly when the tokenizer has a template")
+    max_new_tokens: int = Field(32, ge=1, description="room for an answer in a whole sentence")
+
+    @field_validator("question_template")
+    @classmethod
+    def _names_the_needle(cls, template: str) -> str:
+        try:
+            names = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+        except ValueError as error:
+            raise ValueError(f"not a valid template ({error})") from None
+        if names != {"needle_token"}:
+            found = ", ".join(sorted(names)) or "none"
+            raise ValueError(f"must contain the field {{needle_token}} and no other (found: {found})")
+        return template
+
+    def place(self, index: int) -> tuple[float, int]:
+        """Depth and length of example `index`: every depth at one length, then at the next."""
+        depths, lengths = self.depths or [self.position_frac], self.lengths or [self.context_len]
+        return depths[index % len(depths)], lengths[index // len(depths) % len(lengths)]
 
 
 @dataclass(frozen=True)

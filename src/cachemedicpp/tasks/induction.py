@@ -8,16 +8,32 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows
+from pydantic import Field
+
+from cachemedicpp.corruption.masks import AxesConfig
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, rows
+from cachemedicpp.tasks.choice import GeneratedConfig
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.corruption.config import AxesConfig
     from cachemedicpp.tasks.config import EvaluationConfig
 
 _CUE = 8  # words of the second list that are given
 
 
+class InductionConfig(GeneratedConfig):
+    """A list of distinct words, and its beginning again: the continuation stands in the first list."""
+
+    score_len: int = Field(8, ge=1, description="tokens scored")
+
+
+@register(
+    "induction",
+    "copying accuracy",
+    "Share of tokens of a repeated list that are continued correctly.",
+    settings=InductionConfig,
+    order=4,
+)
 @dataclass(frozen=True)
 class InductionTask:
     """A list of distinct words, then the same list from a random place on. Right is every copied token."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question, choice_task
+from pydantic import Field
+
+from cachemedicpp.tasks.base import register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import EvaluationConfig
@@ -16,6 +19,19 @@ _PLACES = (
 _LATEST = 0.85  # share of the filler after which no key stands
 
 
+class MultikeyConfig(GeneratedConfig):
+    """Several keys with a value each among filler; one is asked for, and all the values are the choices."""
+
+    keys: int = Field(6, ge=2, le=10)
+
+
+@register(
+    "multikey",
+    "multi-key accuracy",
+    "Share of prompts in which the right one of several values is found.",
+    settings=MultikeyConfig,
+    order=5,
+)
 class MultikeyTask:
     """`The code word of the mill is river.` for each key; then `The code word of the mill is`."""
 

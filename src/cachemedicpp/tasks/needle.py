@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching, rows
-from cachemedicpp.tasks.haystack import STATEMENT, generate, matches, matches_strictly
+from cachemedicpp.corruption.masks import AxesConfig
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching, register, rows
+from cachemedicpp.tasks.haystack import STATEMENT, LongContextConfig, generate, matches, matches_strictly
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.corruption.config import AxesConfig
     from cachemedicpp.tasks.config import EvaluationConfig
 
 _STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
 
 
+@register(
+    "needle", "needle accuracy", settings=LongContextConfig, section="long_context", term="needle", order=3
+)
 @dataclass(frozen=True)
 class NeedleTask:
     axes: AxesConfig

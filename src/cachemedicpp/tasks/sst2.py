@@ -6,18 +6,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, short
+from pydantic import Field
+
+from cachemedicpp.corruption.masks import AxesConfig
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, short
 from cachemedicpp.tasks.choice import label_logprobs
 from cachemedicpp.tasks.data import load_sentences, spread
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.corruption.config import AxesConfig
     from cachemedicpp.tasks.config import EvaluationConfig
 
 PROMPT = "Review: {x}\nSentiment:"
 
 
+class Sst2Config(ConfigModel):
+    """Sentences as prompts `Review: {x}\\nSentiment:`; the label string with the larger log-prob wins."""
+
+    path: str | None = Field(None, description="a local .tsv (label, text) or .jsonl (text, label) file")
+    num_examples: int = Field(1000, ge=1)
+    negative_label: str = " negative"
+    positive_label: str = " positive"
+    n_recent: int | None = Field(
+        4, ge=0, description="N_recent for these short prompts; null: the corruption's own N_recent"
+    )
+
+
+@register(
+    "sst2",
+    "SST-2 accuracy",
+    "Share of short film reviews whose sentiment is named correctly.",
+    settings=Sst2Config,
+    order=2,
+)
 @dataclass(frozen=True)
 class Sst2Task:
     axes: AxesConfig

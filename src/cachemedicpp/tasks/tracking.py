@@ -6,7 +6,10 @@ import itertools
 import random
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question, choice_task
+from pydantic import Field
+
+from cachemedicpp.tasks.base import register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import EvaluationConfig
@@ -19,6 +22,20 @@ _NAMES = (
 _LATEST = 0.85  # share of the filler after which nothing changes hands
 
 
+class TrackingConfig(GeneratedConfig):
+    """Things change hands `hops` times; who has what is asked for, and the things are the choices."""
+
+    chains: int = Field(3, ge=2, le=6)
+    hops: int = Field(1, ge=0, le=4)
+
+
+@register(
+    "tracking",
+    "tracking accuracy",
+    "Share of prompts in which a thing that changes hands is followed.",
+    settings=TrackingConfig,
+    order=6,
+)
 class TrackingTask:
     """`Tom has the river box.`, `Tom gives that box to Anna.`; then `Now Anna has the`.
 

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, rows, short
+from pydantic import Field
+
+from cachemedicpp.corruption.masks import AxesConfig
+from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, rows, short
 from cachemedicpp.tasks.data import load_text, spread
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.corruption.config import AxesConfig
     from cachemedicpp.tasks.config import EvaluationConfig
 
 
+class Wikitext2Config(ConfigModel):
+    """Strided windows: `prefix_len` clean tokens are stored, corrupted and repaired, the rest is scored."""
+
+    path: str | None = Field(None, description="a local text to evaluate on, where the hub cannot be reached")
+    train_path: str | None = Field(None, description="the same for training and calibration text")
+    split: Literal["validation", "test"] = "test"
+    num_sequences: int = Field(2000, ge=1, description="at most this many windows")
+    score_len: int = Field(64, ge=1, description="tokens scored at the end of each window")
+    stride: int | None = Field(
+        None,
+        ge=1,
+        description="step between windows; null: end to end, or closer where num_sequences needs it",
+    )
+
+
+@register(
+    "wikitext2", "Wikitext-2 perplexity", metric="ppl", settings=Wikitext2Config, term="perplexity", order=1
+)
 @dataclass(frozen=True)
 class Wikitext2Task:
     axes: AxesConfig

@@ -110,17 +110,10 @@ def defences(as_json: Json = False) -> None:
 
     Example: homeostat list defences
     """
-    from cachemedicpp.repair.heuristics import CALIBRATED, HEURISTICS
+    from cachemedicpp.repair.registry import DEFENCES
 
-    about = {"none": "no defence: what the damage does by itself"}
-    about |= {name: _line(kind.__doc__ or "") for name, kind in (HEURISTICS | CALIBRATED).items()}
-    about |= {
-        "A, B, C": "learned operators: homeostat cache train",
-        "safe": "undoes only what cannot be anything but damage: not finite, impossibly large",
-        "G": "repairs blind from calibrated statistics: homeostat cache calibrate",
-        "guard": "knows by fingerprints what changed and recomputes exactly that",
-    }
-    _show([{"defence": name, "about": text} for name, text in about.items()], as_json)
+    kinds = [(name, kind) for name, kind in DEFENCES.items() if kind.role != "variant"]
+    _show([{"defence": name, "about": _line(kind.about)} for name, kind in kinds], as_json)
 
 
 @app.command()

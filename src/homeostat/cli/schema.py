@@ -12,14 +12,19 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cachemedicpp.corruption import CORRUPTIONS
 from cachemedicpp.engines.campaign.config import CampaignConfig
+from cachemedicpp.repair.registry import DEFENCES
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.ood import Split
 from cachemedicpp.sweep.run import SweepConfig
+from cachemedicpp.tasks import TASKS
 from homeostat.core import atomic
+from homeostat.core.registry import SHOWN
 from homeostat.core.resources import resource
 from homeostat.demo.config import DemoConfig
 from homeostat.joint.config import JointConfig
+from homeostat.report.names import REGISTERED
 from skyt.contracts.contract import Contract
 from skyt.runs.config import ReplayConfig, RunConfig, SuiteConfig, WrapConfig
 from skyt.serve.database.transfer import ExportConfig
@@ -78,7 +83,15 @@ def contract_schema() -> dict[str, Any]:
     }
 
 
+def registered() -> dict[str, Any]:
+    """What pages call the corruption types, tasks and defences that come with the program."""
+    for found in (CORRUPTIONS, TASKS, DEFENCES):
+        len(found)  # every file of its folder was read
+    return {name: SHOWN[name].as_record() for name in sorted(SHOWN)}
+
+
 def main() -> None:
+    atomic.write_json(REGISTERED, registered())
     folder = resource("schemas")
     atomic.write_json(folder / "contract.schema.json", contract_schema())
     atomic.write_json(folder / "config.schema.json", config_schema())

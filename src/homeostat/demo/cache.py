@@ -11,7 +11,7 @@ from torch import Tensor
 from cachemedicpp.cache.state import Geometry, KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, sequence_keys
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
-from cachemedicpp.eval.defences import AtRest, Defence, Forks, Guarded, heuristics
+from cachemedicpp.repair.defences import Defence, Forks, Guarded, heuristic_defences
 from homeostat.core.progress import Bar
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir
@@ -30,8 +30,8 @@ class CacheDemonstration:
         self._family = CorruptionFamily.build(
             CorruptionConfig(axes=axes), model, tokenizer, layers, config.seed
         )
-        every = heuristics(layers, oracle=False, axes=axes)
-        self._heuristics = [defence for defence in every if isinstance(defence, AtRest)]
+        every = heuristic_defences(layers, oracle=False, axes=axes)
+        self._heuristics = [defence for defence in every if not defence.attaches]
         self._others = [gaussian, Guarded()]
 
     def run(self, run: RunDir, bar: Bar) -> list[Record]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from cachemedicpp.eval.defences import from_repair
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core.progress import progress, say
 from homeostat.core.rundir import check_out, open_run
@@ -34,7 +34,7 @@ def run_demo(config: DemoConfig, out: Path) -> None:
     with open_run(out, command="homeostat demo", config=config) as run:
         windows, length = config.cache.calibration_windows, config.cache.calibration_len
         operator = prepare_once(run.path / OPERATOR, model, tokenizer, config.joint.data, windows, length)
-        gaussian = from_repair("G", operator)
+        gaussian = Defence("G", repair=operator)
         demonstration = CacheDemonstration(config, model, tokenizer, gaussian)
         with progress("answering from damaged KV caches", len(config.cache.cases), unit="questions") as bar:
             rows = demonstration.run(run, bar)

@@ -10,9 +10,9 @@ from typing import Any
 
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.eval.defences import Defence, Guarded, from_repair, heuristics
 from cachemedicpp.repair.base import Repair, load_repair
-from cachemedicpp.repair.heuristics import HEURISTICS
+from cachemedicpp.repair.defences import Defence, Guarded, heuristic_defences
+from cachemedicpp.repair.heuristics import heuristics
 from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
@@ -85,7 +85,7 @@ def check_joint(config: JointConfig, workers: int = 2) -> None:
 
 def check_defences(config: JointConfig) -> None:
     """Refuse a name that is neither a defence nor a folder, before anything is loaded or written."""
-    known = ["none", *HEURISTICS, "G", "guard"]
+    known = ["none", *heuristics(calibrated=False), "G", "guard"]
     for name in config.defences:
         if name not in known and not Path(name).is_dir():
             raise UserError(
@@ -96,15 +96,16 @@ def check_defences(config: JointConfig) -> None:
 def build_defences(config: JointConfig, model: Any, calibrated: Callable[[], Repair]) -> dict[str, Defence]:
     """Defences by name: those that need no preparation, G (from `calibrated`), and saved operators."""
     layers = tuple(range(Geometry.of(model).layers))
-    simple = {defence.name: defence for defence in (Defence(), Guarded(), *heuristics(layers, oracle=False))}
+    every = (Defence(), Guarded(), *heuristic_defences(layers, oracle=False))
+    simple = {defence.name: defence for defence in every}
     chosen: dict[str, Defence] = {}
     for name in config.defences:
         if name in simple:
             chosen[name] = simple[name]
         elif name == "G":
-            chosen[name] = from_repair(name, calibrated())
+            chosen[name] = Defence(name, repair=calibrated())
         else:
-            chosen[name] = from_repair(Path(name).name, load_repair(name, model))
+            chosen[name] = Defence(Path(name).name, repair=load_repair(name, model))
     return chosen
 
 

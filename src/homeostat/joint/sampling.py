@@ -13,7 +13,7 @@ from transformers import LogitsProcessorList, StoppingCriteria, StoppingCriteria
 
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
-from cachemedicpp.eval.defences import Defence, Forks
+from cachemedicpp.repair.defences import Defence, Forks
 from homeostat.joint.config import Arm, JointConfig
 from skyt.generators.local import GumbelSampling
 from skyt.generators.watch import Watch, ends_of

@@ -1,11 +1,13 @@
-"""How pages call things: a readable name for each technical one, and what it means on hover or click.
+"""How pages and figures call things: a readable name, what it means on hover or click, its colour.
 
-Terms come from the glossary; `names.yaml` adds defences, kinds of damage, tasks and figures, in the words of
-the run's own pictures. Systems explain names of their own, such as rewriting rules, by the entry point below.
+Terms come from the glossary. Corruption types, tasks and defences bring their own names; those that come with
+the program stand in `registered.json`, so that a page needs neither system. `names.yaml` adds curves, states
+and figures. Systems explain names of their own, such as rewriting rules, by the entry point below.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from functools import cache
 from importlib.metadata import entry_points
@@ -13,40 +15,54 @@ from pathlib import Path
 
 import yaml
 
+from homeostat.core.registry import SHOWN, Shown
 from homeostat.report import glossary
 
 ENTRY_POINT = "homeostat.explanations"  # functions without arguments that return {name: explanation}
-_ORACLE = ":oracle"
+REGISTERED = Path(__file__).with_name("registered.json")
+ORACLE = ":oracle"
 _TOLD = " It is told which positions were damaged, which no real defence can know."
 
 
 @cache
-def _names() -> dict[str, tuple[str, str]]:
-    """Readable name and meaning by technical name."""
-    entries = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
-    return {
-        name: (entry["name"], entry.get("means") or glossary.explain(entry["term"]))
-        for name, entry in entries.items()
-    }
+def _stored() -> dict[str, Shown]:
+    """The names that come with the program."""
+    entries = json.loads(REGISTERED.read_text(encoding="utf-8"))
+    entries |= yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
+    return {name: Shown(**{"kind": "", **entry}) for name, entry in entries.items()}
+
+
+def names() -> dict[str, Shown]:
+    """Every technical name with a readable one, what was registered in this process included."""
+    return SHOWN | _stored()
+
+
+def shown(name: str) -> Shown | None:
+    return _stored().get(name) or SHOWN.get(name)
 
 
 def label(name: str) -> str:
     """The readable name, or the technical one where there is no other."""
-    if name.endswith(_ORACLE):
-        return f"{label(name.removesuffix(_ORACLE))} (told the mask)"
-    if name in _names():
-        return _names()[name][0]
+    if name.endswith(ORACLE):
+        return f"{label(name.removesuffix(ORACLE))} (told the mask)"
+    if (known := shown(name)) is not None:
+        return known.name
     found = glossary.find(name)
     return found.name if found and found.name and name == found.term else name
 
 
-@cache
-def heuristics() -> tuple[str, ...]:
+def heuristics() -> list[str]:
     """The single heuristics: the baselines that a figure shows only through the best of them."""
-    return tuple(name for name, (_, meaning) in _names().items() if meaning.startswith("A heuristic"))
+    single = [name for name, known in names().items() if known.kind == "heuristic"]
+    return sorted(single, key=lambda name: names()[name].order)
 
 
-@cache
+def colours() -> dict[str, int]:
+    """The colour of each name that has one, in the order of legends."""
+    found = {name: known for name, known in names().items() if known.colour is not None}
+    return {name: known.colour or 0 for name, known in sorted(found.items(), key=lambda item: item[1].order)}
+
+
 def page_terms() -> dict[str, tuple[str, str]]:
     """Every name that a page may show, as (readable name, explanation)."""
     known = {
@@ -54,10 +70,11 @@ def page_terms() -> dict[str, tuple[str, str]]:
         for term in glossary.terms()
         for spelling in (term.term, term.name, *term.also)
         if spelling
-    } | _names()
-    repairs = [*heuristics(), *(n for n, (_, meaning) in _names().items() if meaning.startswith("A trained"))]
+    } | {name: (one.name, one.means or glossary.explain(one.term)) for name, one in names().items()}
     told = {
-        f"{name}{_ORACLE}": (label(f"{name}{_ORACLE}"), known[name][1] + _TOLD) for name in [*repairs, "G"]
+        f"{name}{ORACLE}": (label(f"{name}{ORACLE}"), known[name][1] + _TOLD)
+        for name, one in names().items()
+        if one.kind in ("heuristic", "trained") or name == "G"
     }
     return known | told
 

@@ -11,7 +11,7 @@ import torch
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import sequence_keys
 from cachemedicpp.corruption.contiguous_overwrite import fit_window
-from cachemedicpp.eval.defences import AtRest, Defence, Forks, heuristics
+from cachemedicpp.repair.defences import AtRest, Defence, Forks, heuristics
 from cachemedicpp.eval.grid import (
     CLEAN,
     Cell,

@@ -13,7 +13,7 @@ import torch
 
 from cachemedicpp.cache.state import Geometry, KVState
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.eval.defences import Defence, from_repair, heuristics
+from cachemedicpp.repair.defences import Defence, from_repair, heuristics
 from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
 from cachemedicpp.eval.robustness import Robustness, TaskScores, pick_heuristic
 from cachemedicpp.repair.config import RepairConfig

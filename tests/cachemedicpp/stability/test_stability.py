@@ -13,7 +13,7 @@ from transformers import DynamicCache
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.defences import Defence, heuristics
+from cachemedicpp.repair.defences import Defence, heuristics
 from cachemedicpp.stability.measures import (
     EPS0,
     Clean,

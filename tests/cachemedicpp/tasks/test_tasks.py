@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.eval.defences import Defence
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.eval.grid import CLEAN, evaluate_example, prefill
 from cachemedicpp.tasks import build_tasks
 from cachemedicpp.tasks.sst2 import PROMPT, Sst2Task, label_logprobs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cachemedicpp.eval.defences import Defence
+from cachemedicpp.repair.defences import Defence
 from homeostat.core.progress import Bar
 from homeostat.joint.config import Arm
 from homeostat.joint.experiment import _write_arm

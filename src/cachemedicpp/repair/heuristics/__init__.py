@@ -8,34 +8,19 @@ figures must say which of the two they show. The calibrated ones also know what 
 
 from collections.abc import Sequence
 
-from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.repair.base import Repair
-from cachemedicpp.repair.heuristics.clamp import Clamp
-from cachemedicpp.repair.heuristics.clipping_renorm import ClippingRenorm
-from cachemedicpp.repair.heuristics.forget import Forget
-from cachemedicpp.repair.heuristics.forget_calibrated import ForgetSink, LimitsForget
 from cachemedicpp.repair.heuristics.levels import Levels, measure_levels
-from cachemedicpp.repair.heuristics.limits import LimitsClamp, LimitsMean, LimitsZero
-from cachemedicpp.repair.heuristics.masking_dropout import MaskingDropout
-from cachemedicpp.repair.heuristics.renorm_calibrated import RenormCalibrated
-from cachemedicpp.repair.heuristics.reset_clear import ResetClear
-from cachemedicpp.repair.heuristics.robust_smoothing import RobustSmoothing
-from cachemedicpp.repair.heuristics.smoothing import Smoothing
-from homeostat.core.errors import UserError, nearest
+from cachemedicpp.repair.registry import DEFENCES, register
+from homeostat.core.errors import UserError
 
-_TIMED = (ResetClear, Forget)  # told the protocol's time mask
-_CALIBRATED = (LimitsClamp, LimitsZero, LimitsMean, RenormCalibrated, ForgetSink, LimitsForget)  # `Levels`
-HEURISTICS: dict[str, type[Repair]] = {
-    cls.name: cls
-    for cls in (ResetClear, Smoothing, MaskingDropout, ClippingRenorm, Forget, Clamp, RobustSmoothing)
-}
-CALIBRATED: dict[str, type[Repair]] = {cls.name: cls for cls in _CALIBRATED}
+__all__ = ["Levels", "heuristic", "heuristics", "measure_levels", "register"]
 
 
-def register(cls: type[Repair]) -> type[Repair]:
-    """Evaluate a repair of your own beside the others, under its `name`; made as `cls(layers)`."""
-    HEURISTICS[cls.name] = cls
-    return cls
+def heuristics(calibrated: bool = True) -> list[str]:
+    """The heuristics by name; those that need levels only if asked for."""
+    kinds = [kind for _, kind in DEFENCES.items() if kind.role == "heuristic"]
+    return [kind.name for kind in kinds if calibrated or "levels" not in kind.takes]
 
 
 def heuristic(
@@ -46,39 +31,13 @@ def heuristic(
     `levels` are what the calibrated ones need. `axes` tell `reset_clear` and the ways to forget where in
     time damage can be; without them everything that is stored counts.
     """
-    if name in CALIBRATED:
-        if levels is None:
-            raise UserError(
-                f"heuristic {name!r} needs calibrated levels: pass levels=measure_levels(model, windows)"
-            )
-        if issubclass(CALIBRATED[name], ForgetSink):
-            return CALIBRATED[name](tuple(layers), axes, levels=levels)  # type: ignore[call-arg]
-        return CALIBRATED[name](tuple(layers), levels)  # type: ignore[call-arg]
-    if name not in HEURISTICS:
-        raise UserError(f"unknown heuristic {name!r}; {nearest(name, [*HEURISTICS, *CALIBRATED])}")
-    if HEURISTICS[name] in _TIMED:
-        return HEURISTICS[name](tuple(layers), axes)  # type: ignore[call-arg]
-    return HEURISTICS[name](tuple(layers))  # type: ignore[call-arg]
-
-
-__all__ = [
-    "CALIBRATED",
-    "HEURISTICS",
-    "Clamp",
-    "ClippingRenorm",
-    "Forget",
-    "ForgetSink",
-    "Levels",
-    "LimitsClamp",
-    "LimitsForget",
-    "LimitsMean",
-    "LimitsZero",
-    "MaskingDropout",
-    "RenormCalibrated",
-    "ResetClear",
-    "RobustSmoothing",
-    "Smoothing",
-    "heuristic",
-    "measure_levels",
-    "register",
-]
+    kind = DEFENCES[name]
+    if kind.repair is None:
+        raise UserError(f"{name!r} is no heuristic: choose one of {', '.join(heuristics())}")
+    if "levels" in kind.takes and levels is None:
+        raise UserError(
+            f"heuristic {name!r} needs calibrated levels: pass levels=measure_levels(model, windows)"
+        )
+    known = {"axes": axes, "levels": levels}
+    made: Repair = kind.repair(layers=tuple(layers), **{n: known[n] for n in kind.takes})  # type: ignore[call-arg]
+    return made

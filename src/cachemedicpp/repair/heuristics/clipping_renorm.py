@@ -8,8 +8,15 @@ from torch import Tensor
 
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.registry import register
 
 
+@register(
+    "clipping_renorm",
+    "clipping",
+    "A heuristic: numbers that are too large are cut off, and the vector is stretched back.",
+    order=54,
+)
 @dataclass(frozen=True)
 class ClippingRenorm(Repair):
     """Clamp to `±limit`, then scale each vector to the target RMS.
@@ -21,7 +28,6 @@ class ClippingRenorm(Repair):
     layers: tuple[int, ...]
     limit: float = 6.0
     target_rms: float | None = None
-    name = "clipping_renorm"
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cachemedicpp.cache.state import KV
-from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.repair.base import QueryRepair, numbered
 from cachemedicpp.repair.heuristics.time import reachable
 from cachemedicpp.repair.operators.lowrank import masked
+from cachemedicpp.repair.registry import register
 from homeostat.core.errors import UserError
 
 
+@register("forget", "forgetting", "A heuristic: the model reads nothing that damage can reach.", order=55)
 @dataclass(frozen=True)
 class Forget(QueryRepair):
     """In the protected layers no query sees a stored position that damage may have reached.
@@ -29,7 +31,13 @@ class Forget(QueryRepair):
     layers: tuple[int, ...]
     axes: AxesConfig | None = None  # None: everything that is stored
     suspects: Mapping[int, Tensor] | None = None
-    name = "forget"
+    discards = True
+
+    def under(self, axes: AxesConfig) -> Forget:
+        return replace(self, axes=axes)
+
+    def knowing(self, suspects: Mapping[int, Tensor]) -> Forget:
+        return replace(self, suspects=suspects)
 
     def attend(
         self, layer: int, query: Tensor, old: KV, new: KV, mask: Tensor | None, **options: Any

@@ -10,8 +10,15 @@ from torch import Tensor
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
 from cachemedicpp.repair.heuristics.levels import Levels
+from cachemedicpp.repair.registry import register
 
 
+@register(
+    "limits_clamp",
+    "limits, clamped",
+    "A heuristic: numbers beyond their channel's calibrated limits are cut off.",
+    order=58,
+)
 @dataclass(frozen=True)
 class LimitsClamp(Repair):
     """Elements beyond the least and largest value their channel had in calibration are clamped to it.
@@ -21,7 +28,6 @@ class LimitsClamp(Repair):
 
     layers: tuple[int, ...]
     levels: Levels
-    name = "limits_clamp"
     timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
@@ -42,21 +48,29 @@ class LimitsClamp(Repair):
         return torch.minimum(torch.maximum(x.nan_to_num(0.0), low), high)
 
 
+@register(
+    "limits_zero",
+    "limits, to zero",
+    "A heuristic: numbers beyond their channel's calibrated limits are set to 0.",
+    order=59,
+)
 @dataclass(frozen=True)
 class LimitsZero(LimitsClamp):
     """The same elements become 0."""
-
-    name = "limits_zero"
 
     def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:
         return torch.zeros_like(x)
 
 
+@register(
+    "limits_mean",
+    "limits, to the mean",
+    "A heuristic: numbers beyond their channel's limits take its calibrated mean.",
+    order=60,
+)
 @dataclass(frozen=True)
 class LimitsMean(LimitsClamp):
     """The same elements become their channel's calibrated mean."""
-
-    name = "limits_mean"
 
     def instead(self, x: Tensor, low: Tensor, high: Tensor, mean: Tensor) -> Tensor:
         return mean.expand_as(x)

@@ -9,8 +9,15 @@ from torch import Tensor
 from cachemedicpp.cache.state import KV
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.registry import register
 
 
+@register(
+    "masking_dropout",
+    "random masking",
+    "A heuristic: a random tenth of the numbers is set to 0, and the rest is scaled up.",
+    order=53,
+)
 @dataclass(frozen=True)
 class MaskingDropout(Repair):
     """Elements are zeroed with probability `p` and the rest scaled by `1 / (1 - p)`; a seed fixes which.
@@ -21,7 +28,6 @@ class MaskingDropout(Repair):
     layers: tuple[int, ...]
     p: float = 0.1
     seed: int = 0
-    name = "masking_dropout"
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
 from cachemedicpp.repair.heuristics.levels import Levels
+from cachemedicpp.repair.registry import register
 
 
+@register(
+    "renorm_calibrated",
+    "calibrated clipping",
+    "A heuristic: as clipping, but the vector gets its head's usual size.",
+    order=61,
+)
 @dataclass(frozen=True)
 class RenormCalibrated(Repair):
     """Clamp to `±limit`, then scale a vector that was cut to its head's calibrated RMS.
@@ -19,7 +26,6 @@ class RenormCalibrated(Repair):
     layers: tuple[int, ...]
     levels: Levels
     limit: float = 6.0
-    name = "renorm_calibrated"
     timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cachemedicpp.cache.state import KV
-from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.repair.base import Repair, Stored
 from cachemedicpp.repair.heuristics.time import reachable
+from cachemedicpp.repair.registry import register
 
 
+@register("reset_clear", "reset", "A heuristic: what damage can reach is set to 0.", order=51)
 @dataclass(frozen=True)
 class ResetClear(Repair):
     """Zero under the mask: the true one where it is known, else the protocol's time mask (`axes`).
@@ -19,7 +21,10 @@ class ResetClear(Repair):
 
     layers: tuple[int, ...]
     axes: AxesConfig | None = None  # None: everything that is stored
-    name = "reset_clear"
+    discards = True
+
+    def under(self, axes: AxesConfig) -> ResetClear:
+        return replace(self, axes=axes)
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1])

@@ -9,8 +9,15 @@ from torch import Tensor
 
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.registry import register
 
 
+@register(
+    "robust_smoothing",
+    "robust smoothing",
+    "A heuristic: numbers unlike their neighbours in time take their median.",
+    order=57,
+)
 @dataclass(frozen=True)
 class RobustSmoothing(Repair):
     """An element becomes the median of its channel over five positions around it, where it is further from
@@ -18,7 +25,6 @@ class RobustSmoothing(Repair):
 
     layers: tuple[int, ...]
     limit: float = 6.0
-    name = "robust_smoothing"
     timed = True
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:

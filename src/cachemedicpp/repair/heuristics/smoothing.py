@@ -9,15 +9,16 @@ from torch import Tensor
 
 from cachemedicpp.cache.state import KV
 from cachemedicpp.repair.base import Repair, Stored
+from cachemedicpp.repair.registry import register
 
 
+@register("smoothing", "smoothing", "A heuristic: each vector is mixed with the one before it.", order=52)
 @dataclass(frozen=True)
 class Smoothing(Repair):
     """`x_t <- (1 - beta) x_t + beta x_{t-1}`, from the unsmoothed `x_{t-1}`; a first token stays as it is."""
 
     layers: tuple[int, ...]
     beta: float = 0.3
-    name = "smoothing"
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         has_past = torch.zeros_like(stored.real)

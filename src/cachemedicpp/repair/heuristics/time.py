@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.corruption.masks import AxesConfig
 
 
 def reachable(axes: AxesConfig, real: Tensor, positions: Tensor, dropped: int = 0) -> Tensor:

@@ -4,8 +4,8 @@ A (gated low-rank), B (shrinkage in a basis) and C (one of them for all layers) 
 filter behind a gate) reads the state.
 """
 
-from cachemedicpp.repair.operators.build import TRAINED, build_operator, parameter_count
+from cachemedicpp.repair.operators.build import build_operator, parameter_count
 from cachemedicpp.repair.operators.lowrank import LowRankRepair
 from cachemedicpp.repair.operators.trained import Trained
 
-__all__ = ["TRAINED", "LowRankRepair", "Trained", "build_operator", "parameter_count"]
+__all__ = ["LowRankRepair", "Trained", "build_operator", "parameter_count"]

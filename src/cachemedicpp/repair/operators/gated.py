@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators.form import Form
+from cachemedicpp.repair.operators.layerwise import Layerwise, layerwise
+from cachemedicpp.repair.operators.lowrank import LowRankConfig
+from cachemedicpp.repair.registry import trained
 
 
 class Gated(Form):
@@ -24,3 +29,15 @@ class Gated(Form):
 
     def modulation(self, q: Tensor, shift: Tensor | None = None) -> Tensor:
         return self.gate_logits(q, shift).sigmoid()
+
+
+@trained(
+    "A",
+    "A low-rank",
+    "A trained repair: a low-rank correction of each vector, weighed by the query.",
+    colour=0,
+    order=10,
+    settings=LowRankConfig,
+)
+def low_rank(config: RepairConfig, geometry: Geometry) -> Layerwise:
+    return layerwise(config, geometry, lambda: Gated(geometry.head_dim, config.rank, 1))

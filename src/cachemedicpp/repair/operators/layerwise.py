@@ -7,8 +7,9 @@ from collections.abc import Callable
 from torch import nn
 
 from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators.form import Form
-from cachemedicpp.repair.operators.lowrank import LowRankRepair
+from cachemedicpp.repair.operators.lowrank import LowRankRepair, check_rank
 
 
 class Layerwise(LowRankRepair):
@@ -31,3 +32,10 @@ class Layerwise(LowRankRepair):
 
     def form(self, layer: int, tensor: str) -> Form | None:
         return self._forms.get((layer, tensor))
+
+
+def layerwise(config: RepairConfig, geometry: Geometry, make: Callable[[], Form]) -> Layerwise:
+    """The operator of a `repair:` section whose forms are made by `make`."""
+    check_rank(config.rank, geometry)
+    layers = config.layers(geometry.layers)
+    return Layerwise(config.family, layers, geometry, config.apply_to, make, config.before_rotary)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.cache.state import KV, Geometry
@@ -14,7 +15,25 @@ from cachemedicpp.repair.base import QueryRepair, numbered
 from cachemedicpp.repair.operators.form import Form
 from cachemedicpp.repair.operators.trained import Trained
 from cachemedicpp.repair.operators.turned import Turned, Turning
+from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
+
+
+class LowRankConfig(ConfigModel):
+    """Settings of operators A, B and C."""
+
+    rank: int = Field(8, ge=1)
+    before_rotary: bool = Field(
+        False, description="A, B and C: work on keys before their rotary embedding; D always does"
+    )
+
+
+def check_rank(rank: int, geometry: Geometry) -> None:
+    if rank > geometry.head_dim:
+        raise UserError(
+            f"repair.rank = {rank} is above the model's head dimension {geometry.head_dim}: choose at most "
+            "that"
+        )
 
 
 class LowRankRepair(Trained, QueryRepair):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators.form import Form
-from cachemedicpp.repair.operators.lowrank import LowRankRepair
+from cachemedicpp.repair.operators.gated import Gated
+from cachemedicpp.repair.operators.lowrank import LowRankConfig, LowRankRepair, check_rank
+from cachemedicpp.repair.operators.shrinkage import Shrinkage
+from cachemedicpp.repair.registry import trained
 
 
 class Shared(LowRankRepair):
@@ -48,3 +54,31 @@ class Shared(LowRankRepair):
         if tensor in self.head_embedding:
             shift = shift + self.head_embedding[tensor]
         return shift
+
+
+class SharedConfig(LowRankConfig):
+    """Settings of operator C."""
+
+    base: Literal["A", "B"] = Field("A", description="C: the form of the shared operator")
+    head_embedding: bool = Field(False, description="C: condition on the KV head too, not only on the layer")
+
+
+@trained(
+    "C",
+    "C shared",
+    "A trained repair that all layers share.",
+    colour=3,
+    order=12,
+    settings=SharedConfig,
+)
+def shared(config: RepairConfig, geometry: Geometry) -> Shared:
+    check_rank(config.rank, geometry)
+    layers, d = config.layers(geometry.layers), geometry.head_dim
+
+    def make() -> Form:
+        return (
+            Gated(d, config.rank, 1) if config.base == "A" else Shrinkage(d, config.rank, 1, config.alpha_max)
+        )
+
+    extra = config.rank, config.head_embedding, config.before_rotary
+    return Shared("C", layers, geometry, config.apply_to, make, *extra)

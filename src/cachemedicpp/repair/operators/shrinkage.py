@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from cachemedicpp.cache.state import Geometry
+from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators.form import Form
+from cachemedicpp.repair.operators.layerwise import Layerwise, layerwise
+from cachemedicpp.repair.operators.lowrank import LowRankConfig
+from cachemedicpp.repair.registry import trained
 
 _NEARLY_ZERO = 1e-7  # a strength that changes nothing yet has a gradient
 
@@ -41,3 +47,21 @@ class Shrinkage(Form):
         B: Tensor = Q.to(self.basis.dtype) * (-torch.expm1(-self.strength.abs())).sqrt()
         self._known = None if torch.is_grad_enabled() else (version, B)
         return B
+
+
+class ShrinkageConfig(LowRankConfig):
+    """Settings of operator B."""
+
+    alpha_max: float = Field(0.98, gt=0.0, lt=1.0, description="B: the largest shrinkage factor s(q)")
+
+
+@trained(
+    "B",
+    "B shrinkage",
+    "A trained repair: each vector shrinks along learned directions and never grows.",
+    colour=5,
+    order=11,
+    settings=ShrinkageConfig,
+)
+def shrinkage(config: RepairConfig, geometry: Geometry) -> Layerwise:
+    return layerwise(config, geometry, lambda: Shrinkage(geometry.head_dim, config.rank, 1, config.alpha_max))

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from cachemedicpp.cache.state import KV, Geometry
 from cachemedicpp.repair.base import Stored, layout
+from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.gaussian.sinks import like_sinks, rms
 from cachemedicpp.repair.operators.trained import Trained
 from cachemedicpp.repair.operators.turned import Turning
 from cachemedicpp.repair.operators.wiener import Wiener
+from cachemedicpp.repair.registry import trained
 
 
 class Filters(nn.Module):
@@ -105,3 +107,15 @@ class Statewise(Trained):
         """Where the keys or values are among a layer's head vectors."""
         heads = self.geometry.kv_heads
         return slice(0, heads) if tensor == "K" else slice(heads, 2 * heads)
+
+
+@trained(
+    "D",
+    "D state-gated",
+    "A trained repair that judges every vector by itself: one that looks clean stays as it is, and one that "
+    "looks noisy is filtered.",
+    colour=7,
+    order=13,
+)
+def statewise(config: RepairConfig, geometry: Geometry) -> Statewise:
+    return Statewise("D", config.layers(geometry.layers), geometry, config.apply_to)

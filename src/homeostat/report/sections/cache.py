@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, column, figure, missing, section
-from homeostat.report.names import label
+from homeostat.report.names import ORACLE, label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import robustness, stability
 from homeostat.report.sections.entries import (
     HEURISTIC,
     NONE,
-    ORACLE,
     by_defence,
     cell,
     figure_of,
@@ -158,8 +157,8 @@ def _headline(metrics: Record) -> Block:
     if rule:
         parts.append(blocks.prose(f"Best heuristic: {rule}."))
     lead = (
-        "AUC is the area under the robustness curve: mean of 1/perplexity and accuracies, over corruption "
-        "types, against epsilon. Larger is better."
+        "AUC is the area under the robustness curve: mean of clean perplexity / perplexity and "
+        "accuracies, over corruption types, against epsilon. Larger is better."
     )
     return section("headline", "Result", lead, parts)
 

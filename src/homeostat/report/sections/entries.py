@@ -8,25 +8,9 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, interval
-from homeostat.report.names import heuristics
+from homeostat.report.names import ORACLE, heuristics
 
-NONE, HEURISTIC, ORACLE = "none", "best_heuristic", ":oracle"
-# The colours of the run's own figures, so that a curve looks the same on the page and in the paper.
-LOOKS = {
-    "none": 6,
-    "best_heuristic": 4,
-    "A": 0,
-    "B": 5,
-    "C": 3,
-    "D": 7,
-    "G": 2,
-    "guard": 1,
-    "G+guard": 7,
-    "baseline": 6,
-    "heuristics": 4,
-    "cachemedic": 0,
-    "lambda_contr_0": 5,
-}
+NONE, HEURISTIC = "none", "best_heuristic"
 
 
 def is_shown(name: str) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Digits, Point, column, figure, interval, section
-from homeostat.report.names import label
+from homeostat.report.names import colours, label
 from homeostat.report.reading import RunFiles
-from homeostat.report.sections.entries import LOOKS, NONE
+from homeostat.report.sections.entries import NONE
 from homeostat.report.sections.system import System
 
 METRICS = "joint_metrics"
@@ -84,7 +84,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
         y="share of samples",
         y_limits=(0.0, 1.0),
         note="Severity 0 is the clean arm, the same for every defence. Bars and bands are 95 % intervals.",
-        looks=LOOKS,
+        looks=colours(),
     )
     columns = [column("epsilon", digits=2), column("defence"), column("samples")]
     columns += [column(title, digits=digits, help=help) for title, help, digits in _MEASURES.values()]

@@ -8,7 +8,8 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, missing, section
-from homeostat.report.sections.entries import LOOKS, ends, hidden, lines, panels
+from homeostat.report.names import colours
+from homeostat.report.sections.entries import ends, hidden, lines, panels
 
 _HIDDEN = (
     "Bands and bars are 95 % intervals. Heuristics that the rule did not choose, and defences that are told "
@@ -36,7 +37,7 @@ def curves(metrics: Record) -> Block:
         y="score",
         note=_HIDDEN,
         off=hidden(parts),
-        looks=LOOKS,
+        looks=colours(),
     )
     return section("curves", title, lead, [chart])
 
@@ -53,7 +54,7 @@ def recovered(metrics: Record) -> Iterator[Block]:
         y="share recovered",
         note="1: all of it; 0: none; below 0 the defence did harm. Where nothing was lost there is no point.",
         off=hidden(parts),
-        looks=LOOKS,
+        looks=colours(),
     )
     yield section("recovered", "What repair gives back", "On Wikitext-2, by corruption type.", [chart])
 
@@ -113,5 +114,5 @@ def _pareto(metrics: Record, rows: list[Record]) -> Iterator[Block]:
             mode="scatter",
             note="Best is right and low: as fast as no defence, and nothing lost where nothing is wrong.",
             off=hidden([part]),
-            looks=LOOKS,
+            looks=colours(),
         )

@@ -9,9 +9,8 @@ from typing import Any
 from homeostat.core.records import Record
 from homeostat.report import blocks
 from homeostat.report.blocks import Block, Point, figure, missing, section
-from homeostat.report.names import label
+from homeostat.report.names import colours, label
 from homeostat.report.reading import RunFiles, flatten
-from homeostat.report.sections.entries import LOOKS
 
 METRICS = "stability_metrics"
 
@@ -69,7 +68,7 @@ def _sensitivity(metrics: Record) -> Block:
         x_scale="log",
         y_scale="log",
         note=note,
-        looks=LOOKS,
+        looks=colours(),
     )
 
 

@@ -16,18 +16,11 @@ import torch
 
 from cachemedicpp.cache.state import KVState, changed
 from cachemedicpp.corruption import Plan
-from cachemedicpp.corruption.config import AxesConfig
+from cachemedicpp.corruption.masks import AxesConfig
+from cachemedicpp.guard.guard import Guard
 from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import Repair, layout
-from cachemedicpp.repair.heuristics import (
-    CALIBRATED,
-    HEURISTICS,
-    Forget,
-    Levels,
-    LimitsForget,
-    ResetClear,
-    heuristic,
-)
+from cachemedicpp.repair.heuristics import Levels, heuristic, heuristics
 from cachemedicpp.repair.heuristics.time import reachable
 
 Knowledge = Literal["blind", "oracle", "fingerprints"]
@@ -51,51 +44,34 @@ class Forks:
 
 @dataclass(frozen=True)
 class Defence:
-    """No defence at all. The other defences override what they do differently."""
+    """A repair: applied to the stored cache or, where it needs the query, attached. None: no defence."""
 
     name: str = "none"
     knowledge: Knowledge = "blind"
-
-    def mend(self, model: Any, cache: Any, forks: Forks) -> None:
-        """Repair the stored cache in place, before it is read."""
-
-    def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
-        """What stays attached while the cache is read."""
-        return nullcontext()
+    repair: Repair | None = None
+    axes: AxesConfig | None = None  # known to a repair that is `timed`
 
     @property
     def attaches(self) -> bool:
         """Whether something stays attached while the cache is read: no other defence may share the batch."""
-        return False
-
-    def under(self, axes: AxesConfig) -> Self:
-        """This defence where the protocol's masks are `axes`, for those that use them."""
-        return self
+        return self.repair is not None and self.repair.query_conditioned
 
     @property
     def discards(self) -> bool:
         """True where everything that damage can reach is thrown away: every cell then has the same score."""
-        return False
-
-
-@dataclass(frozen=True)
-class AtRest(Defence):
-    """A repair that does not depend on the query: applied once to what is stored."""
-
-    repair: Repair | None = None
-    axes: AxesConfig | None = None  # known to a repair that is `timed`
+        return self.repair is not None and self.repair.discards and self.knowledge == "blind"
 
     def under(self, axes: AxesConfig) -> Self:
-        if isinstance(self.repair, ResetClear):
-            return replace(self, repair=replace(self.repair, axes=axes))
-        return replace(self, axes=axes) if self.repair is not None and self.repair.timed else self
+        """This defence where the protocol's masks are `axes`, for those that use them."""
+        if self.repair is None:
+            return self
+        return replace(self, repair=self.repair.under(axes), axes=axes if self.repair.timed else None)
 
-    @property
-    def discards(self) -> bool:
-        return isinstance(self.repair, ResetClear) and self.knowledge == "blind"
-
+    @torch.no_grad()
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
-        assert self.repair is not None  # noqa: S101
+        """Repair the stored cache in place, before it is read."""
+        if self.repair is None or self.attaches:
+            return
         suspect = None
         if self.knowledge == "oracle":
             suspect = forks.suspects(self.repair.layers)
@@ -104,38 +80,18 @@ class AtRest(Defence):
             known = layout(length, len(forks.plans), None, forks.clean[0].K.device)
             reach = reachable(self.axes, *known).unsqueeze(1).expand(-1, heads, -1)
             suspect = dict.fromkeys(self.repair.layers, reach)
-        with torch.no_grad():
-            self.repair.repair_cache(cache, suspect=suspect)
-
-
-@dataclass(frozen=True)
-class Inline(Defence):
-    """A query-conditioned operator: attached to attention while the model runs."""
-
-    repair: Repair | None = None
-
-    @property
-    def attaches(self) -> bool:
-        return True
-
-    def under(self, axes: AxesConfig) -> Self:
-        return replace(self, repair=replace(self.repair, axes=axes)) if self._forgets else self  # type: ignore[type-var]
-
-    @property
-    def discards(self) -> bool:
-        return self._forgets and not isinstance(self.repair, LimitsForget) and self.knowledge == "blind"
+        self.repair.repair_cache(cache, suspect=suspect)
 
     def attached(self, model: Any, forks: Forks | None = None) -> AbstractContextManager[Any]:
+        """What stays attached while the cache is read."""
+        if self.repair is None or not self.attaches:
+            return nullcontext()
         repair = self.repair
-        if isinstance(repair, Forget) and self.knowledge == "oracle":
+        if self.knowledge == "oracle":
             if forks is None:
                 raise ValueError(f"{self.name} needs to be told what was damaged")
-            repair = replace(repair, suspects=forks.suspects(repair.layers))
+            repair = repair.knowing(forks.suspects(repair.layers))
         return medic(model, repair=repair)
-
-    @property
-    def _forgets(self) -> bool:
-        return isinstance(self.repair, Forget)
 
 
 @dataclass(frozen=True)
@@ -145,37 +101,27 @@ class Guarded(Defence):
     name: str = "guard"
     knowledge: Knowledge = "fingerprints"
 
+    @torch.no_grad()
     def mend(self, model: Any, cache: Any, forks: Forks) -> None:
-        from cachemedicpp.guard.guard import Guard
-
         ids = torch.tensor([forks.stored_ids] * len(forks.plans), device=model.device)
         guard = Guard(model)
         guard.watch(forks.clean.repeat(len(forks.plans)).cache(), ids)
         fingerprints = guard.ledger
         assert fingerprints is not None  # noqa: S101
         guard.resume(cache, fingerprints)
-        with torch.no_grad():
-            guard.heal(cache)
+        guard.heal(cache)
         guard.forget()
 
 
-def from_repair(name: str, repair: Repair, knowledge: Knowledge = "blind") -> Defence:
-    """A repair as a defence, inline where it needs the query."""
-    if repair.query_conditioned:
-        return Inline(name, knowledge, repair)
-    return AtRest(name, knowledge, repair)
-
-
-def heuristics(
+def heuristic_defences(
     layers: Sequence[int], oracle: bool, levels: Levels | None = None, axes: AxesConfig | None = None
 ) -> list[Defence]:
     """The heuristics, blind and (if wanted) a second time with the true mask, as `<heuristic>:oracle`.
 
     The calibrated ones are among them where `levels` are given.
     """
-    names = [*HEURISTICS, *(CALIBRATED if levels is not None else ())]
-    blind: list[Defence] = [from_repair(name, heuristic(name, layers, levels, axes)) for name in names]
+    made = {n: heuristic(n, layers, levels, axes) for n in heuristics(calibrated=levels is not None)}
+    blind = [Defence(name, repair=repair) for name, repair in made.items()]
     if not oracle:
         return blind
-    told = [from_repair(n + ORACLE, heuristic(n, layers, levels, axes), "oracle") for n in names]
-    return [*blind, *told]
+    return [*blind, *(Defence(name + ORACLE, "oracle", repair) for name, repair in made.items())]
