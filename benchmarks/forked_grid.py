@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.repair.defences import Defence, heuristics
 from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
+from cachemedicpp.repair.defences import Defence, heuristic_defences
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks import build_tasks
 from homeostat.core.models import load_model
@@ -70,7 +70,10 @@ def main() -> None:
     layers = config.repair.layers(int(model.config.num_hidden_layers))
     family = CorruptionFamily.build(config.corruption, model, tokenizer, layers, config.seed)
     cells = grid_cells(config.eval.corruption_eval.types, config.eval.corruption_eval.eps)
-    defences = [Defence(), *(d for d in heuristics(layers, oracle=False) if d.name == "clipping_renorm")]
+    defences = [
+        Defence(),
+        *(d for d in heuristic_defences(layers, oracle=False) if d.name == "clipping_renorm"),
+    ]
     spent = {"naive": [0.0, 0.0], "forked": [0.0, 0.0]}
     worst = 0.0
     print(f"{len(cells)} cells × {len(defences)} defences, {torch.get_num_threads()} threads")

@@ -26,6 +26,11 @@ class ConfigModel(pydantic.BaseModel):
     # How a difference in a setting is told, where its value says nothing to people: section -> sentence.
     told: ClassVar[Mapping[str, str]] = {}
 
+    @classmethod
+    def known_fields(cls) -> Mapping[str, pydantic.fields.FieldInfo]:
+        """Every key that this section may have."""
+        return cls.model_fields
+
 
 C = TypeVar("C", bound=ConfigModel)
 
@@ -133,13 +138,13 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> str:
+def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
     first = error.errors(include_url=False)[0]
     location = [str(part) for part in first["loc"]]
     key = ".".join(location) or "the configuration"
     if first["type"] == "extra_forbidden":
         section = _section(model, location[:-1])
-        hint = nearest(location[-1], section.model_fields) if section else "it is not a known key"
+        hint = nearest(location[-1], section.known_fields()) if section else "it is not a known key"
         return f"unknown key {key!r}; {hint}"
     if first["type"] == "missing":
         return f"{key!r} is missing"
@@ -153,13 +158,13 @@ def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _section(model: type[pydantic.BaseModel], path: list[str]) -> type[pydantic.BaseModel] | None:
+def _section(model: type[ConfigModel], path: list[str]) -> type[ConfigModel] | None:
     """The model of a nested section, so that an unknown key is compared with its real neighbours."""
-    current: type[pydantic.BaseModel] = model
+    current = model
     for name in path:
-        field = current.model_fields.get(name)
+        field = current.known_fields().get(name)
         candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
-        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, pydantic.BaseModel)]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, ConfigModel)]
         if not nested:
             return None
         current = nested[0]

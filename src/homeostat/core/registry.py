@@ -7,7 +7,7 @@ package through an entry point. It brings along what pages and figures show of i
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -132,6 +132,10 @@ class OpenConfig(ConfigModel):
         own = {name: (field.annotation, field) for name, field in cls.model_fields.items()}
         fields: dict[str, Any] = {**own, **cls.parts()}
         return pydantic.create_model(cls.__name__, __base__=ConfigModel, __doc__=cls.__doc__, **fields)
+
+    @classmethod
+    def known_fields(cls) -> Mapping[str, pydantic.fields.FieldInfo]:
+        return cls.closed().model_fields
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -13,7 +13,7 @@ import torch
 from transformers import DynamicCache
 
 from cachemedicpp.cache.state import KV, Geometry, KVState
-from cachemedicpp.corruption import REGISTRY, CorruptionFamily, sequence_keys
+from cachemedicpp.corruption import CORRUPTIONS, CorruptionFamily, sequence_keys
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
 from cachemedicpp.corruption.donor import Donor
 from homeostat.core.errors import UserError
@@ -47,7 +47,7 @@ def cache(batch: int = 4, length: int = 20) -> DynamicCache:
 KEYS = ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("name", [*sorted(REGISTRY), "mixture"])
+@pytest.mark.parametrize("name", [*sorted(CORRUPTIONS), "mixture"])
 def test_a_sequence_is_damaged_the_same_alone_and_in_a_batch_and_under_left_padding(name: str) -> None:
     injection = family().mixture() if name == "mixture" else family().at(name, 0.3)
     whole = cache()
@@ -72,7 +72,7 @@ def test_untouched_layers_and_epsilon_zero_keep_their_tensors() -> None:
     before = [layer.keys for layer in clean.layers]
     family().at("gaussian", 0.5).corrupt_cache(clean, KEYS)
     assert clean.layers[1].keys is before[1] and clean.layers[0].keys is not before[0]
-    for name in REGISTRY:
+    for name in CORRUPTIONS:
         same = cache()
         tensors = [(layer.keys, layer.values) for layer in same.layers]
         family().at(name, 0.0).corrupt_cache(same, KEYS)
@@ -150,7 +150,7 @@ def test_training_and_evaluation_never_draw_the_same_noise_rotation_or_donor() -
             for what, drawn in event.drawn.items():
                 seen[what].add(drawn)
     assert len(seen["noise"]) == 180 and len(seen["rotation"]) > 10 and len(seen["donor"]) > 5
-    for name in REGISTRY:
+    for name in CORRUPTIONS:
         for event in evaluating.at(name, 0.3).plan(keys, 20).events:
             assert all(drawn not in seen[what] for what, drawn in event.drawn.items())
 

@@ -10,8 +10,7 @@ import torch
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption import sequence_keys
-from cachemedicpp.corruption.contiguous_overwrite import fit_window
-from cachemedicpp.repair.defences import AtRest, Defence, Forks, heuristics
+from cachemedicpp.corruption.contiguous_overwrite import ContiguousOverwrite
 from cachemedicpp.eval.grid import (
     CLEAN,
     Cell,
@@ -21,6 +20,7 @@ from cachemedicpp.eval.grid import (
     grid_cells,
     prefill,
 )
+from cachemedicpp.repair.defences import Defence, Forks, heuristic_defences
 
 TYPES = ["gaussian", "dropout_zero", "orthogonal_rotation", "bitflipish_sparse", "quant_noise"]
 
@@ -42,7 +42,7 @@ def test_every_defence_gets_the_same_corrupted_cache(
             state = KVState(cache)
             seen.setdefault(self.name, []).append(torch.stack([state[1].K, state[2].V]))
 
-    spies = [Spy("first"), *heuristics(setup.layers, oracle=True), Spy("last")]
+    spies = [Spy("first"), *heuristic_defences(setup.layers, oracle=True), Spy("last")]
     evaluate_example(tiny_llama, setup.family, task, task.examples[0], setup.cells, spies, 5)
     assert len(seen["first"]) > 1
     for first, last in zip(seen["first"], seen["last"], strict=True):
@@ -53,7 +53,7 @@ def test_values_do_not_depend_on_how_many_forks_share_a_batch(
     small_setup: Callable[..., Any], tiny_llama: Any
 ) -> None:
     setup = small_setup()
-    defences = [Defence(), *heuristics(setup.layers, oracle=False)]
+    defences = [Defence(), *heuristic_defences(setup.layers, oracle=False)]
     for task in setup.tasks:
         alone, *others = (
             evaluate_example(tiny_llama, setup.family, task, task.examples[0], setup.cells, defences, size)
@@ -73,8 +73,7 @@ def test_each_value_equals_a_prefill_and_a_scoring_of_its_own(
     setup = small_setup()
     task = setup.tasks[0]
     example = task.examples[1]
-    smoothing = next(d for d in heuristics(setup.layers, oracle=False) if d.name == "smoothing")
-    assert isinstance(smoothing, AtRest)
+    smoothing = next(d for d in heuristic_defences(setup.layers, oracle=False) if d.name == "smoothing")
     found = evaluate_example(tiny_llama, setup.family, task, example, setup.cells, [smoothing], 4)
     for cell, score in zip(setup.cells, found["scores"]["smoothing"], strict=True):
         ids = torch.tensor([example.stored])
@@ -106,16 +105,21 @@ def test_the_clean_prefix_is_untouched_by_its_forks(small_setup: Callable[..., A
     assert forks.plans[0] is None
 
 
+def window(positions: int, focus: int | None = None) -> tuple[int, int]:
+    """The default window, `(16, 48)`, fitted."""
+    return ContiguousOverwrite().fitted(positions, focus).overwrite_window
+
+
 def test_the_overwrite_window_is_fitted_to_short_prompts() -> None:
-    assert fit_window((16, 48), 60) == (16, 48)
-    assert fit_window((16, 48), 20) == (5, 20)
-    assert fit_window((16, 48), 1) == (0, 1)
+    assert window(60) == (16, 48)
+    assert window(20) == (5, 20)
+    assert window(1) == (0, 1)
 
 
 def test_the_overwrite_window_begins_at_what_a_task_asks_for(small_setup: Callable[..., Any]) -> None:
-    assert fit_window((16, 48), 200, focus=90) == (90, 122)
-    assert fit_window((16, 48), 100, focus=90) == (90, 100)
-    assert fit_window((16, 48), 80, focus=90) == (16, 48)  # what is asked for is recent: out of reach
+    assert window(200, 90) == (90, 122)
+    assert window(100, 90) == (90, 100)
+    assert window(80, 90) == (16, 48)  # what is asked for is recent: out of reach
     setup = small_setup()
     needle = next(task for task in setup.tasks if task.name == "needle")
     example = needle.examples[0]
@@ -137,7 +141,7 @@ def test_a_defence_that_throws_away_what_damage_can_reach_scores_the_same_in_eve
     axes = setup.tasks[0].axes
     for task in setup.tasks[:2]:
         example = task.examples[0]
-        for defence in heuristics(setup.layers, oracle=False, axes=axes):
+        for defence in heuristic_defences(setup.layers, oracle=False, axes=axes):
             if not defence.discards:
                 continue
             found = evaluate_example(tiny_llama, setup.family, task, example, setup.cells, [defence], 13)

@@ -13,10 +13,10 @@ import torch
 
 from cachemedicpp.cache.state import Geometry, KVState
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.repair.defences import Defence, from_repair, heuristics
 from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
 from cachemedicpp.eval.robustness import Robustness, TaskScores, pick_heuristic
 from cachemedicpp.repair.config import RepairConfig
+from cachemedicpp.repair.defences import Defence, heuristic_defences
 from cachemedicpp.repair.operators import build_operator
 from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import run_defences
@@ -29,7 +29,7 @@ TYPES = MedicConfig().eval.corruption_eval.types
 
 def _every_repair(model: Any, layers: tuple[int, ...]) -> list[Defence]:
     """All heuristics, and an operator of each family with random parameters: the worst it may do."""
-    found = list(heuristics(layers, oracle=False))
+    found = list(heuristic_defences(layers, oracle=False))
     geometry = Geometry.of(model)
     for family in ("A", "B", "C"):
         config = RepairConfig(family=family, protect_layers=layers, rank=4)
@@ -38,7 +38,7 @@ def _every_repair(model: Any, layers: tuple[int, ...]) -> list[Defence]:
             for place, parameter in enumerate(operator.parameters()):
                 noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(place))
                 parameter.add_(0.3 * noise)
-        found.append(from_repair(family, operator.eval()))
+        found.append(Defence(family, repair=operator.eval()))
     return found
 
 
@@ -108,7 +108,7 @@ def test_comparisons_are_paired_the_draw_does_not_depend_on_which_defences_run(
     setup = small_setup()
     task = setup.tasks[0]
     few = [Defence()]
-    many = [*heuristics(setup.layers, oracle=True), Defence()]
+    many = [*heuristic_defences(setup.layers, oracle=True), Defence()]
     a, b = (
         evaluate_example(setup.model, setup.family, task, task.examples[0], setup.cells, defences, 13)
         for defences in (few, many)
@@ -119,11 +119,11 @@ def test_comparisons_are_paired_the_draw_does_not_depend_on_which_defences_run(
 
 def test_heuristics_are_blind_unless_labelled_oracle(small_setup: Callable[..., Any]) -> None:
     setup = small_setup()
-    for defence in heuristics(setup.layers, oracle=True):
+    for defence in heuristic_defences(setup.layers, oracle=True):
         assert (defence.knowledge == "oracle") == defence.name.endswith(":oracle")
     example = setup.tasks[0].examples[0]
     clean = prefill(setup.model, example.stored)
-    blind = next(d for d in heuristics(setup.layers, oracle=False) if d.name == "reset_clear")
+    blind = next(d for d in heuristic_defences(setup.layers, oracle=False) if d.name == "reset_clear")
     cache = clean.cache()
     _, forks = corrupt_forks(clean, setup.family, example, grid_cells([], []))
     blind.mend(setup.model, cache, forks)

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.cache.state import Geometry
-from cachemedicpp.corruption import REGISTRY, CorruptionFamily, sequence_keys
+from cachemedicpp.corruption import CORRUPTIONS, CorruptionFamily, sequence_keys
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
 from cachemedicpp.repair.attach import check_decoder, medic
 from cachemedicpp.repair.config import RepairConfig
-from cachemedicpp.repair.heuristics import HEURISTICS, heuristic
+from cachemedicpp.repair.heuristics import heuristic, heuristics
 from cachemedicpp.repair.operators import build_operator
+from cachemedicpp.repair.registry import DEFENCES
 from homeostat.core.errors import UserError
 
 CONFIG = CorruptionConfig(
@@ -92,7 +93,7 @@ def test_an_idle_medic_and_a_left_one_change_no_bit(model: Any) -> None:
 
 def test_epsilon_zero_changes_no_bit_for_any_type(model: Any) -> None:
     before = run(model)
-    for name in REGISTRY:
+    for name in CORRUPTIONS:
         with medic(model, corruption=family(model).at(name, 0.0)):
             assert torch.equal(run(model), before), name
 
@@ -106,7 +107,7 @@ def test_untrained_operators_change_logits_by_less_than_1e_4(model: Any) -> None
     assert torch.equal(run(model), before)
 
 
-@pytest.mark.parametrize("name", [*sorted(REGISTRY), "mixture"])
+@pytest.mark.parametrize("name", [*sorted(CORRUPTIONS), "mixture"])
 def test_damage_inline_and_at_rest_give_the_same_logits(model: Any, name: str) -> None:
     injection = family(model).mixture() if name == "mixture" else family(model).at(name, 0.3)
     with medic(model, corruption=injection) as session:
@@ -117,7 +118,9 @@ def test_damage_inline_and_at_rest_give_the_same_logits(model: Any, name: str) -
     assert not torch.equal(inline, run(model))
 
 
-@pytest.mark.parametrize("name", [n for n, kind in sorted(HEURISTICS.items()) if not kind.query_conditioned])
+@pytest.mark.parametrize(
+    "name", [n for n in heuristics(calibrated=False) if not DEFENCES[n].repair.query_conditioned]
+)
 @pytest.mark.parametrize("oracle", [False, True])
 def test_query_independent_repair_inline_and_at_rest_agree(model: Any, name: str, oracle: bool) -> None:
     injection = family(model).at("gaussian", 0.5)
@@ -199,7 +202,7 @@ def test_generate_equals_the_plain_model_where_nothing_is_corrupted(model: Any, 
 def test_the_default_model_keeps_its_outputs(default_model: Any) -> None:
     model, tokenizer = default_model
     before = run(model)
-    for name in REGISTRY:
+    for name in CORRUPTIONS:
         with medic(model, corruption=family(model, tokenizer).at(name, 0.0)):
             assert torch.equal(run(model), before), name
     for kind in ("A", "B", "C"):

@@ -11,7 +11,9 @@ from torch import Tensor
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.repair.attach import medic
-from cachemedicpp.repair.heuristics import Forget, ForgetSink, LimitsForget, measure_levels
+from cachemedicpp.repair.heuristics import measure_levels
+from cachemedicpp.repair.heuristics.forget import Forget
+from cachemedicpp.repair.heuristics.forget_calibrated import ForgetSink, LimitsForget
 from homeostat.core.errors import UserError
 
 IDS = torch.randint(3, 200, (2, 14), generator=torch.Generator().manual_seed(0))

@@ -16,22 +16,19 @@ from cachemedicpp.corruption.config import AxesConfig
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.repair.base import Stored, layout
 from cachemedicpp.repair.heuristics import (
-    CALIBRATED,
-    HEURISTICS,
-    Clamp,
-    ClippingRenorm,
     Levels,
-    LimitsClamp,
-    LimitsMean,
-    LimitsZero,
-    MaskingDropout,
-    RenormCalibrated,
-    ResetClear,
-    RobustSmoothing,
-    Smoothing,
     heuristic,
+    heuristics,
     measure_levels,
 )
+from cachemedicpp.repair.heuristics.clamp import Clamp
+from cachemedicpp.repair.heuristics.clipping_renorm import ClippingRenorm
+from cachemedicpp.repair.heuristics.limits import LimitsClamp, LimitsMean, LimitsZero
+from cachemedicpp.repair.heuristics.masking_dropout import MaskingDropout
+from cachemedicpp.repair.heuristics.renorm_calibrated import RenormCalibrated
+from cachemedicpp.repair.heuristics.reset_clear import ResetClear
+from cachemedicpp.repair.heuristics.robust_smoothing import RobustSmoothing
+from cachemedicpp.repair.heuristics.smoothing import Smoothing
 from homeostat.core.errors import UserError
 
 LEVELS = (
@@ -89,12 +86,10 @@ def test_clipping_cuts_and_restores_the_vector_size() -> None:
     clipped = ClippingRenorm((0,)).repair_layer(KV(x, x), stored(x)).K
     rms = 50**0.5  # sqrt((64 + 36) / 2), before clamping to (6, 6)
     torch.testing.assert_close(clipped, torch.tensor([[[[rms, rms], [5.0, -6.0]]]]))
-    fixed = ClippingRenorm((0,), target_rms=3.0).repair_layer(KV(x, x), stored(x)).K
-    torch.testing.assert_close(fixed[0, 0, 0], torch.tensor([3.0, 3.0]))
 
 
 @given(
-    name=st.sampled_from([n for n in (*HEURISTICS, *CALIBRATED) if "forget" not in n]),
+    name=st.sampled_from([n for n in heuristics() if "forget" not in n]),
     scale=st.sampled_from([0.0, 1e-30, 1.0, 1e15]),
     seed=st.integers(0, 50),
 )

@@ -13,7 +13,7 @@ from transformers import DynamicCache
 
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.repair.defences import Defence, heuristics
+from cachemedicpp.repair.defences import Defence, heuristic_defences
 from cachemedicpp.stability.measures import (
     EPS0,
     Clean,
@@ -163,7 +163,7 @@ def test_without_repair_drift_is_zero_at_delta_0_and_grows(tiny_llama: Any) -> N
 def test_with_repair_the_value_at_delta_0_is_its_measured_clean_drift(tiny_llama: Any) -> None:
     ids = list(range(5, 60))
     prompt = Prompt.run(tiny_llama, "x", ids)
-    smoothing = next(d for d in heuristics([0, 1, 2], oracle=False) if d.name == "smoothing")
+    smoothing = next(d for d in heuristic_defences([0, 1, 2], oracle=False) if d.name == "smoothing")
     deltas = along_norms([0.0], 2, [0, 1, 2], 40, Stream((4,)))
     readers = prompt.reader(tiny_llama, smoothing), prompt.reader(tiny_llama, Defence())
     found = _drifts(prompt.clean, deltas, *readers, batch=2)
@@ -208,7 +208,7 @@ def test_a_text_that_the_tasks_use_up_is_refused_before_anything_runs(small_setu
 
 
 def test_results_are_the_same_for_any_batch_and_come_in_both_number_formats(small_setup: Any) -> None:
-    curves = {"baseline": Defence(), "heuristics": heuristics((1, 2), oracle=False)[1]}
+    curves = {"baseline": Defence(), "heuristics": heuristic_defences((1, 2), oracle=False)[1]}
     results = []
     for batch in (3, 16):
         setup = small_setup(stability__batch=batch)
@@ -224,7 +224,7 @@ def test_a_defence_that_knows_the_time_mask_is_told_the_mask_of_the_perturbation
     drifts = []
     for mode in ("old_only", "all_past"):
         setup = small_setup(stability__time_mode=mode)
-        reset = heuristics((1, 2), oracle=False, axes=setup.config.corruption.axes)[0]
+        reset = heuristic_defences((1, 2), oracle=False, axes=setup.config.corruption.axes)[0]
         assert reset.name == "reset_clear"
         found = measure_prompt(setup, {"baseline": Defence(), "heuristics": reset}, 0, prompts(setup)[0][0])
         drifts.append(found["sensitivity"]["float32"]["heuristics"]["0"][0])

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachemedicpp.tasks.config import LongContextConfig
-from cachemedicpp.tasks.haystack import PREFIX, extract, generate, matches, matches_strictly, needle_value
+from cachemedicpp.tasks.haystack import (
+    PREFIX,
+    LongContextConfig,
+    extract,
+    generate,
+    matches,
+    matches_strictly,
+    needle_value,
+)
 from homeostat.core.errors import UserError
 
 STATEMENT = "NEEDLE: the_key = violet-7."

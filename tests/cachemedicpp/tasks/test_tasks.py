@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.repair.defences import Defence
 from cachemedicpp.eval.grid import CLEAN, evaluate_example, prefill
+from cachemedicpp.repair.defences import Defence
 from cachemedicpp.tasks import build_tasks
 from cachemedicpp.tasks.sst2 import PROMPT, Sst2Task, label_logprobs
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task, strided_windows

@@ -19,15 +19,13 @@ from cachemedicpp.repair.registry import register
 )
 @dataclass(frozen=True)
 class ClippingRenorm(Repair):
-    """Clamp to `±limit`, then scale each vector to the target RMS.
+    """Clamp to `±limit`, then scale each vector to the RMS it had before.
 
-    Without a `target_rms` the target is the vector's own RMS before clamping, so a vector with nothing to cut
-    is left exactly as it is.
+    A vector with nothing to cut is left exactly as it is.
     """
 
     layers: tuple[int, ...]
     limit: float = 6.0
-    target_rms: float | None = None
 
     def repair_layer(self, kv: KV, stored: Stored) -> KV:
         region = stored.region(kv.K.shape[1]).unsqueeze(-1)
@@ -36,10 +34,7 @@ class ClippingRenorm(Repair):
     def _clip(self, x: Tensor, region: Tensor) -> Tensor:
         clipped = x.clamp(-self.limit, self.limit)
         rms = clipped.float().square().mean(-1, keepdim=True).sqrt()  # [B, H, T, 1]
-        if self.target_rms is None:
-            target = x.float().square().mean(-1, keepdim=True).sqrt()
-            region = region & (x.abs() > self.limit).any(-1, keepdim=True)
-        else:
-            target = rms.new_full((), self.target_rms)
+        target = x.float().square().mean(-1, keepdim=True).sqrt()
+        region = region & (x.abs() > self.limit).any(-1, keepdim=True)
         scale = (target / rms.clamp(min=1e-12)).to(x.dtype)
         return (clipped * scale).where(region, x)
