@@ -13,10 +13,10 @@ from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators import build_operator
 
 
-def operator_for(model: Any, family: str, per_head: bool = False) -> Any:
+def operator_for(model: Any, family: str) -> Any:
     config = RepairConfig.model_validate(
         {
-            "family": family, "rank": 4, "per_head": per_head, "protect_layers": (1,),
+            "family": family, "rank": 4, "protect_layers": (1,),
             "before_rotary": True,
         }
     )  # fmt: skip
@@ -55,9 +55,8 @@ def explicit(operator: Any, model: Any, query: Any, old: KV, new: KV, places: An
 
 
 @pytest.mark.parametrize("family", ["A", "B", "C"])
-@pytest.mark.parametrize("per_head", [False, True])
-def test_reading_equals_building_the_repaired_cache(tiny_llama: Any, family: str, per_head: bool) -> None:
-    operator = operator_for(tiny_llama, family, per_head)
+def test_reading_equals_building_the_repaired_cache(tiny_llama: Any, family: str) -> None:
+    operator = operator_for(tiny_llama, family)
     query, old, new = draw(2, 4, 3, 16), KV(*draw(2, 2, 2, 7, 16)), KV(*draw(2, 2, 2, 3, 16))
     fast, _ = operator.attend(1, query, old, new, None, scaling=0.25)
     places = torch.arange(7).expand(2, -1)

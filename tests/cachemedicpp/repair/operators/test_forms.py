@@ -58,20 +58,19 @@ def test_option_c_by_hand_is_a_with_a_shifted_gate() -> None:
 
 
 @pytest.mark.parametrize("tensors", ["K", "V", "KV"])
-@pytest.mark.parametrize("per_head", [False, True])
-def test_parameter_counts_are_as_specified(tensors: str, per_head: bool) -> None:
+def test_parameter_counts_are_as_specified(tensors: str) -> None:
     d, r, L, H = 16, 4, 2, 2
-    heads, n = (H if per_head else 1), len(tensors)
+    n = len(tensors)
     counts = {
-        "A": L * n * heads * (3 * d * r + r),
-        "B": L * n * heads * (2 * d * r + 2 * r),
-        "C": n * (heads * (3 * d * r + r) + L * r + H * r),
+        "A": L * n * (3 * d * r + r),
+        "B": L * n * (2 * d * r + 2 * r),
+        "C": n * ((3 * d * r + r) + L * r + H * r),
     }
     for family, count in counts.items():
         config = RepairConfig.model_validate(
             {
                 "family": family, "protect_layers": (1, 2), "rank": r, "apply_to": tensors,
-                "per_head": per_head, "head_embedding": family == "C",
+                "head_embedding": family == "C",
             }
         )  # fmt: skip
         assert parameter_count(build_operator(config, GEOMETRY)) == count, family
@@ -99,11 +98,8 @@ def explicit_attention(
 
 
 @pytest.mark.parametrize("family", ["A", "B", "C"])
-@pytest.mark.parametrize("per_head", [False, True])
-def test_reading_through_the_query_equals_building_the_repaired_cache(family: str, per_head: bool) -> None:
-    config = RepairConfig.model_validate(
-        {"family": family, "rank": 4, "per_head": per_head, "protect_layers": (1,)}
-    )
+def test_reading_through_the_query_equals_building_the_repaired_cache(family: str) -> None:
+    config = RepairConfig.model_validate({"family": family, "rank": 4, "protect_layers": (1,)})
     operator = build_operator(config, GEOMETRY).requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in operator.parameters():
