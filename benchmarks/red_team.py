@@ -58,7 +58,8 @@ class Difference:
 
 
 def read_programs(path: Path) -> list[Program]:
-    return [Program(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    return [Program(row["title"], row["facts"], row["code"]) for row in rows]
 
 
 def facts_of(text: str) -> Facts:

@@ -17,9 +17,9 @@ from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.reach import Liveness, Reach, unbound_name
+from skyt.repair.rules.analysis.reach import REUSABLE, Liveness, Reach, loading, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
-from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, shape, text, walk
+from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, clone, shape, text, walk
 from skyt.repair.rules.facts import Facts
 from skyt.repair.rules.registry import RULES, Applied, Place, Rule, finder
 from skyt.text.normalise import normalise
@@ -186,12 +186,26 @@ def _clean(context: Context) -> None:
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
     why = reflective(tree) or before_cleaning(kept)
     if why is None:
+        _check_loading(context, kept)
         _apply_modules(context, "0")
         why = beyond(context.tree)
     if why is not None:
         raise BeyondError(f"{why} is beyond the rules")
     if (local := unbound_name(context.tree)) is not None:
         raise BeyondError(f"{local} may be read before it has a value")
+
+
+def _check_loading(context: Context, kept: Sequence[ast.stmt]) -> None:
+    """What runs while the module loads, and goes, must leave nothing behind: as a function it has to be in
+    the language of the rules, in which nothing outlives a call. Else BeyondError."""
+    body = context.tree.body
+    if run := [x for s in body if s not in kept for x in loading(s)]:
+        load = ast.parse(f"def {context.name('load')}(): pass").body[0]
+        load.body = run  # type: ignore[attr-defined]
+        tree = ast.Module([*(s for s in body if s in kept or isinstance(s, REUSABLE)), load], [])
+        name = load.name  # type: ignore[attr-defined]
+        tree.body = clone(ast.Module(Reach(tree, name).kept, [])).body
+        _clean(Context(tree, Facts(name=name, public=frozenset({name})), context.rules))
 
 
 def _run(context: Context) -> NormalForm:

@@ -68,8 +68,8 @@ def special(name: str) -> bool:
 def reflective(tree: ast.AST) -> str | None:
     """What in a program looks at the program itself, demo code included; None if nothing does."""
     for n in walk(tree):
-        if binds(n) == "__name__":
-            return "another __name__"
+        if binds(n) in {"__name__", "__class_getitem__"}:
+            return f"another {binds(n)}"
         match n:
             case ast.Name(id=name) if name in REFLECTION or (special(name) and name != "__name__"):
                 return name

@@ -5,11 +5,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
 
+from skyt.repair.rules.analysis import trees
 from skyt.repair.rules.analysis.syntax import DEFINITIONS, bound_anywhere, is_true, read_names, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, text, walk
 
 IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass, *DEFINITIONS)  # perhaps
+REUSABLE = (*DEFINITIONS, ast.Import, ast.ImportFrom)
+# What does nothing while a module loads: no object of the program's classes is made, and none has operators.
+QUIET = trees.OPERATORS.union(
+    [ast.Assign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Dict],
+    [ast.Set, ast.Attribute, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp],
+)
+TESTED: dict[type, str] = {ast.Assert: "test", ast.keyword: "value"}  # what of these is evaluated
 Names = frozenset[str]
 EMPTY: Names = frozenset()
 
@@ -29,13 +38,13 @@ class Reach:
         while more != self.needed:
             self.needed = more
             self.kept = [s for s in tree.body if not self._idle(s)]
-            plain = [s for s in self.kept if not isinstance(s, (*DEFINITIONS, ast.Import, ast.ImportFrom))]
+            plain = [s for s in self.kept if not isinstance(s, REUSABLE)]
             registered = {s.name for s in self.kept if isinstance(s, DEFINITIONS)}
             more = closure(self.needed | read_names(plain) | registered, self.uses)
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor can change what is needed."""
-        if isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'":
+        if _of_scripts(s):
             return True
         run = at_once(s)
         if isinstance(s, DEFINITIONS):
@@ -58,6 +67,20 @@ def at_once(s: ast.stmt) -> list[ast.AST]:
     if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef):
         return [n for n in (s.args, s.returns, *s.decorator_list) if n is not None]
     return [s]
+
+
+def _of_scripts(s: ast.stmt) -> bool:
+    return isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'"
+
+
+def loading(s: ast.stmt) -> list[ast.stmt]:
+    """What of a statement may do something while the module loads, as statements of a function."""
+    parts: list[Any] = []
+    for x in [] if _of_scripts(s) else at_once(s):
+        inside = [getattr(n, "annotation", n) for n in children(x)]
+        parts += inside if isinstance(x, ast.arguments) else [getattr(x, TESTED.get(type(x), ""), x)]
+    loud = [x for x in parts if x is not None and any(n.__class__ not in QUIET for n in walk(x))]
+    return [x if isinstance(x, ast.stmt) else ast.Expr(x) for x in loud]
 
 
 def closure(names: Iterable[str], uses: Mapping[str, set[str]], without: Container[str] = ()) -> set[str]:
