@@ -267,9 +267,12 @@ def _nested(s: ast.stmt) -> tuple[list[ast.comprehension], ast.stmt]:
 
 
 def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
-    """The index of `name = …` before a loop, with nothing about the name in between."""
+    """The index of `name = …` before a loop, with nothing about the name in between, nor a way to where it
+    may be read."""
     last = next((k for k in range(index - 1, -1, -1) if mentions(body[k], {name})), None)
-    return last if last is not None and simple_target(body[last]) == name else None
+    if last is None or syntax.own_breaks(body[last:index], (ast.Break, ast.Continue)):
+        return None
+    return last if simple_target(body[last]) == name else None
 
 
 def needs_loop(node: ast.expr, scope: Scope) -> bool:
