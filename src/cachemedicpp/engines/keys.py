@@ -28,16 +28,17 @@ def chain(tokens: Sequence[int], size: int, root: str, salt: str = "") -> tuple[
 
 
 def model_identity(model: str, given: str = "") -> str:
-    """Which weights these are: what the user says, or a hash of a local folder's files."""
+    """Which weights these are: what the user says, or a hash of a local file, or of a folder's files."""
     if given:
         return f"given:{given}"
     folder = Path(model)
-    if not folder.is_dir():
+    if not folder.exists():
         raise UserError(
-            f"model {model!r} is not a local folder, so its weights cannot be told from others: name them in "
-            "kv_connector_extra_config.model_id (for example the revision), or serve from a folder"
+            f"model {model!r} is no local file or folder, so its weights cannot be told apart: name "
+            "them (a revision) in kv_connector_extra_config.model_id or --model-id, or use local files"
         )
-    files = sorted({path for pattern in (*_WEIGHTS, "config.json") for path in folder.glob(pattern)})
+    parts = {path for pattern in (*_WEIGHTS, "config.json") for path in folder.glob(pattern)}
+    files = sorted(parts) if folder.is_dir() else [folder]
     whole = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:

@@ -30,7 +30,7 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, HiCacheStorageC
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 from torch import Tensor
 
-from cachemedicpp.engines.frame import HEADER, DamagedError, mark, opened, seal
+from cachemedicpp.engines.frame import HEADER, DamagedError, check, mark, opened, seal
 from homeostat.core.errors import UserError, nearest
 
 WHOLE_PAGES = ("file", "shm")  # backends that take and return pages as tensors
@@ -151,8 +151,8 @@ class GuardStorage(HiCacheStorage):
             content = _bytes(page)
             try:
                 if there:
-                    frame = self._seal(key).read_bytes() + content.numpy().tobytes()
-                    opened(self.name(key), self._facts(_KV, page.dtype), frame, len(content))
+                    header = self._seal(key).read_bytes()
+                    check(self.name(key), self._facts(_KV, page.dtype), header, content.numpy().data)
             except (DamagedError, OSError) as error:
                 self._refuse(key, _KV, error)
                 there = False
