@@ -13,8 +13,8 @@ import torch
 
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.repair.defences import Defence
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.stability.measures import Clean, Prompt, along_norms, perturbed
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from homeostat.core.models import load_model
 

@@ -16,8 +16,8 @@ import torch
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.eval.grid import corrupt_forks, evaluate_example, family_for, grid_cells, prefill
 from cachemedicpp.repair.defences import Defence, heuristic_defences
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.tasks import build_tasks
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.models import load_model
 
 

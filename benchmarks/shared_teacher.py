@@ -18,9 +18,9 @@ import torch
 from cachemedicpp.cache.state import Geometry, KVState
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.repair.operators.build import build_operator
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
-from cachemedicpp.train.config import TrainingConfig
 from cachemedicpp.train.loop import Trainer
 from cachemedicpp.train.passes import Teacher, frozen
 from homeostat.core.models import load_model
@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    config = TrainingConfig.model_validate(
+    config = MedicConfig.model_validate(
         {
             "data": {"use_offline": True},
             "repair": {"family": "A", "protect_layers": options.layers},
@@ -87,7 +87,7 @@ def main() -> None:
     print(f"largest relative difference of a step's loss: {worst:.1e}")
 
 
-def _trainer(kind: type[Trainer], config: TrainingConfig, model: Any, tokenizer: Any) -> Trainer:
+def _trainer(kind: type[Trainer], config: MedicConfig, model: Any, tokenizer: Any) -> Trainer:
     operator = build_operator(config.repair, Geometry.of(model), config.seed)
     family = CorruptionFamily.build(config.corruption, model, tokenizer, operator.layers, config.seed)
     length = config.train.prefix_len + config.train.continuation_len

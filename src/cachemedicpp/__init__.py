@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cachemedicpp.repair.base import Repair, load_repair
     from cachemedicpp.repair.gaussian.store import calibrate
     from cachemedicpp.repair.heuristics import heuristic
-    from cachemedicpp.runs.config import MedicConfig
     from cachemedicpp.runs.results import CacheRun, read_run
+    from cachemedicpp.tasks.config import MedicConfig
 
 __all__ = [
     "CacheRun",
@@ -45,7 +45,7 @@ __getattr__ = lazily(
         "CorruptionFamily": "cachemedicpp.corruption",
         "Guard": "cachemedicpp.guard.guard",
         "KVState": "cachemedicpp.cache.state",
-        "MedicConfig": "cachemedicpp.runs.config",
+        "MedicConfig": "cachemedicpp.tasks.config",
         "Repair": "cachemedicpp.repair.base",
         "Rotary": "cachemedicpp.cache.rotary",
         "calibrate": "cachemedicpp.repair.gaussian.store",

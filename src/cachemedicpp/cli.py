@@ -64,9 +64,9 @@ def eval_(
     config: Config, out: RunDirectory = None, overrides: Overrides = None, workers: Workers = 1
 ) -> None:
     """Evaluate every task, corruption type, epsilon and defence of a trained run."""
-    from cachemedicpp.runs.commands import stage_command
+    from cachemedicpp.runs.commands import run_command
 
-    stage_command("eval", config, out, overrides or [], workers)
+    run_command(config, out, overrides or [], workers, ("eval",))
 
 
 @app.command()
@@ -74,9 +74,9 @@ def stability(
     config: Config, out: RunDirectory = None, overrides: Overrides = None, workers: Workers = 1
 ) -> None:
     """Measure logit sensitivity and amplification of an evaluated run."""
-    from cachemedicpp.runs.commands import stage_command
+    from cachemedicpp.runs.commands import run_command
 
-    stage_command("stability", config, out, overrides or [], workers)
+    run_command(config, out, overrides or [], workers, ("stability",))
 
 
 @app.command()

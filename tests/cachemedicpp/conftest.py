@@ -66,7 +66,7 @@ def small_config() -> Callable[..., Any]:
     def build(**changes: Any) -> Any:
         import copy
 
-        from cachemedicpp.runs.config import MedicConfig
+        from cachemedicpp.tasks.config import MedicConfig
 
         raw = copy.deepcopy(SMALL)
         for dotted, value in changes.items():

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.state import KV, KVState
 from homeostat.core.errors import UserError
 
@@ -37,9 +36,7 @@ class Donor:
         """
         which = self.number(which)
         if self._kept is None or not self._fits(self._kept, layer, length, which):
-            ids = torch.tensor([self.tokens(which, length)], device=self._model.device)
-            with torch.no_grad():
-                self._kept = which, KVState(self._model(input_ids=ids, use_cache=True).past_key_values)
+            self._kept = which, prefill(self._model, self.tokens(which, length))
         K, V = self._kept[1][layer]
         return KV(K[0], V[0])
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.shared import sharing_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
@@ -41,13 +42,6 @@ CLEAN = Cell("clean", 0.0)
 def grid_cells(types: Sequence[str], eps: Sequence[float]) -> list[Cell]:
     """Clean first, then every type at every epsilon above 0."""
     return [CLEAN, *(Cell(name, e) for name in types for e in eps if e > 0)]
-
-
-def prefill(model: Any, ids: Sequence[int]) -> KVState:
-    """The clean state after `ids`."""
-    with torch.no_grad():
-        inputs = torch.tensor([list(ids)], device=model.device)
-        return KVState(model(inputs, use_cache=True, logits_to_keep=1).past_key_values)
 
 
 @sharing_layers

@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Injection
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
 from cachemedicpp.corruption.streams import sequence_keys
-from cachemedicpp.eval.grid import prefill
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.defences import Defence, Forks, Guarded

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cachemedicpp.eval.grid import prefill
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.repair.defences import Defence, Forks
 from homeostat.core.progress import track
 from homeostat.core.records import Record

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any
 
+from cachemedicpp.cache.prefill import most_positions
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.corruption.base import CORRUPTIONS
 from cachemedicpp.eval.grid import Cell, evaluate_example, family_for, grid_cells
@@ -14,54 +17,46 @@ from cachemedicpp.eval.robustness import Robustness, TaskScores, task_scores
 from cachemedicpp.eval.task_metrics import task_metrics
 from cachemedicpp.repair.defences import Defence
 from cachemedicpp.repair.heuristics import heuristics
-from cachemedicpp.tasks import Task, build_tasks
-from cachemedicpp.tasks.config import EvaluationConfig
+from cachemedicpp.tasks import Example, Task, build_tasks
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.memory import keep_freed_memory
 from homeostat.core.models import model_identity
-from homeostat.core.progress import progress
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir
 
-Key = tuple[str, int]  # a task (or what else is measured) and the number of its example
-Spread = Callable[[str, Sequence[Key]], Mapping[Key, Any]]  # kind, keys -> results that other processes found
-C = TypeVar("C", bound=EvaluationConfig)
-C_co = TypeVar("C_co", bound=EvaluationConfig, covariant=True)
-
-
-def alone(kind: str, keys: Sequence[Key]) -> Mapping[Key, Any]:
-    """No other process helps: every result is computed here."""
-    return {}
-
-
-def stage_name(kind: str, task: str, index: int) -> str:
-    return f"{kind}/{task}_{index:05d}"
+Compute = Callable[[list[int]], Iterable[tuple[int, Any]]]  # numbers of results that are missing -> results
 
 
 @dataclass(frozen=True)
-class Setup(Generic[C_co]):
+class Setup:
     """What every stage needs: the model, the protected layers, the corruption family, the tasks."""
 
-    config: C_co
+    config: MedicConfig
     model: Any
     tokenizer: Any
     layers: tuple[int, ...]
     family: CorruptionFamily
     tasks: Sequence[Task]
+    prompts: tuple[Sequence[tuple[int, ...]], Record] = ((), {})  # of the stability stage, and their source
 
     @property
     def cells(self) -> list[Cell]:
         grid = self.config.eval.corruption_eval
         return grid_cells(grid.types, grid.eps)
 
+    @cached_property
+    def examples(self) -> list[tuple[Task, Example]]:
+        """Every example of every task, in the order in which they are evaluated."""
+        return [(task, example) for task in self.tasks for example in task.examples]
 
-def prepare(config: C) -> Setup[C]:
+
+def prepare(config: MedicConfig) -> Setup:
     """Load the model, read the data and check the whole configuration, before any long work starts."""
     keep_freed_memory()
     for name in config.eval.corruption_eval.types:
         CORRUPTIONS[name.removeprefix("targeted:")]
     model, tokenizer = config.model.load()
-    count = int(model.config.get_text_config().num_hidden_layers)
-    layers = config.repair.layers(count)
+    layers = config.repair.layers(Geometry.of(model).layers)
     family = CorruptionFamily.build(config.corruption, model, tokenizer, layers, config.seed)
     tasks = build_tasks(config, model, tokenizer)
     setup = Setup(config, model, tokenizer, layers, family, tasks)
@@ -72,40 +67,33 @@ def prepare(config: C) -> Setup[C]:
     return setup
 
 
+def evaluated(setup: Setup, defences: Sequence[Defence], number: int) -> Record:
+    """The scores of one example in every cell under every defence."""
+    task, example = setup.examples[number]
+    batch = setup.config.eval.fork_batch
+    return evaluate_example(setup.model, setup.family, task, example, setup.cells, defences, batch)
+
+
 def evaluate(
-    setup: Setup[EvaluationConfig], run: RunDir, defences: Sequence[Defence], spread: Spread = alone
+    setup: Setup, run: RunDir, defences: Sequence[Defence], compute: Compute | None = None
 ) -> Record:
     """Run the grid, write `task_metrics.json` and return it. A resumed run reads back its stored results."""
-    config, cells = setup.config.eval, setup.cells
-    keys = [(task.name, index) for task in setup.tasks for index in range(len(task.examples))]
-    ready = spread("eval", keys)
-    run.log("eval").rewind(0)
+    config, cells, examples = setup.config.eval, setup.cells, setup.examples
+    names = [f"{task.name}_{index:05d}" for task in setup.tasks for index in range(len(task.examples))]
+    results = run.each(
+        "eval",
+        names,
+        compute or (lambda todo: ((number, evaluated(setup, defences, number)) for number in todo)),
+        label="evaluation",
+        told=lambda number: {"task": examples[number][0].name},
+    )
     scores: list[TaskScores] = []
     strict: list[TaskScores] = []
-    step = 0
-    with progress("evaluation", total=sum(len(task.examples) for task in setup.tasks)) as bar:
-        for task in setup.tasks:
-            results = []
-            for index, example in enumerate(task.examples):
-                stage = stage_name("eval", task.name, index)
-                kept = run.is_done(stage) or (task.name, index) in ready
-                result = run.once(
-                    stage,
-                    lambda task=task, index=index, example=example: (
-                        ready.get((task.name, index))  # type: ignore[misc]
-                        or evaluate_example(
-                            setup.model, setup.family, task, example, cells, defences, config.fork_batch
-                        )
-                    ),
-                )
-                run.log("eval").append(step, task=task.name, **result)
-                results.append(result)
-                step += 1
-                (bar.skip if kept else bar.advance)(1)
-                bar.advance(0, note=f"{task.name} {index + 1}/{len(task.examples)}")
-            scores.append(task_scores(task.name, task.metric, results))
-            if "strict" in results[0]["scores"]["none"][0]["detail"]:
-                strict.append(task_scores(task.name, "accuracy", results, "strict"))
+    for task in setup.tasks:
+        own = [result for (other, _), result in zip(examples, results, strict=True) if other is task]
+        scores.append(task_scores(task.name, task.metric, own))
+        if "strict" in own[0]["scores"]["none"][0]["detail"]:
+            strict.append(task_scores(task.name, "accuracy", own, "strict"))
     found = Robustness.build(scores, cells, config.bootstrap, setup.config.seed)
     knowledge: dict[str, str] = {defence.name: defence.knowledge for defence in defences}
     single = [name for name in knowledge if name in heuristics()]
@@ -116,22 +104,18 @@ def evaluate(
     return metrics
 
 
-def _overhead(setup: Setup[EvaluationConfig], defences: Sequence[Defence]) -> list[Record]:
+def _overhead(setup: Setup, defences: Sequence[Defence]) -> list[Record]:
     """Measure on the longest available text, repeated until it fills the requested context."""
     config = setup.config.eval
-    longest = max((e for task in setup.tasks for e in task.examples), key=lambda e: len(e.stored))
-    limit = getattr(setup.model.config.get_text_config(), "max_position_embeddings", None)
-    room = (
-        config.overhead_context
-        if limit is None
-        else min(config.overhead_context, limit - config.overhead_tokens)
-    )
-    ids = (longest.stored * (room // len(longest.stored) + 1))[:room]
+    stored = max((example.stored for _, example in setup.examples), key=len)
+    room, limit = config.overhead_context, most_positions(setup.model)
+    room = room if limit is None else min(room, limit - config.overhead_tokens)
+    ids = (stored * (room // len(stored) + 1))[:room]
     chosen = [d for d in defences if d.knowledge != "oracle"]
     return measure_overhead(setup.model, ids, chosen, config.overhead_tokens, config.overhead_repeats)
 
 
-def _settings(setup: Setup[EvaluationConfig], knowledge: dict[str, str]) -> Record:
+def _settings(setup: Setup, knowledge: dict[str, str]) -> Record:
     config = setup.config
     return {
         "model": model_identity(setup.model),

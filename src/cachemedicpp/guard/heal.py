@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from cachemedicpp.cache.shared import decoder_layers
 from cachemedicpp.cache.state import KV, Geometry, KVState
 from cachemedicpp.guard import sketch
 from cachemedicpp.guard.ledger import Damage, Ledger
@@ -114,7 +115,7 @@ def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: i
     hook = None
     depth = int(model.config.get_text_config().num_hidden_layers)
     if len(before) < depth:
-        hook = _layers(inner)[len(before)].register_forward_pre_hook(stop, with_kwargs=True)
+        hook = decoder_layers(model)[len(before)].register_forward_pre_hook(stop, with_kwargs=True)
     mask = ledger.mask[rows, :b]
     try:
         with _aside():
@@ -144,15 +145,6 @@ class _Stop:
 
     def __call__(self, *_: Any) -> None:
         raise _StoppedError
-
-
-def _layers(inner: Any) -> Any:
-    """The decoder's list of layers, whatever the architecture calls it."""
-    depth = int(inner.config.get_text_config().num_hidden_layers)
-    for module in inner.modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == depth:
-            return module
-    raise UserError(f"{type(inner).__name__} has no list of {depth} layers: it cannot be recomputed in part")
 
 
 def _accept(part: Tensor, ledger: Ledger, damage: Damage, kind: int, span: range) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from homeostat.core.errors import UserError
 from homeostat.core.figures import MARKERS, PALETTE
 from homeostat.report.names import ORACLE, colours, heuristics, label
 
 _LETTERS = "EFHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
-__all__ = ["ORACLE", "headline", "label", "look"]
+__all__ = ["ORACLE", "headline", "label", "look", "main_defence"]
 
 
 def look(defence: str) -> dict[str, Any]:
@@ -25,3 +27,11 @@ def headline(defences: list[str]) -> list[str]:
     coloured, single = colours(), heuristics()
     rest = [d for d in defences if d not in coloured and d not in single and not d.endswith(ORACLE)]
     return [name for name in coloured if name in defences] + rest
+
+
+def main_defence(family: str, available: Mapping[str, Any]) -> str:
+    """The run's own repair: the configured family, or what there is where none is configured."""
+    for name in (family, "G", "best_heuristic", "guard"):
+        if name in available and name != "none":
+            return name
+    raise UserError("this run evaluated no defence: name one in eval.defences")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from cachemedicpp.plots.drawing import read_metrics
-from cachemedicpp.plots.labels import headline, label
+from cachemedicpp.plots.labels import headline, label, main_defence
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
@@ -110,14 +109,6 @@ def ablation_row(run_dir: Path) -> Record:
         "gain": gains[family],
         "clean_loss": clean[family]["value"],
     }
-
-
-def main_defence(family: str, available: Mapping[str, Any]) -> str:
-    """The run's own repair: the configured family, or what there is where none is configured."""
-    for name in (family, "G", "best_heuristic", "guard"):
-        if name in available and name != "none":
-            return name
-    raise UserError("this run evaluated no defence: name one in eval.defences")
 
 
 def tex(text: str) -> str:

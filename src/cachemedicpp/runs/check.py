@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-import torch
 import typer
 
+from cachemedicpp.cache.prefill import most_positions, prefill
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.guard.disk import load_cache, save_cache
 from cachemedicpp.guard.guard import Guard
@@ -57,11 +57,10 @@ def _make(folder: Path, text: Path, model_name: str) -> int:
     ids = tokenizer(content, return_tensors="pt").input_ids.to(model.device)
     if not ids.numel():
         raise UserError(f"--text {text}: it is empty")
-    longest = getattr(model.config, "max_position_embeddings", None)
+    longest = most_positions(model)
     if longest is not None and ids.shape[1] > longest:
         raise UserError(f"--text {text}: {ids.shape[1]} tokens; the model takes at most {longest}")
-    with torch.no_grad():
-        cache = model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+    cache = prefill(model, ids).cache()
     guard = Guard(model)
     guard.watch(cache, ids)
     save_cache(cache, guard, folder)

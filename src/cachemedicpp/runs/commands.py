@@ -8,23 +8,31 @@ from pathlib import Path
 from rich.console import Console
 
 from cachemedicpp.plots.drawing import read_metrics
-from cachemedicpp.runs.config import MedicConfig
-from cachemedicpp.runs.pipeline import STAGES, load, prepared, render, run_stages
+from cachemedicpp.runs.pipeline import STAGES, figures, load, prepared, run_stages
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.errors import UserError
 from homeostat.core.progress import say
 from homeostat.core.records import read_record
 from homeostat.core.rundir import check_out, default_out, open_run
 
 
-def run_command(path: Path, out: Path | None, overrides: Sequence[str], workers: int) -> None:
-    """Every stage, resumed where an earlier call stopped."""
+def run_command(
+    path: Path, out: Path | None, overrides: Sequence[str], workers: int, stages: Sequence[str] = STAGES
+) -> None:
+    """These stages, resumed where an earlier call stopped; all settings are checked before anything is made.
+
+    A stage alone needs a run directory that has what it reads.
+    """
     config = load(path, overrides)
-    _stages(config, path, out, STAGES, "cache run", workers)
-
-
-def stage_command(stage: str, path: Path, out: Path | None, overrides: Sequence[str], workers: int) -> None:
-    """One stage alone, in a run directory that has what the stage needs."""
-    _stages(load(path, overrides), path, out, (stage,), f"cache {stage}", workers)
+    folder = run_folder(config, path, out)
+    command = f"cache {stages[0] if len(stages) == 1 else 'run'}"
+    say(f"{command} {path} → {folder}")
+    setup = prepared(config)
+    with open_run(folder, command=command, config=config, config_path=path) as run:
+        run_stages(setup, run, stages, workers)
+        if stages == STAGES:
+            run.finish()
+    summary(folder)
 
 
 def plots_command(run_dir: Path) -> None:
@@ -32,7 +40,7 @@ def plots_command(run_dir: Path) -> None:
     if not (run_dir / "run_record.json").exists():
         raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
     read_record(run_dir / "run_record.json", "run_record")
-    for path in render(run_dir):
+    for path in figures(run_dir):
         Console().print(str(path), soft_wrap=True)
 
 
@@ -40,7 +48,7 @@ def train_command(path: Path, out: Path | None, overrides: Sequence[str], stop_a
     config = load(path, overrides)  # a leave-one-type-out split is carried out here
     from cachemedicpp.train.stage import OPERATOR, train_run  # after the configuration is known to be good
 
-    folder = _folder(config, path, out)
+    folder = run_folder(config, path, out)
     say(f"cache train {path} → {folder}")
     metrics = train_run(config, folder, path, stop_at)
     console = Console()
@@ -58,21 +66,7 @@ def train_command(path: Path, out: Path | None, overrides: Sequence[str], stop_a
         )
 
 
-def _stages(
-    config: MedicConfig, path: Path, out: Path | None, stages: Sequence[str], command: str, workers: int
-) -> None:
-    """Check everything, then open the run directory and run the stages."""
-    folder = _folder(config, path, out)
-    say(f"{command} {path} → {folder}")
-    setup = prepared(config)
-    with open_run(folder, command=command, config=config, config_path=path) as run:
-        run_stages(config, run, stages, workers, setup)
-        if tuple(stages) == STAGES:
-            run.finish()
-    summary(folder)
-
-
-def _folder(config: MedicConfig, path: Path, out: Path | None) -> Path:
+def run_folder(config: MedicConfig, path: Path, out: Path | None) -> Path:
     """The run directory, found to be usable: `out`, or `runs/cache-<configuration>`."""
     folder = out or default_out(f"cache-{path.stem}", config)
     check_out(folder, config)

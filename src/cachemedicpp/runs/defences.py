@@ -7,18 +7,18 @@ from pathlib import Path
 
 from cachemedicpp.eval.forgetting import CALIBRATED_WAY, WAYS
 from cachemedicpp.eval.stage import Setup
-from cachemedicpp.plots.tables import main_defence
+from cachemedicpp.plots.drawing import read_metrics
+from cachemedicpp.plots.labels import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.defences import ORACLE, Defence, Guarded, heuristic_defences
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.heuristics import Levels, heuristic, heuristics, measure_levels
 from cachemedicpp.repair.registry import DEFENCES
 from cachemedicpp.runs.calibrate import prepare_once
-from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.records import Record, read_record
 
 CALIBRATED = "calibrated"  # the folder of a run that has operator G and the usual levels
 OPERATORS = "operators"  # in eval.defences: every operator the run trains
@@ -54,7 +54,7 @@ def check_defence_names(config: MedicConfig) -> None:
             raise UserError(f"eval.defences: this run trains no operator {name}; add it to eval.families")
 
 
-def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
+def run_defences(setup: Setup, run_dir: Path) -> list[Defence]:
     """No defence, the heuristics, the run's operators, G and guard; or those the configuration names.
 
     An operator that was not trained is an error, never an untrained stand-in.
@@ -78,7 +78,7 @@ def run_defences(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     return found
 
 
-def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
+def _heuristics(setup: Setup, run_dir: Path) -> list[Defence]:
     """The heuristics that are wanted. Forgetting always is: what it costs stands beside every score."""
     config = setup.config
     wanted = config.eval.defences
@@ -98,7 +98,7 @@ def _heuristics(setup: Setup[MedicConfig], run_dir: Path) -> list[Defence]:
     ]
 
 
-def usual_levels(setup: Setup[MedicConfig], run_dir: Path) -> Levels:
+def usual_levels(setup: Setup, run_dir: Path) -> Levels:
     """What is usual in each channel, measured once per run on text that is not evaluated."""
     path = run_dir / CALIBRATED / "levels.safetensors"
     if not path.exists():
@@ -108,7 +108,7 @@ def usual_levels(setup: Setup[MedicConfig], run_dir: Path) -> Levels:
     return Levels.load(path)
 
 
-def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
+def calibrated(setup: Setup, run_dir: Path) -> Repair:
     """Operator G for this model, fitted once per run on text that is not evaluated."""
     wanted = setup.config.eval
     return prepare_once(
@@ -121,31 +121,20 @@ def calibrated(setup: Setup[MedicConfig], run_dir: Path) -> Repair:
     )
 
 
-def stability_curves(
-    setup: Setup[MedicConfig], run_dir: Path, defences: Sequence[Defence]
-) -> dict[str, Defence]:
-    """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has."""
+def stability_curves(family: str, run_dir: Path, defences: Sequence[Defence]) -> dict[str, Defence]:
+    """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has.
+
+    The best heuristic was picked on the whole evaluation grid, which does not contain the stability prompts.
+    """
+    picked = read_metrics(run_dir, "task_metrics").get("robustness.best_heuristic")
+    best = None if picked is None else picked["overall"]
     by_name = {defence.name: defence for defence in defences}
     curves = {"baseline": by_name["none"]}
-    best = _best_heuristic(run_dir)
-    if best in by_name:
-        curves["heuristics"] = by_name[best]
     roles = {name: kind.role for name, kind in DEFENCES.items()}
     operators = [name for name in roles if name in by_name and roles[name] in ("operator", "guard")]
     shown = {name: by_name[name] for name in operators}
     if best in by_name:
-        shown["best_heuristic"] = by_name[best]
-    own = main_defence(setup.config.repair.family, shown)
+        curves["heuristics"] = shown["best_heuristic"] = by_name[best]
+    own = main_defence(family, shown)
     curves["cachemedic"] = shown[own]
-    curves |= {name: by_name[name] for name in operators if name != own}
-    return curves
-
-
-def _best_heuristic(run_dir: Path) -> str | None:
-    """The heuristic picked on the whole evaluation grid, which does not contain the stability prompts."""
-    path = run_dir / "metrics" / "task_metrics.json"
-    if not path.exists():
-        raise UserError(f"{path} does not exist: evaluate first, the best heuristic is picked there")
-    metrics: Record = read_record(path, "metric_record")["metrics"]
-    picked = metrics.get("robustness.best_heuristic")
-    return None if picked is None else str(picked["overall"])
+    return curves | {name: by_name[name] for name in operators if name != own}

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cachemedicpp.corruption.base import CORRUPTIONS
 from cachemedicpp.corruption.config import CorruptionType
-from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.resources import find

@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KV, KVState
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.grid import prefill
 from cachemedicpp.repair.defences import Defence, Forks
 
 EPS0 = 1e-8

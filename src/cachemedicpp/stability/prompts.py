@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cachemedicpp.eval.stage import Setup
-from cachemedicpp.stability.config import StabilityRunConfig
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import Corpus, Source, load_text, read_paragraphs, spread
 from cachemedicpp.tasks.wikitext2 import strided_windows
 from homeostat.core.errors import UserError
@@ -18,7 +18,7 @@ from homeostat.core.resources import find
 _SHARED = 12  # tokens in a row that a prompt may not have in common with an example of a task
 
 
-def prompts(setup: Setup[StabilityRunConfig]) -> tuple[list[tuple[int, ...]], Record]:
+def prompts(setup: Setup) -> tuple[list[tuple[int, ...]], Record]:
     """Evenly spread windows of text that no task uses, and where the text came from."""
     config, corpus = setup.config.stability, _text(setup.config)
     start = tuple(setup.tokenizer("")["input_ids"])  # a BOS token, for tokenizers that begin with one
@@ -39,7 +39,7 @@ def prompts(setup: Setup[StabilityRunConfig]) -> tuple[list[tuple[int, ...]], Re
     return spread(free, config.num_prompts), source
 
 
-def _text(config: StabilityRunConfig) -> Corpus:
+def _text(config: MedicConfig) -> Corpus:
     """The text of `stability.path`; else another split of the hub's; else the evaluation's own."""
     path, wanted = config.stability.path, config.data.wikitext2
     if path is not None:

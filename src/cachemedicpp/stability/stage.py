@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 
+from cachemedicpp.cache.prefill import most_positions
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.eval.stage import Setup, Spread, alone, stage_name
+from cachemedicpp.eval.stage import Compute, Setup
 from cachemedicpp.repair.defences import Defence
-from cachemedicpp.stability.config import StabilityRunConfig
 from cachemedicpp.stability.measures import (
     EPS0,
     Clean,
@@ -25,7 +27,6 @@ from cachemedicpp.stability.measures import (
 )
 from cachemedicpp.stability.prompts import prompts
 from homeostat.core.errors import UserError
-from homeostat.core.progress import progress
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir
 from homeostat.core.stats import bootstrap
@@ -33,29 +34,14 @@ from homeostat.core.stats import bootstrap
 Curves = Mapping[str, Defence]  # curve name (baseline, heuristics, cachemedic, …) -> defence
 
 
-def measure_stability(
-    setup: Setup[StabilityRunConfig], run: RunDir, curves: Curves, spread: Spread = alone
-) -> Record:
+def measure_stability(setup: Setup, run: RunDir, curves: Curves, compute: Compute | None = None) -> Record:
     """Measure prompt by prompt, write the record and return it. A resumed run reads back its results."""
-    windows, source = prompts(setup)
-    keys = [("prompt", index) for index in range(len(windows))]
-    ready = spread("stability", keys)
-    run.log("stability").rewind(0)
-    results = []
-    with progress("stability", total=len(windows)) as bar:
-        for index, ids in enumerate(windows):
-            stage = stage_name("stability", "prompt", index)
-            kept = run.is_done(stage) or ("prompt", index) in ready
-            result = run.once(
-                stage,
-                lambda index=index, ids=ids: (
-                    ready.get(("prompt", index))  # type: ignore[misc]
-                    or measure_prompt(setup, curves, index, ids)
-                ),
-            )
-            run.log("stability").append(index, **result)
-            results.append(result)
-            (bar.skip if kept else bar.advance)(1)
+    windows, source = setup.prompts
+    results = run.each(
+        "stability",
+        [f"prompt_{index:05d}" for index in range(len(windows))],
+        compute or (lambda todo: ((index, measure_prompt(setup, curves, index)) for index in todo)),
+    )
     settings = _settings(setup, curves, len(windows), source)
     own = settings["dtype"]
     by_dtype = [
@@ -81,14 +67,13 @@ def record_disabled(run: RunDir) -> None:
     run.write_metrics("stability_metrics", {**empty, "stability.settings": settings}, settings)
 
 
-def check_stability(setup: Setup[StabilityRunConfig]) -> None:
-    """Refuse layers, heads or prompts that the model, the masks or the text do not allow."""
-    config = setup.config
-    wanted, text = config.stability, setup.model.config.get_text_config()
-    layers, heads = int(text.num_hidden_layers), int(getattr(text, "num_key_value_heads", 0) or 0)
-    heads = heads or int(text.num_attention_heads)
-    if isinstance(wanted.layers, list) and max(wanted.layers) >= layers:
-        raise UserError(f"stability.layers = {wanted.layers}: the model has {layers} layers")
+def with_prompts(setup: Setup) -> Setup:
+    """The set-up with the prompts of this stage; refuses what model, masks or text do not allow."""
+    config, geometry = setup.config, Geometry.of(setup.model)
+    wanted, limit = config.stability, most_positions(setup.model)
+    if isinstance(wanted.layers, list) and max(wanted.layers) >= geometry.layers:
+        raise UserError(f"stability.layers = {wanted.layers}: the model has {geometry.layers} layers")
+    heads = geometry.kv_heads
     if wanted.head_subset is not None and not all(0 <= h < heads for h in wanted.head_subset):
         raise UserError(f"stability.head_subset = {wanted.head_subset}: the model has {heads} KV heads")
     recent = config.corruption.axes.N_recent
@@ -97,18 +82,14 @@ def check_stability(setup: Setup[StabilityRunConfig]) -> None:
             f"stability.prompt_len = {wanted.prompt_len}: old_only with N_recent = {recent} leaves nothing "
             "to perturb; use longer prompts"
         )
-    limit = getattr(text, "max_position_embeddings", None)
     if limit is not None and wanted.prompt_len > limit:
         raise UserError(f"stability.prompt_len = {wanted.prompt_len}: the model has {limit} positions")
-    if wanted.enabled:
-        prompts(setup)
+    return replace(setup, prompts=prompts(setup)) if wanted.enabled else setup
 
 
-def measure_prompt(
-    setup: Setup[StabilityRunConfig], curves: Curves, index: int, ids: Sequence[int]
-) -> dict[str, Any]:
+def measure_prompt(setup: Setup, curves: Curves, index: int) -> Record:
     """Sensitivity of every curve at every norm and number format; for the first prompts also the map."""
-    config = setup.config.stability
+    config, ids = setup.config.stability, setup.prompts[0][index]
     axes = setup.config.corruption.axes.model_copy(update={"time_mode": config.time_mode})
     curves = {name: defence.under(axes) for name, defence in curves.items()}
     own, first = own_dtype(setup.model), min((*setup.layers, *map_layers(setup)))
@@ -172,12 +153,12 @@ def in_dtype(model: Any, dtype: str) -> Any:
     return model if own_dtype(model) == dtype else copy.deepcopy(model).to(getattr(torch, dtype))
 
 
-def map_layers(setup: Setup[StabilityRunConfig]) -> list[int]:
+def map_layers(setup: Setup) -> list[int]:
     wanted = setup.config.stability.layers
     return list(setup.layers) if wanted == "protected" else list(wanted)
 
 
-def old_positions(setup: Setup[StabilityRunConfig], length: int) -> int:
+def old_positions(setup: Setup, length: int) -> int:
     """How many of the first positions are perturbed."""
     if setup.config.stability.time_mode == "all_past":
         return length
@@ -221,7 +202,7 @@ def _map(results: Sequence[Record], names: Sequence[str]) -> list[Record]:
     return entries
 
 
-def _settings(setup: Setup[StabilityRunConfig], curves: Curves, found: int, source: Record) -> Record:
+def _settings(setup: Setup, curves: Curves, found: int, source: Record) -> Record:
     config = setup.config.stability
     return {
         "num_prompts": found,

@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 from pydantic import Field, model_validator
 
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import CALIBRATED
-from cachemedicpp.runs.pipeline import STAGES, load, prepared, run_stages
+from cachemedicpp.runs.pipeline import load, prepared, run_stages
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.config import ConfigModel, load_config
 from homeostat.core.engine import EngineName, run_tasks
 from homeostat.core.errors import UserError, nearest
@@ -109,7 +109,7 @@ def run_one(item: Mapping[str, Any]) -> str:
     with open_run(item["out"], command="cache sweep", config=config, config_path=item["config"]) as run:
         shared = Path(item["calibrations"]) / calibration_key(config)
         copy_once(shared, run.path / CALIBRATED)
-        run_stages(config, run, STAGES, setup=setup)
+        run_stages(setup, run)
         copy_once(run.path / CALIBRATED, shared)
         run.finish()
     return str(item["out"])
@@ -193,7 +193,7 @@ def sweep_command(
 def _artifacts(record: Record, out: Path) -> None:
     """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
     from cachemedicpp.plots.around import lambda0_run
-    from cachemedicpp.runs.pipeline import render
+    from cachemedicpp.runs.pipeline import figures
     from cachemedicpp.sweep.summary import write_tables
 
     finished = [out / run["folder"] for run in record["runs"] if run["ok"]]
@@ -201,7 +201,7 @@ def _artifacts(record: Record, out: Path) -> None:
         return
     for folder in finished:
         if lambda0_run(folder) is not None:
-            render(folder)
+            figures(folder)
     write_tables(record, out, finished)
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from cachemedicpp.tasks.base import TASKS, Example, Score, Task, register
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 __all__ = ["TASKS", "Example", "Score", "Task", "build_tasks", "register"]
 
 
-def build_tasks(config: EvaluationConfig, model: Any, tokenizer: Any) -> list[Task]:
+def build_tasks(config: MedicConfig, model: Any, tokenizer: Any) -> list[Task]:
     """Every task the configuration names, with its examples tokenised and checked."""
     return [TASKS[name].build(config, model, tokenizer) for name in config.eval.tasks]

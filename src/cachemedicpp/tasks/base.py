@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import most_positions
 from cachemedicpp.corruption.masks import AxesConfig
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
@@ -22,7 +23,7 @@ from homeostat.core.registry import Registry, Shown
 if TYPE_CHECKING:
     from transformers import Cache
 
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Task(Protocol):
 class TaskKind:
     """A task by name: how it is built, and its settings, which stand in `data.<section>`."""
 
-    build: Callable[[EvaluationConfig, Any, Any], Task]
+    build: Callable[[MedicConfig, Any, Any], Task]
     settings: type[ConfigModel] | None
     section: str
 
@@ -143,6 +144,6 @@ def short(name: str, found: int, asked: int, setting: str) -> None:
 
 def check_length(name: str, needed: int, setting: str, model: Any) -> None:
     """Refuse prompts longer than the model's positions, before anything runs."""
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    limit = most_positions(model)
     if limit is not None and needed > limit:
         raise UserError(f"task {name}: {setting} needs {needed} positions and the model has {limit}")

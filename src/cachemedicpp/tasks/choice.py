@@ -15,7 +15,7 @@ from cachemedicpp.tasks.haystack import fill, token_at
 from homeostat.core.config import ConfigModel
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 # Names, places and things for generated prompts. Values are single tokens in most vocabularies.
 VALUES = (
@@ -63,7 +63,7 @@ class ChoiceTask:
 
 def choice_task(
     name: str,
-    config: EvaluationConfig,
+    config: MedicConfig,
     wanted: GeneratedConfig,
     model: Any,
     tokenizer: Any,

@@ -1,12 +1,13 @@
-"""The `data:` and `eval:` sections of a configuration, and everything an evaluation reads."""
+"""The configuration of a run: `data:`, `eval:`, `train:` and `stability:`, and all sections together."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from cachemedicpp.corruption.config import CorruptionConfig, default_types
+from cachemedicpp.corruption.masks import Probability
 from cachemedicpp.repair.config import RepairConfig, TrainedFamily
 from cachemedicpp.tasks.base import TASKS
 from homeostat.core.config import ConfigModel
@@ -83,8 +84,93 @@ class EvalConfig(ConfigModel):
         return list(dict.fromkeys(tasks))
 
 
-class EvaluationConfig(ConfigModel):
-    """Everything an evaluation reads; the configurations of training and of whole runs add to it."""
+class TrainConfig(ConfigModel):
+    """The objective and its optimisation."""
+
+    steps: int = Field(300, ge=1)
+    batch_size: int = Field(4, ge=1)
+    draws_per_batch: int = Field(
+        4, ge=1, description="steps that share one batch's clean pass, each with its own damage"
+    )
+    prefix_len: int = Field(96, ge=2)
+    continuation_len: int = Field(32, ge=1)
+    T: float = Field(2.0, gt=0.0, description="temperature of the distillation")
+    lambda_id: float = Field(1.0, ge=0.0)
+    identity: Literal["each", "joint"] = Field(
+        "each",
+        description="L_id of keys and of values, each relative to its own size; joint: relative to both "
+        "together, where keys are most of the sum",
+    )
+    lambda_contr: float = Field(0.5, ge=0.0)
+    lambda_w: float = Field(0.0, ge=0.0)
+    alpha_contr: float = Field(0.8, ge=0.0)
+    clean_batch_prob: Probability = 0.2
+    lr: float = Field(2e-4, gt=0.0)
+    lr_decay: Literal["none", "cosine"] = Field("none", description="cosine: from lr down to 0 at `steps`")
+    grad_clip: float = Field(1.0, gt=0.0)
+    checkpoint_every: int = Field(50, ge=1)
+    validate_checkpoints: bool = Field(
+        False,
+        description="measure every checkpoint on text and retrieval prompts kept aside, keep the best one "
+        "(the start included), and leave off each part of it that does not improve them",
+    )
+    patience: int = Field(
+        0, ge=0, description="stop after so many checkpoints without a better one; 0: never"
+    )
+    validation_sequences: int = Field(12, ge=1, description="windows of training text kept aside")
+    validation_len: int = Field(16, ge=1, description="tokens scored in each; at most continuation_len")
+    validation_prompts: int = Field(8, ge=1, description="retrieval prompts (multikey)")
+    heldout_sequences: int = Field(32, ge=0, description="sequences of held-out text; 0: no such figure")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.patience and not self.validate_checkpoints:
+            raise ValueError("patience needs validate_checkpoints: true")
+        if self.validate_checkpoints and self.validation_len > self.continuation_len:
+            raise ValueError("validation_len is above continuation_len")
+        return self
+
+
+class StabilityConfig(ConfigModel):
+    """Finite differences around the clean state: logit sensitivity and amplification."""
+
+    enabled: bool = True
+    num_prompts: int = Field(8, ge=1)
+    prompt_len: int = Field(128, ge=16)
+    path: str | None = Field(
+        None, description="text file with the prompts; null: what no task uses of the evaluation's text"
+    )
+    num_directions: int = Field(8, ge=1)
+    delta_norms: list[float] = Field([0.0, 0.5, 1.0, 2.0, 8.0, 32.0, 128.0], min_length=1)
+    topk_logits: int | None = Field(1000, ge=1, description="null: all logits")
+    layers: list[int] | Literal["protected"] = Field("protected", description="rows of the amplification map")
+    head_subset: list[int] | None = None
+    time_mode: Literal["old_only", "all_past"] = "old_only"
+    map_prompts: int | None = Field(None, ge=1, description="prompts of the map; null: num_prompts")
+    map_directions: int | None = Field(None, ge=1, description="directions of the map; null: num_directions")
+    map_delta_norm: float = Field(1.0, gt=0.0)
+    dtypes: list[Literal["float32", "bfloat16"]] = Field(
+        ["float32", "bfloat16"],
+        description="number formats that sensitivity is also measured in, beside the model's own",
+    )
+    batch: int = Field(16, ge=1, description="perturbed forks in one forward")
+
+    @field_validator("delta_norms")
+    @classmethod
+    def _with_zero(cls, norms: list[float]) -> list[float]:
+        if any(not 0.0 <= n < float("inf") for n in norms):
+            raise ValueError("every delta norm must be a finite number that is at least 0")
+        return sorted({0.0, *norms})
+
+    @model_validator(mode="after")
+    def _layers_are_layers(self) -> Self:
+        if isinstance(self.layers, list) and (not self.layers or min(self.layers) < 0):
+            raise ValueError("stability.layers needs at least one layer, counted from 0")
+        return self
+
+
+class MedicConfig(ConfigModel):
+    """Every setting of one run of cachemedicpp."""
 
     seed: int = Field(0, ge=0)
     model: ModelConfig = ModelConfig()
@@ -92,3 +178,5 @@ class EvaluationConfig(ConfigModel):
     corruption: CorruptionConfig = Field(default_factory=CorruptionConfig)
     repair: RepairConfig = Field(default_factory=RepairConfig)
     eval: EvalConfig = Field(default_factory=EvalConfig)
+    train: TrainConfig = TrainConfig()
+    stability: StabilityConfig = StabilityConfig()

@@ -12,7 +12,7 @@ from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig
 from cachemedicpp.tasks.haystack import sentence
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 _KINDS = (
     "cat dog horse cow sheep lion tiger bear wolf fox rabbit mouse snake eagle shark whale",
@@ -41,7 +41,7 @@ class FewshotTask:
     another word, whose label is asked for."""
 
     @staticmethod
-    def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
         wanted = config.data.fewshot
         check_length(
             "fewshot", wanted.context_len + 8, f"data.fewshot.context_len = {wanted.context_len}", model

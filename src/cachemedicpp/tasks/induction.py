@@ -16,7 +16,7 @@ from cachemedicpp.tasks.choice import GeneratedConfig
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 _CUE = 8  # words of the second list that are given
 
@@ -45,7 +45,7 @@ class InductionTask:
     metric: str = "accuracy"
 
     @classmethod
-    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> InductionTask:
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> InductionTask:
         wanted = config.data.induction
         check_length(
             "induction", wanted.context_len, f"data.induction.context_len = {wanted.context_len}", model

@@ -11,7 +11,7 @@ from cachemedicpp.tasks.base import register
 from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 _PLACES = (
     "harbour", "mill", "chapel", "station", "library", "bakery", "market", "school", "museum", "tower",
@@ -36,7 +36,7 @@ class MultikeyTask:
     """`The code word of the mill is river.` for each key; then `The code word of the mill is`."""
 
     @staticmethod
-    def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
         keys = config.data.multikey.keys
 
         def ask(rng: random.Random) -> Question:

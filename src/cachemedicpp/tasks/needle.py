@@ -12,7 +12,7 @@ from cachemedicpp.tasks.haystack import STATEMENT, LongContextConfig, generate, 
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 _STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
 
@@ -31,7 +31,7 @@ class NeedleTask:
     metric: str = "accuracy"
 
     @classmethod
-    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> NeedleTask:
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> NeedleTask:
         wanted = config.data.long_context
         longest = max(wanted.lengths or [wanted.context_len])
         needed = longest + wanted.max_new_tokens

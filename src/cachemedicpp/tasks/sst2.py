@@ -16,7 +16,7 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 PROMPT = "Review: {x}\nSentiment:"
 
@@ -50,7 +50,7 @@ class Sst2Task:
     metric: str = "accuracy"
 
     @classmethod
-    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> Sst2Task:
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Sst2Task:
         wanted = config.data.sst2
         negative = _label_tokens(tokenizer, wanted.negative_label, "negative_label")
         positive = _label_tokens(tokenizer, wanted.positive_label, "positive_label")

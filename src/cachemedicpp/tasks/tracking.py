@@ -12,7 +12,7 @@ from cachemedicpp.tasks.base import register
 from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 _NAMES = (
     "Tom", "Anna", "Peter", "Mary", "John", "Lucy", "David", "Emma", "Jack", "Sarah", "Paul", "Alice", "Mark",
@@ -43,7 +43,7 @@ class TrackingTask:
     """
 
     @staticmethod
-    def build(config: EvaluationConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
         wanted = config.data.tracking
 
         def ask(rng: random.Random) -> Question:

@@ -15,7 +15,7 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.tasks.config import EvaluationConfig
+    from cachemedicpp.tasks.config import MedicConfig
 
 
 class Wikitext2Config(ConfigModel):
@@ -45,7 +45,7 @@ class Wikitext2Task:
     metric: str = "ppl"
 
     @classmethod
-    def build(cls, config: EvaluationConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
         wanted, length = config.data.wikitext2, config.eval.max_seq_len
         if wanted.score_len >= length - 1:
             raise UserError(

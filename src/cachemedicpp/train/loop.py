@@ -13,10 +13,10 @@ from torch import Tensor
 
 from cachemedicpp.corruption import CorruptionFamily, Stream
 from cachemedicpp.repair.operators import Trained
+from cachemedicpp.tasks.config import MedicConfig, TrainConfig
 from cachemedicpp.tasks.windows import Windows
 from cachemedicpp.train import objective
 from cachemedicpp.train.checkpoint import load_checkpoint, save_checkpoint
-from cachemedicpp.train.config import TrainConfig, TrainingConfig
 from cachemedicpp.train.passes import Student, Teacher, study, teach
 from cachemedicpp.train.validate import Validation
 from homeostat.core.errors import UserError
@@ -38,7 +38,7 @@ class DivergedError(UserError):
 class Trainer:
     """Everything a step needs. A step depends on its number and the parameters, never on earlier draws."""
 
-    config: TrainingConfig
+    config: MedicConfig
     model: Any
     operator: Trained
     family: CorruptionFamily

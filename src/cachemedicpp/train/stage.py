@@ -14,9 +14,9 @@ from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.repair.attach import check_decoder
 from cachemedicpp.repair.operators import Trained, build_operator, parameter_count
 from cachemedicpp.repair.operators.store import save
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
-from cachemedicpp.train.config import TrainingConfig
 from cachemedicpp.train.heldout import heldout_kl
 from cachemedicpp.train.loop import Trainer
 from cachemedicpp.train.passes import frozen
@@ -29,7 +29,7 @@ OPERATOR = "operator"
 
 
 def train_run(
-    config: TrainingConfig,
+    config: MedicConfig,
     out: Path,
     config_path: str | Path | None = None,
     stop_at: int | None = None,
@@ -49,14 +49,14 @@ def train_run(
         return metrics
 
 
-def _load(config: TrainingConfig) -> tuple[Any, Any]:
+def _load(config: MedicConfig) -> tuple[Any, Any]:
     with progress(f"loading {config.model.name} and the data"):
         load_text(config.data, "train")  # what is not there is refused before anything is made
         return config.model.load()
 
 
 def train_into(
-    run: RunDir, config: TrainingConfig, model: Any, tokenizer: Any, stop_at: int | None = None
+    run: RunDir, config: MedicConfig, model: Any, tokenizer: Any, stop_at: int | None = None
 ) -> Record | None:
     """The same inside a run directory that is already open."""
     geometry = Geometry.of(model)
@@ -102,7 +102,7 @@ def train_into(
     return metrics
 
 
-def _calibration(config: TrainingConfig, windows: Windows) -> Tensor:
+def _calibration(config: MedicConfig, windows: Windows) -> Tensor:
     """The windows of training text that closed forms are learned from."""
     return replace(windows, length=config.eval.calibration_len).spread(config.eval.calibration_windows)
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily
@@ -25,8 +26,8 @@ from cachemedicpp.repair.base import Repair
 from cachemedicpp.repair.operators import Trained
 from cachemedicpp.tasks.base import Example
 from cachemedicpp.tasks.choice import ChoiceTask
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.multikey import MultikeyTask
-from cachemedicpp.train.config import TrainingConfig
 from cachemedicpp.train.passes import Teacher, study, teach
 from homeostat.core.progress import track
 from homeostat.core.records import Record
@@ -57,7 +58,7 @@ class Validation:
 
     @classmethod
     def build(
-        cls, config: TrainingConfig, model: Any, tokenizer: Any, family: CorruptionFamily, ids: Tensor
+        cls, config: MedicConfig, model: Any, tokenizer: Any, family: CorruptionFamily, ids: Tensor
     ) -> Validation:
         """`ids` `[N, T]` are windows of text that is not trained on."""
         train = config.train
@@ -116,7 +117,7 @@ def settled(operator: Trained, validation: Validation) -> Record:
     return {"off": off, "of": len(operator.parts()), "before": before, "after": best}
 
 
-def _prompts(config: TrainingConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+def _prompts(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
     data = config.data.multikey.model_copy(
         update={"num_examples": config.train.validation_prompts, "seed": config.seed + _APART}
     )
@@ -126,8 +127,7 @@ def _prompts(config: TrainingConfig, model: Any, tokenizer: Any) -> ChoiceTask:
 
 def _damaged(model: Any, family: CorruptionFamily, task: ChoiceTask, example: Example) -> Prompt:
     """A prompt's state and two draws of damage from the mixture."""
-    ids = torch.tensor([list(example.stored)], device=model.device)
-    clean = KVState(model(ids, use_cache=True, logits_to_keep=1).past_key_values)
+    clean = prefill(model, example.stored)
     fitted = family.fitted(len(example.stored), task.axes, example.focus)
     states = [clean]
     for number in range(2):

@@ -42,8 +42,8 @@ def configs(as_json: Json = False) -> None:
     Example: homeostat list configs
     """
     from cachemedicpp.engines.campaign.config import CampaignConfig
-    from cachemedicpp.runs.config import MedicConfig
     from cachemedicpp.sweep.run import SweepConfig
+    from cachemedicpp.tasks.config import MedicConfig
     from homeostat.core import resources
     from homeostat.core.config import ConfigModel, fits
     from homeostat.joint.config import JointConfig

@@ -44,9 +44,6 @@ MODULES = {
         "cachemedicpp.corruption.config",
         "cachemedicpp.repair.config",
         "cachemedicpp.tasks.config",
-        "cachemedicpp.train.config",
-        "cachemedicpp.stability.config",
-        "cachemedicpp.runs.config",
     ),
     "skyt": (
         "skyt",

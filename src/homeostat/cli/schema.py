@@ -15,10 +15,10 @@ from pydantic import TypeAdapter
 from cachemedicpp.corruption import CORRUPTIONS
 from cachemedicpp.engines.campaign.config import CampaignConfig
 from cachemedicpp.repair.registry import DEFENCES
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.ood import Split
 from cachemedicpp.sweep.run import SweepConfig
 from cachemedicpp.tasks import TASKS
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core import atomic
 from homeostat.core.registry import SHOWN
 from homeostat.core.resources import resource

@@ -64,11 +64,6 @@ def run_tasks(
     process; more run in fresh interpreters, as under Ray, so nothing leaks from one task to another. `unit`
     and `joined` are those of the progress bar.
     """
-    engines = {"local": _local, "ray": _ray}
-    if engine not in engines:
-        raise UserError(f"engine {engine!r} is unknown; {nearest(engine, engines)}")
-    if workers < 1:
-        raise UserError(f"workers = {workers}: at least one is needed")
     outcomes: dict[int, Outcome[Any]] = {}
     paths = [_store_path(store, function, item) if store else None for item in items]
     for index, path in enumerate(paths):
@@ -76,10 +71,36 @@ def run_tasks(
             outcomes[index] = Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
     todo = [index for index in range(len(items)) if index not in outcomes]
     with progress(label, len(items), len(outcomes), unit, joined) as bar:
-        for index, outcome in engines[engine](function, items, todo, workers) if todo else ():
+        for place, outcome in stream(function, [items[index] for index in todo], engine, workers):
+            index = todo[place]
             outcomes[index] = _stored(outcome, paths[index])
             _advance(bar, outcomes)
     return [outcomes[index] for index in range(len(items))]
+
+
+def stream(
+    function: Callable[[Item], Any], items: Sequence[Item], engine: EngineName = "local", workers: int = 1
+) -> Indexed:
+    """The outcomes of `function` as they come, each with the place of its item."""
+    engines = {"local": _local, "ray": _ray}
+    if engine not in engines:
+        raise UserError(f"engine {engine!r} is unknown; {nearest(engine, engines)}")
+    if workers < 1:
+        raise UserError(f"workers = {workers}: at least one is needed")
+    if items:
+        yield from engines[engine](function, items, list(range(len(items))), workers)
+
+
+def successes(outcomes: Indexed) -> Iterator[tuple[int, Any]]:
+    """The values among outcomes. When all have come, the first failure is raised."""
+    failed: Outcome[Any] | None = None
+    for place, outcome in outcomes:
+        if outcome.ok:
+            yield place, outcome.value
+        else:
+            failed = failed or outcome
+    if failed is not None:
+        failed.unwrap()
 
 
 def _advance(bar: Bar, outcomes: dict[int, Outcome[Any]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.state import Geometry, KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, sequence_keys
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig
@@ -60,8 +61,7 @@ class CacheDemonstration:
             return_tensors="pt",
             return_dict=True,
         )["input_ids"].to(self._model.device)  # [1, T]
-        prefilled = self._model(input_ids=ids[:, :-1], use_cache=True, logits_to_keep=1)
-        clean = KVState(prefilled.past_key_values)
+        clean = prefill(self._model, ids[:, :-1])
         cache = clean.cache()
         plan = self._family.at(case.type, case.epsilon).corrupt_cache(cache, sequence_keys(ids))
         damaged = KVState(cache)

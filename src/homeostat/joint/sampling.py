@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.repair.defences import Defence, Forks
@@ -45,9 +46,7 @@ class Writer:
             message, add_generation_prompt=True, return_tensors="pt", return_dict=True
         )["input_ids"].to(model.device)  # [1, T]
         self._key = hashlib.sha256(prompt.encode("utf-8")).hexdigest()[:16]
-        with torch.no_grad():
-            cache = model(input_ids=self._ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
-        self._clean = KVState(cache)
+        self._clean = prefill(model, self._ids[:, :-1])
 
     def write(
         self,

@@ -18,9 +18,9 @@ from cachemedicpp.eval.robustness import Robustness, TaskScores, pick_heuristic
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.defences import Defence, heuristic_defences
 from cachemedicpp.repair.operators import build_operator
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import run_defences
-from cachemedicpp.runs.pipeline import render
+from cachemedicpp.runs.pipeline import figures
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.wikitext2 import Wikitext2Task
 from homeostat.core.errors import UserError
 
@@ -154,7 +154,7 @@ def test_a_run_without_its_operator_is_refused_not_evaluated_at_random(
 
 def test_plots_without_metrics_are_refused_and_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"task_metrics\.json does not exist"):
-        render(tmp_path)
+        figures(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from cachemedicpp.corruption.config import default_types
 from cachemedicpp.repair.config import RepairConfig
-from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.config import load_config, resolved
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource

@@ -19,7 +19,7 @@ from cachemedicpp.plots.figures import FIGURES, clean_vs_overhead, score_vs_eps
 from cachemedicpp.plots.tables import _short, ablation_summary, main_results
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import apply_split, load_splits
-from cachemedicpp.runs.pipeline import STAGES, load, render, run_stages
+from cachemedicpp.runs.pipeline import figures, load, prepared, run_stages
 from cachemedicpp.tasks import TASKS
 from homeostat.core.errors import UserError
 from homeostat.core.figures import style
@@ -51,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any, byte_tok
     """One run of all stages on the tiny Llama."""
     import copy
 
-    from cachemedicpp.runs.config import MedicConfig
+    from cachemedicpp.tasks.config import MedicConfig
     from homeostat.core.models import ModelConfig
 
     small = copy.deepcopy(_small())
@@ -63,7 +63,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Any, byte_tok
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
         with open_run(out, command="test", config=config) as run:
-            run_stages(config, run, STAGES)
+            run_stages(prepared(config), run)
             run.finish()
     return out
 
@@ -129,8 +129,8 @@ def test_a_finished_run_is_not_done_again(
     finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from cachemedicpp.eval import stage as evaluate
-    from cachemedicpp.runs.config import MedicConfig
     from cachemedicpp.stability import stage as stability_metrics
+    from cachemedicpp.tasks.config import MedicConfig
     from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
@@ -141,14 +141,14 @@ def test_a_finished_run_is_not_done_again(
         monkeypatch.setattr(module, name, lambda *a, **k: pytest.fail("a stored result was computed again"))
     config = MedicConfig.model_validate(yaml.safe_load((again / "config_resolved.yaml").read_text()))
     with open_run(again, command="test", config=config) as run:
-        run_stages(config, run, ["eval", "stability"])
+        run_stages(prepared(config), run, ["eval", "stability"])
     assert (again / "metrics/task_metrics.json").read_bytes() == before
 
 
 def test_an_interrupted_evaluation_goes_on_and_ends_the_same(
     finished: Path, tiny_llama: Any, byte_tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from cachemedicpp.runs.config import MedicConfig
+    from cachemedicpp.tasks.config import MedicConfig
     from homeostat.core.models import ModelConfig
 
     again = tmp_path / "again"
@@ -159,7 +159,7 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(
     monkeypatch.setattr(ModelConfig, "load", lambda self: (tiny_llama, byte_tokenizer))
     config = MedicConfig.model_validate(yaml.safe_load((again / "config_resolved.yaml").read_text()))
     with open_run(again, command="test", config=config) as run:
-        run_stages(config, run, ["eval"])
+        run_stages(prepared(config), run, ["eval"])
     for name in ("metrics/task_metrics.json",):
         assert json.loads((again / name).read_text()) == json.loads((finished / name).read_text())
     steps = [record["step"] for record in read_jsonl(again / "logs/eval.jsonl")]
@@ -171,7 +171,7 @@ def test_figures_and_tables_come_from_the_records_alone(finished: Path, tmp_path
     shutil.copytree(finished, again)
     for folder in ("stages", "operator", "checkpoints", "logs", "paper"):
         shutil.rmtree(again / folder)
-    render(again)
+    figures(again)
     for name in LOCKED[:10]:
         assert (again / name).read_bytes() == (finished / name).read_bytes(), name
 
@@ -182,7 +182,7 @@ def test_what_is_switched_off_still_has_its_record_and_figures_which_say_so(
     switched = {"eval__measure_overhead": False, "stability__enabled": False}
     setup = small_setup(**switched, eval__defences=["none", "smoothing"], repair__family="none")
     with open_small(setup.config) as run:
-        run_stages(setup.config, run, setup=setup)
+        run_stages(setup, run)
         for name in LOCKED:
             assert (run.path / name).stat().st_size > 0, name
         record = json.loads((run.path / "metrics/stability_metrics.json").read_text())
@@ -248,14 +248,14 @@ def test_several_workers_give_the_same_values_as_one(
     item = {"config": json.dumps(config), "run_dir": str(finished), "workers": 64}  # one thread per worker
     threads = torch.get_num_threads()
     try:
-        found = workers.work({**item, "kind": "eval", "task": "sst2", "index": 1})
+        found = workers.work({**item, "kind": "eval", "number": 4})
         stored = json.loads((finished / "stages/eval/sst2_00001.json").read_text())["result"]
         assert found["events"] == stored["events"]
         for name, scores in found["scores"].items():
             for one, other in zip(scores, stored["scores"][name], strict=True):
                 assert one["value"] == other["value"]
                 assert one["detail"]["margin"] == pytest.approx(other["detail"]["margin"], abs=1e-5)
-        found = workers.work({**item, "kind": "stability", "task": "prompt", "index": 0})
+        found = workers.work({**item, "kind": "stability", "number": 0})
         stored = json.loads((finished / "stages/stability/prompt_00000.json").read_text())["result"]
         for name, by_norm in found["sensitivity"]["float32"].items():
             for norm, values in by_norm.items():
@@ -264,7 +264,6 @@ def test_several_workers_give_the_same_values_as_one(
     finally:
         torch.set_num_threads(threads)
         workers._surroundings.cache_clear()
-        workers._prompts.cache_clear()
 
 
 def test_the_lambda_0_curve_is_added_where_the_sweep_has_that_run(finished: Path, tmp_path: Path) -> None:
@@ -341,18 +340,13 @@ def test_what_forgetting_costs_stands_beside_every_task_and_decides_what_counts(
     assert {e["defence"] for e in metrics["strict.needle"]} >= {"none", "forget"}
 
 
-def test_an_unknown_split_stage_or_defence_is_refused(
-    small_config: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_an_unknown_split_or_defence_is_refused(small_config: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="did you mean 'loto_holdout_gaussian'"):
         apply_split(small_config(eval__ood_protocol="loto_holdout_gausian"))
     with pytest.raises(UserError, match="unknown defence 'gard'; did you mean 'guard'"):
         check_defence_names(small_config(eval__defences=["gard"]))
     with pytest.raises(UserError, match="trains no operator B"):
         check_defence_names(small_config(eval__defences=["B"]))
-    config = small_config()
-    with open_run(tmp_path / "r", command="t", config=config) as run, pytest.raises(UserError, match="stage"):
-        run_stages(config, run, ["evla"])
 
 
 def test_the_shipped_configurations_load() -> None:

@@ -15,13 +15,13 @@ from cachemedicpp.corruption import register as register_corruption
 from cachemedicpp.repair.heuristics import heuristic
 from cachemedicpp.repair.heuristics.smoothing import Smoothing
 from cachemedicpp.repair.registry import DEFENCES, register
-from cachemedicpp.runs.config import MedicConfig
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import load_splits
 from cachemedicpp.runs.pipeline import run_stages
 from cachemedicpp.tasks import TASKS, Example, Score
 from cachemedicpp.tasks import register as register_task
 from cachemedicpp.tasks.base import rows
+from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError
 from homeostat.core.records import read_jsonl
@@ -103,7 +103,7 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         stability__enabled=False,
     )
     with open_small(setup.config) as run:
-        run_stages(setup.config, run, setup=setup)
+        run_stages(setup, run)
         run.finish()
         events = [e for r in read_jsonl(run.path / "logs/train.jsonl") for e in r["corruption"]]
         assert {(e["type"], e["severity"]["factor"]) for e in events} == {("too_long", 2.0)}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cachemedicpp.cli import app
-from cachemedicpp.runs.commands import _folder
+from cachemedicpp.runs.commands import run_folder
 from cachemedicpp.runs.pipeline import load
 from homeostat.core.entry import run
 from homeostat.core.rundir import open_run
@@ -49,14 +49,14 @@ def test_a_start_that_fails_leaves_nothing_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
-def test_without_out_each_configuration_has_a_folder_and_finds_it_again(
+def test_without_out_each_configuration_has_arun_folder_and_finds_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     def work(*overrides: str) -> str:
         config = load("smoke", overrides)
-        folder = _folder(config, Path("smoke"), None)
+        folder = run_folder(config, Path("smoke"), None)
         with open_run(folder, command="cache run", config=config) as opened:
             opened.once("stage", lambda: 1)
         return folder.as_posix()

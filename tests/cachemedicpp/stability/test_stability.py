@@ -25,7 +25,6 @@ from cachemedicpp.stability.measures import (
     perturbed,
     relative_norm,
 )
-from cachemedicpp.stability.prompts import prompts
 from cachemedicpp.stability.stage import measure_prompt
 from homeostat.core.errors import UserError
 
@@ -194,7 +193,7 @@ def test_batched_values_equal_one_full_forward_per_direction(tiny_llama: Any) ->
 
 def test_no_prompt_shares_text_with_an_example_of_a_task(small_setup: Any) -> None:
     setup = small_setup(stability__num_prompts=4)
-    found, source = prompts(setup)
+    found, source = setup.prompts
     assert len(found) == 4
     used = [e.stored + e.query for task in setup.tasks for e in task.examples]
     pieces = {row[i : i + 12] for row in used for i in range(len(row) - 11)}
@@ -212,7 +211,7 @@ def test_results_are_the_same_for_any_batch_and_come_in_both_number_formats(smal
     results = []
     for batch in (3, 16):
         setup = small_setup(stability__batch=batch)
-        results.append(measure_prompt(setup, curves, 0, prompts(setup)[0][0]))
+        results.append(measure_prompt(setup, curves, 0))
     for one, other in zip(*(_leaves(r) for r in results), strict=True):
         assert one is other is None or one == pytest.approx(other, rel=1e-3, abs=1e-5)
     exact, coarse = (results[0]["cosine"][dtype]["1"] for dtype in ("float32", "bfloat16"))
@@ -226,7 +225,7 @@ def test_a_defence_that_knows_the_time_mask_is_told_the_mask_of_the_perturbation
         setup = small_setup(stability__time_mode=mode)
         reset = heuristic_defences((1, 2), oracle=False, axes=setup.config.corruption.axes)[0]
         assert reset.name == "reset_clear"
-        found = measure_prompt(setup, {"baseline": Defence(), "heuristics": reset}, 0, prompts(setup)[0][0])
+        found = measure_prompt(setup, {"baseline": Defence(), "heuristics": reset}, 0)
         drifts.append(found["sensitivity"]["float32"]["heuristics"]["0"][0])
     assert drifts[0] != drifts[1]  # all that can be perturbed is thrown away, and nothing else
 

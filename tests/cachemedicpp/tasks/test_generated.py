@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cachemedicpp.eval.grid import prefill
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.tasks import TASKS
 from cachemedicpp.tasks.base import within_reach
 from cachemedicpp.tasks.wikitext2 import stride_for

@@ -16,7 +16,7 @@ from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.operators import build_operator
-from cachemedicpp.runs.config import MedicConfig
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.windows import Windows
 from cachemedicpp.train.loop import DivergedError, Trainer
 from cachemedicpp.train.passes import frozen, study, teach

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 
 from cachemedicpp.repair.base import load_repair
-from cachemedicpp.runs.config import MedicConfig
-from cachemedicpp.train.config import TrainConfig
+from cachemedicpp.tasks.config import MedicConfig, TrainConfig
 from cachemedicpp.train.loop import learning_rate
 from cachemedicpp.train.stage import train_run
 from cachemedicpp.train.validate import Validation, settled

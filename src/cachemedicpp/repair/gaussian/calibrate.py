@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.rotation import Pairs
-from cachemedicpp.cache.state import Geometry, KVState
+from cachemedicpp.cache.state import Geometry
 from cachemedicpp.repair.gaussian import kinds, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.statistics import SinkClass, Statistics
@@ -179,8 +180,7 @@ class _Reading:
     def _cache(self, number: int, ids: Tensor) -> Tensor:
         if number < len(self._kept):
             return self._kept[number]
-        output = self._model(input_ids=ids.to(self._model.device), use_cache=True, logits_to_keep=1)
-        stored = gather(list(KVState(output.past_key_values))).cpu()
+        stored = gather(list(prefill(self._model, ids))).cpu()
         if number == len(self._kept) and stored.nbytes <= self._room:
             self._kept.append(stored)
             self._room -= stored.nbytes

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.masks import masked
 from cachemedicpp.cache.state import KV
 from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.repair.base import QueryRepair, numbered
 from cachemedicpp.repair.heuristics.time import reachable
-from cachemedicpp.repair.operators.lowrank import masked
 from cachemedicpp.repair.registry import register
 from homeostat.core.errors import UserError
 

@@ -16,8 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.rotation import Pairs
-from cachemedicpp.cache.state import KV, Geometry, KVState
+from cachemedicpp.cache.state import KV, Geometry
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.progress import track
@@ -83,9 +84,7 @@ def measure_levels(model: Any, windows: Tensor, batch: int = 8) -> Levels:
     turns = [pairs.at(torch.arange(windows.shape[1]), layer) for layer in range(geometry.layers)]
     tables: list[dict[str, Tensor]] = []
     for ids in track(list(torch.split(windows, batch)), "usual levels"):
-        state = KVState(
-            model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1).past_key_values
-        )
+        state = prefill(model, ids)
         plain = [
             torch.stack([turn.back(K.float().cpu().movedim(2, 0)).movedim(0, 2), V.float().cpu()])
             for turn, (K, V) in zip(turns, state, strict=True)

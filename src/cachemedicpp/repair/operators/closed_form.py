@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cachemedicpp.cache.state import KVState
+from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.repair.gaussian import sinks
 from cachemedicpp.repair.gaussian.calibrate import longest
 from cachemedicpp.repair.gaussian.statistics import shrunk
@@ -66,8 +66,7 @@ def _read(operator: Statewise, model: Any, windows: Tensor) -> tuple[Tensor, Ten
     """
     found, norms = [], []
     for ids in track(torch.split(windows, _BATCH), "fitting operator D"):
-        output = model(input_ids=ids.to(model.device), use_cache=True, logits_to_keep=1)
-        stored = gather(list(KVState(output.past_key_values))).cpu()
+        stored = gather(list(prefill(model, ids))).cpu()
         norms.append(sinks.log_norms(stored, torch.ones(stored.shape[2:4])))
         x = stored[:, :, list(operator.layers)]
         keys = x.shape[3] // 2

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from cachemedicpp.cache.masks import masked
 from cachemedicpp.cache.state import KV, Geometry
 from cachemedicpp.repair.base import QueryRepair, numbered
 from cachemedicpp.repair.operators.form import Form
@@ -117,17 +118,3 @@ class LowRankRepair(Trained, QueryRepair):
     def _output(self, layer: int, o: Tensor, q: Tensor) -> Tensor:
         form = self.form(layer, "V")
         return o if form is None else form.output(o.float(), q.float(), self.shift(layer, "V")).to(o.dtype)
-
-
-def masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores `[B, H_kv, G, Q, T]` under transformers' mask `[B, 1 or H, Q, T]` (true or 0: may be read)."""
-    Q, T = scores.shape[-2:]
-    low = torch.finfo(scores.dtype).min
-    if mask is None:
-        if Q == 1:
-            return scores
-        causal = torch.ones(Q, T, dtype=torch.bool, device=scores.device).tril(T - Q)
-        return scores.masked_fill(~causal, low)
-    mask = mask[..., :T]
-    grouped = mask.unsqueeze(2) if mask.shape[1] == 1 else mask.view(-1, *scores.shape[1:])
-    return scores.masked_fill(~grouped, low) if mask.dtype == torch.bool else scores + grouped

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
+from homeostat.core.progress import progress
 from homeostat.core.records import Record, read_jsonl, read_record, utc_now, validate, write_record
 
 RECORD = "run_record.json"
@@ -74,6 +75,40 @@ class RunDir:
             result = {"run_id": self.run_id, "stage": name, "result": compute()}
             write_record(path, result, "stage_record")
         return read_record(path, "stage_record")["result"]
+
+    def each(
+        self,
+        kind: str,
+        names: Sequence[str],
+        compute: Callable[[list[int]], Iterable[tuple[int, Any]]],
+        *,
+        label: str = "",
+        told: Callable[[int], Record] = lambda number: {},
+    ) -> list[Any]:
+        """The results of the stages `<kind>/<name>`, in order, and the log `<kind>` with one record of each.
+
+        `compute` gets the numbers of those that are not stored yet and yields their results as they come, in
+        any order. Each is stored at once; its log record begins with what is `told` of it.
+        """
+        stages = [f"{kind}/{name}" for name in names]
+        todo = [number for number, stage in enumerate(stages) if not self.is_done(stage)]
+        log, results = self.log(kind), list[Any]()
+        log.rewind(0)
+
+        def collect() -> None:
+            while len(results) < len(stages) and self.is_done(stages[len(results)]):
+                number = len(results)
+                result = self.once(stages[number], lambda: None)
+                log.append(number, **told(number), **result)
+                results.append(result)
+
+        with progress(label or kind, len(stages), done=len(stages) - len(todo)) as bar:
+            collect()
+            for number, result in compute(todo) if todo else ():
+                self.once(stages[number], lambda result=result: result)  # type: ignore[misc]
+                collect()
+                bar.advance(note=names[number])
+        return results
 
     def finish(self) -> None:
         """Mark the run complete in its record."""
