@@ -160,6 +160,7 @@ class Service:
     def __init__(self, database: Path, upstream: int) -> None:
         self.database = database
         self._command = [sys.executable, "-m", "homeostat", "code", "serve", "--port", "0", "--model", "m"]
+        self._command += ["--set", "canons_from=anyone"]
         self._command += ["--upstream", f"http://127.0.0.1:{upstream}/v1", "--database", str(database)]
 
     def start(self) -> int:

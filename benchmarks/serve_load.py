@@ -144,6 +144,8 @@ def main(seconds: float = SECONDS) -> None:
                 "0",
                 "--model",
                 "scripted",
+                "--set",
+                "canons_from=anyone",
             ]
             command += ["--upstream", f"http://127.0.0.1:{upstream_port}/v1"]
             command += ["--database", str(Path(folder) / "load.sqlite")]

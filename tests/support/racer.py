@@ -65,6 +65,7 @@ def race(
             {
                 "database": database,
                 "judges": 1,
+                "canons_from": "anyone",
                 "upstream": {"kind": "http", "base_url": upstream, "model": "scripted"},
             }
         )

@@ -104,8 +104,7 @@ def require(key: Key, contract_id: str) -> None:
         )
 
 
-def require_managing(key: Key, contract_id: str) -> None:
-    require(key, contract_id)
+def require_managing(key: Key) -> None:
     if not key.manages:
         raise ApiError(
             403,

@@ -105,7 +105,15 @@ class ServeConfig(ConfigModel):
     limits: Limits = Limits()
     retention: Retention = Retention()
     allowed_hosts: tuple[str, ...] = Field((), description="Host headers accepted beside the bound address")
+    allowed_origins: tuple[str, ...] = Field(
+        (), description="web pages that may send requests, as https://host; the service's own always may"
+    )
     snapshot_s: float = Field(15.0, gt=0, description="how often metrics are kept for the page's history")
+    canons_from: Literal["keys", "anyone"] = Field(
+        "keys",
+        description="whose outputs may become a canon; anyone: also those of requests without an API key, "
+        "while the service has none",
+    )
     judges: int = Field(2, ge=1, description="processes that judge samples")
     durability: Literal["full", "process"] = Field(
         "full", description="full: a sample is synced to the disk before it is answered for"

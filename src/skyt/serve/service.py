@@ -97,6 +97,11 @@ class Service:
         ]
         for contract in self.matcher.contracts.values():
             self.anchor.settle_later(Match(contract, "start"), self.config.policy_of(contract.id))
+        if not guarded(self.store) and self.config.canons_from == "keys":
+            waiting = [name for name in self.matcher.contracts if self.store.get(name) is None]
+            way = "make a key, set canons with `homeostat code canon set`, or set canons_from: anyone"
+            if waiting:
+                log("outputs of requests without a key do not become canons", missing=waiting[:20], way=way)
         log("serving", upstream=self.upstream.name, contracts=len(self.matcher.contracts))
 
     async def stop(self) -> None:

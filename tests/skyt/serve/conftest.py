@@ -59,6 +59,7 @@ def settings(scripted: ScriptedUpstream, folder: Path, **more: Any) -> ServeConf
         "database": str(folder / "skyt.sqlite"),
         "judges": 1,
         "snapshot_s": 0.2,
+        "canons_from": "anyone",
         "upstream": {
             "kind": "http",
             "base_url": scripted.base_url,

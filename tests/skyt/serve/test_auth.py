@@ -38,7 +38,8 @@ def test_keys_open_exactly_what_they_are_for(start: Callable[..., Any], upstream
         upstream.otherwise = fenced(GCD)
 
         def chat(model: str, headers: dict[str, str]) -> httpx.Response:
-            body = {"model": model, "messages": ASK}
+            asked = [{"role": "user", "content": service.matcher.contracts["gcd"].prompt}]
+            body = {"model": model, "messages": ASK if model == "scripted" else asked}
             return client.post("/v1/chat/completions", json=body, headers=headers)
 
         for headers in ({}, bearer("wrong"), {"authorization": "Basic x"}, bearer("\u00fcber")):

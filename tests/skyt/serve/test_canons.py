@@ -127,7 +127,9 @@ def test_only_a_key_that_manages_canons_may_act_and_acts_are_on_record(
         assert client.post("/api/canon/approve", json=seen, headers=boss).status_code == 200
         assert client.post("/api/canon/re-anchor", json=seen, headers=boss).status_code == 200
         upstream.plan.append(fenced(GCD_RENAMED))
-        told = client.post("/v1/chat/completions", json=BODY, headers=boss).json()["skyt"]
+        asked = [{"role": "user", "content": service.matcher.contracts["gcd"].prompt}]
+        again = client.post("/v1/chat/completions", json={**BODY, "messages": asked}, headers=boss)
+        told = again.json()["skyt"]
         assert told["canon_signature"] not in (None, seen["canon_signature"])
         events = client.get("/api/canon?contract=gcd", headers=boss).json()["events"]
         assert [(e["action"], e["who"], e["why"]) for e in events] == [

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.support.scripted import GCD, ScriptedUpstream, fenced
 
+_POST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
 LIMITS = {
     "max_body_bytes": 20_000,
     "max_header_bytes": 4096,
@@ -78,7 +79,7 @@ def test_a_bad_body_is_refused(url: str, content: bytes, status: int) -> None:
 
 
 def test_a_body_without_a_length_is_counted_as_it_comes(url: str) -> None:
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = _POST + b"transfer-encoding: chunked\r\n\r\n"
     chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
     assert talk(url, head, *([chunk] * 10)).startswith(b"HTTP/1.1 413")
 
@@ -98,7 +99,7 @@ def test_slow_headers_and_slow_bodies_are_cut_off_in_time(url: str) -> None:
     answer = talk(url, b"POST /v1/chat/completions HTTP/1.1\r\n", *([b"x-a: 1\r\n"] * 8), pause=0.1)
     assert answer.startswith(b"HTTP/1.1 408")
     assert talk(url, b"").startswith(b"HTTP/1.1 408")  # a connection that says nothing
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000\r\n\r\n"
+    head = _POST + b"content-length: 1000\r\n\r\n"
     assert talk(url, head, *([b"{"] * 6), pause=0.1).startswith(b"HTTP/1.1 408")
     assert time.monotonic() - began < 5
 

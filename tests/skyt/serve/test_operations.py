@@ -48,7 +48,15 @@ class Process:
         start = f"import runpy, {module}; runpy.run_module('homeostat', run_name='__main__', alter_sys=True)"
         self._command = [sys.executable, "-c", start, "code", "serve", "--port", str(self.port)]
         self._command += ["--database", self.database, "--upstream", upstream.base_url, "--model", "scripted"]
-        self._command += ["--set", "judges=1", "--set", "upstream.backoff_s=0.01", *more]
+        self._command += [
+            "--set",
+            "judges=1",
+            "--set",
+            "canons_from=anyone",
+            "--set",
+            "upstream.backoff_s=0.01",
+            *more,
+        ]
         self.start()
 
     def start(self) -> None:

@@ -48,7 +48,13 @@ def test_other_parts_of_the_api_go_through(url: str, upstream: ScriptedUpstream)
     assert httpx.post(f"{url}/v1/embeddings?x=1", json={"input": "a"}).status_code == 200
     assert upstream.requests[-1]["path"] == "/v1/embeddings?x=1"
     before = len(upstream.requests)
-    for path in ("/v1/%2e%2e/secret", "/v1/a/..%2fsecret", "/v1/a%5c..%5cb"):
+    for path in (
+        "/v1/%2e%2e/secret",
+        "/v1/a/..%2fsecret",
+        "/v1/a%5c..%5cb",
+        "/v1/%252e%252e/secret",
+        "/v1/%25252e/x",
+    ):
         assert httpx.get(url + path).status_code == 404
     assert len(upstream.requests) == before
 

@@ -19,6 +19,7 @@ from skyt.serve.anchoring.matching import ALIAS, METADATA, Match
 from skyt.serve.anchoring.recorder import Recorder
 from skyt.serve.anchoring.settling import settle
 from skyt.serve.config import Policy, ServeConfig
+from skyt.serve.database.keys import ANYONE
 from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.errors import ApiError, upstream_error
@@ -145,8 +146,9 @@ class Anchor:
             return []
         outputs = [Output(text, asked.model, asked.temperature) for text in texts]
         canon = await self._canon(contract, policy)
+        may_fix = asked.key is not ANYONE or self._config.canons_from == "anyone"
         for _ in range(_RACES):
-            measured = await self._judge.measure(contract, outputs, canon, policy.evidence)
+            measured = await self._judge.measure(contract, outputs, canon, policy.evidence, may_fix=may_fix)
             spent = time.monotonic() - asked.began
             submission = Submission(
                 prompt_id=contract.id,

@@ -8,13 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.serve.anchoring.matching import ALIAS, Match
+from skyt.contracts.contract import Contract
+from skyt.serve.anchoring.matching import ALIAS, Match, asks
 from skyt.serve.config import Policy, ServeConfig
 from skyt.serve.database.keys import Key
 from skyt.serve.protocol.codec import write_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.upstream.endpoint import Call
 
+# What a request of a key for certain contracts may say beside its question: nothing that a model reads.
+_BESIDE = frozenset({
+    "model", "messages", "prompt", "n", "seed", "temperature", "top_p", "max_tokens", "max_completion_tokens",
+    "stream", "stream_options", "stop", "frequency_penalty", "presence_penalty", "metadata", "user",
+})  # fmt: skip
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -64,6 +70,8 @@ def ask(
 ) -> Asked:
     """Check a request; what is not ours to judge is for the upstream."""
     _check_question(path, body)
+    if not key.unrestricted:
+        _check_restricted(match.contract, body, default_model)
     deadline = time.monotonic() + config.limits.request_timeout_s
     return Asked(
         match=match,
@@ -97,6 +105,28 @@ def _check_question(path: str, body: Mapping[str, Any]) -> None:
         problem = _problem(message)
         if problem is not None:
             raise ApiError(400, f"messages[{at}] {problem}", param=f"messages[{at}]")
+
+
+def _check_restricted(contract: Contract, body: Mapping[str, Any], default_model: str | None) -> None:
+    """A key for certain contracts asks what they ask, of the service's model, whatever headers say."""
+    model = body.get("model")
+    alone = len(body.get("messages") or [None]) == 1
+    problem = None
+    if not alone or not asks(contract, body):
+        problem = f"the prompt must be that of contract {contract.id!r}, alone"
+    elif model != default_model and model != f"{ALIAS}{contract.id}":
+        problem = f"the model must be {ALIAS}{contract.id}" + (
+            f" or {default_model}" if default_model else ""
+        )
+    elif others := sorted(name[:80] for name in body if name not in _BESIDE):
+        problem = f"leave out {', '.join(others[:5])}"
+    if problem is not None:
+        raise ApiError(
+            403,
+            f"this key is for certain contracts: {problem}",
+            type="permission_error",
+            code="contracts_only",
+        )
 
 
 def _problem(message: Any) -> str | None:

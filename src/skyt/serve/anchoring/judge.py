@@ -86,14 +86,25 @@ class Judge:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def measure(
-        self, contract: Contract, outputs: Sequence[Output], canon: Canon | None, evidence: str
+        self,
+        contract: Contract,
+        outputs: Sequence[Output],
+        canon: Canon | None,
+        evidence: str,
+        *,
+        may_fix: bool,
     ) -> Measured:
-        """Measure outputs against the canon; without one, the first compliant output becomes it."""
+        """Measure outputs against the canon; without one, the first compliant output becomes it if it may."""
         fixes = False
+        if canon is None and not may_fix:
+            alone = await asyncio.gather(
+                *(self._fresh(contract, output, None, evidence, may_fix=False) for output in outputs)
+            )
+            return Measured([record for record, _ in alone], None, False)
         if canon is None:
             samples = []
             for output in outputs:
-                record, canon = await self._fresh(contract, output, None, evidence)
+                record, canon = await self._fresh(contract, output, None, evidence, may_fix=True)
                 samples.append(record)
                 if canon is not None:
                     fixes = True
@@ -108,7 +119,7 @@ class Judge:
         known = self._recall(contract, output, canon, evidence)
         if known is not None:
             return known
-        return (await self._fresh(contract, output, canon, evidence))[0]
+        return (await self._fresh(contract, output, canon, evidence, may_fix=False))[0]
 
     def faults(self, contract: Contract, canon: Canon, evidence: str) -> list[str]:
         """What speaks against using a canon; see `skyt.runs.canons.faults`. Waits: not for the event loop."""
@@ -130,7 +141,7 @@ class Judge:
         return reply
 
     async def _fresh(
-        self, contract: Contract, output: Output, canon: Canon | None, evidence: str
+        self, contract: Contract, output: Output, canon: Canon | None, evidence: str, *, may_fix: bool
     ) -> tuple[SampleRecord, Canon | None]:
         """A sample that is not remembered, and its canon, which may be new."""
         request = {
@@ -138,6 +149,7 @@ class Judge:
             "contract": contract.id,
             "evidence": evidence,
             "canon": None if canon is None else asdict(canon),
+            "may_fix": may_fix,
             "text": output.text,
             "model": output.model,
             "temperature": output.temperature,

@@ -55,6 +55,12 @@ class Matcher:
         )
 
 
+def asks(contract: Contract, body: Mapping[str, Any]) -> bool:
+    """Whether a request asks what the contract asks."""
+    text = prompt_text(body)
+    return text is not None and _plain(text) == _plain(contract.prompt)
+
+
 def prompt_text(body: Mapping[str, Any]) -> str | None:
     """What is asked, where that is one question: a prompt, or a user's message after any system messages."""
     prompt = body.get("prompt")

@@ -65,7 +65,7 @@ class Judging:
         far = Measured(1.0) if canon is None else bench.distance(prepared.text, canon.normalized_code)
         measured = {"text": prepared.text, "parsed": prepared.parsed, "d": far.d, "method": far.method}
         first({"prepared": measured})
-        if canon is None and bench.verdict(contract, prepared.text).compliant:
+        if canon is None and request["may_fix"] and bench.verdict(contract, prepared.text).compliant:
             canon = new_canon(
                 contract,
                 prepared.text,

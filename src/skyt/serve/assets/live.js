@@ -131,7 +131,7 @@ function managing(contract, canon_signature) {
 
 function drawCanon(contract, found) {
   const c = found.canon;
-  const about = c ? `${c.canon_signature.slice(0, 12)} · ${c.origin} · fixed ${c.fixed_at_timestamp}${c.model ? ` · ${c.model} at ${c.temperature}` : ""} · oracle ${c.oracle_version}, normalisation ${c.normalization_version}` : "None yet: the first compliant output becomes it.";
+  const about = c ? `${c.canon_signature.slice(0, 12)} · ${c.origin} · fixed ${c.fixed_at_timestamp}${c.model ? ` · ${c.model} at ${c.temperature}` : ""} · oracle ${c.oracle_version}, normalisation ${c.normalization_version}` : "None yet: the operator sets it, or it is the first compliant output that a request with an API key got.";
   return h("section", { class: "canon", "aria-label": "Canon" }, h("h3", {}, "Canon"), h("p", { class: "note" }, about),
     c && c.contract_differences.length ? h("p", { class: "missing" }, `The contract has changed since: ${c.contract_differences.join("; ")}`) : "",
     c ? h("pre", { tabindex: "0", "aria-label": "Code of the canon" }, h("code", {}, c.code)) : "",

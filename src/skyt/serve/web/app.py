@@ -26,7 +26,7 @@ from skyt.serve.upstream.endpoint import Answer, Call
 from skyt.serve.upstream.relay import relay
 from skyt.serve.web import pages
 from skyt.serve.web.canon_pages import CanonPages
-from skyt.serve.web.edge import Holding, Observed, answering, json_response
+from skyt.serve.web.edge import Holding, Observed, answering, json_response, read_body
 
 _HEALTH_S = 3.0  # a database that takes longer is unavailable
 _NOT_FORWARDED = frozenset({"authorization", "cookie"})
@@ -81,7 +81,7 @@ class Endpoints:
 
     async def _complete(self, request: Request, path: str) -> Response:
         key = await self._service.guard.admit(request.headers)
-        raw = await _body(request, self._service)
+        raw = await read_body(request, self._service, self._config.limits.max_body_bytes)
         body = _parsed(raw)
         if self._config.log_prompts:
             log("request body", request_id=request.state.request_id, body=body)
@@ -132,10 +132,17 @@ class Endpoints:
         require_unrestricted(await self._service.guard.admit(request.headers))
         path = request.scope["raw_path"].decode("ascii", "replace").removeprefix("/v1")
         lowered = path.lower().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/")
-        if not path.isascii() or ".." in lowered or "\\" in lowered or any(ord(c) < 33 for c in path):
+        # An escaped escape: nobody knows how often the upstream decodes.
+        if (
+            "%25" in lowered
+            or not path.isascii()
+            or ".." in lowered
+            or "\\" in lowered
+            or any(ord(c) < 33 for c in path)
+        ):
             raise ApiError(404, "no such path", code="not_found")
         query = request.scope["query_string"].decode("ascii", "replace")
-        raw = await _body(request, self._service)
+        raw = await read_body(request, self._service, self._config.limits.max_body_bytes)
         return await self._pass(request, path + (f"?{query}" if query else ""), raw, streaming=False)
 
     async def _pass(self, request: Request, path: str, raw: bytes, *, streaming: bool) -> Response:
@@ -191,29 +198,6 @@ class Endpoints:
 def _alias(name: str) -> dict[str, Any]:
     """A contract as the protocol describes a model."""
     return {"id": f"{ALIAS}{name}", "object": "model", "created": 0, "owned_by": "skyt"}
-
-
-async def _body(request: Request, service: Service) -> bytes:
-    limits = service.config.limits
-    most = limits.max_body_bytes
-    too_large = ApiError(
-        413, f"the body is over {most} bytes", code="body_too_large", headers={"connection": "close"}
-    )
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > most:
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.body_timeout_s):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise too_large
-    except TimeoutError:
-        raise ApiError(
-            408, "the body did not arrive in time", code="slow_body", headers={"connection": "close"}
-        ) from None
-    return bytes(body)
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:

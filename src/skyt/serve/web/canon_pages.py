@@ -21,7 +21,7 @@ from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
-from skyt.serve.web.edge import json_response
+from skyt.serve.web.edge import json_response, read_body
 
 _BODY_BYTES = 16_384
 _WHY_CHARS = 1_000
@@ -97,18 +97,14 @@ class CanonPages:
 
     async def _asked(self, request: Request) -> _Asked:
         key = await self._service.guard.admit(request.headers)
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _BODY_BYTES:
-                raise ApiError(413, f"the body is over {_BODY_BYTES} bytes", code="body_too_large")
+        require_managing(key)
+        body = await read_body(request, self._service, _BODY_BYTES)
         try:
-            asked = read_json(bytes(body))
+            asked = read_json(body)
         except BadJsonError as error:
             raise ApiError(400, f"the body is not JSON: {error}", code="invalid_json") from None
         name = asked.get("contract") if isinstance(asked, dict) else None
         contract = self._contract(key, name if isinstance(name, str) else "")
-        require_managing(key, contract.id)
         why = asked.get("why")
         if not isinstance(why, str) or not why.strip() or len(why) > _WHY_CHARS:
             raise ApiError(400, f"why must be a reason of up to {_WHY_CHARS} characters", param="why")

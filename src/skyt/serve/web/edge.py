@@ -1,4 +1,4 @@
-"""What every request goes through on its way in and out: host, request id, log line, errors as answers."""
+"""What every request goes through on its way in and out: host, sender, request id, log line, errors."""
 
 from __future__ import annotations
 
@@ -35,6 +35,52 @@ class Holding(Response):
         async with self._held:
             self._response.raw_headers = self.raw_headers
             await self._response(scope, receive, send)
+
+
+def check_sender(request: Request, service: Service) -> None:
+    """Refuse what a page of another site can make a browser send to a route that changes anything.
+
+    A browser names the page's origin, and asks first before it sends JSON or an API key elsewhere. A form
+    or a text needs no such question: only JSON is accepted, and files only with an `Authorization` header.
+    """
+    if request.method in ("GET", "HEAD"):
+        return
+    origins = request.headers.getlist("origin")
+    own = {f"{scheme}://{request.headers['host'].lower()}" for scheme in ("http", "https")}
+    for origin in origins:
+        if origin.lower() not in own and origin not in service.config.allowed_origins:
+            message = f"requests from pages of {origin[:200]!r} are refused; see `allowed_origins`"
+            raise ApiError(403, message, type="permission_error", code="foreign_origin")
+    accepted = {"application/json"}
+    if "authorization" in request.headers:
+        accepted.add("multipart/form-data")
+    given = request.headers.getlist("content-type")
+    kinds = {kind.partition(";")[0].strip().lower() for kind in given}
+    empty = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
+    if len(given) > 1 or not kinds <= accepted or not (kinds or empty):
+        raise ApiError(415, "send `Content-Type: application/json`", code="unsupported_media_type")
+
+
+async def read_body(request: Request, service: Service, most: int) -> bytes:
+    """The body, of at most so many bytes and within `limits.body_timeout_s`."""
+    too_large = ApiError(
+        413, f"the body is over {most} bytes", code="body_too_large", headers={"connection": "close"}
+    )
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(service.config.limits.body_timeout_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise ApiError(
+            408, "the body did not arrive in time", code="slow_body", headers={"connection": "close"}
+        ) from None
+    return bytes(body)
 
 
 class Observed:
@@ -95,6 +141,7 @@ def answering(service: Service, handler: Handler) -> Handler:
 
     async def answer(request: Request) -> Response:
         try:
+            check_sender(request, service)
             return await handler(request)
         except ApiError as error:
             return _refused(error)
