@@ -6,7 +6,6 @@ with one thread each waste less than two threads that wait for each other.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from cachemedicpp.runs.defences import run_defences, stability_curves
 from cachemedicpp.runs.pipeline import prepared
 from cachemedicpp.stability.stage import measure_prompt
 from cachemedicpp.tasks.config import MedicConfig
+from homeostat.core import threads
 from homeostat.core.engine import stream, successes
 from homeostat.core.rundir import RunDir
 
@@ -49,6 +49,6 @@ def work(item: Mapping[str, Any]) -> Any:
 
 @cache
 def _surroundings(config: str, run_dir: str, workers: int) -> tuple[Setup, list[Defence]]:
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    torch.set_num_threads(threads.share(workers))
     setup = prepared(MedicConfig.model_validate_json(config))
     return setup, run_defences(setup, Path(run_dir))

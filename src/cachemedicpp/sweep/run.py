@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from cachemedicpp.runs.defences import CALIBRATED
 from cachemedicpp.runs.pipeline import load, prepared, run_stages
 from cachemedicpp.tasks.config import MedicConfig
+from homeostat.core import threads
 from homeostat.core.config import ConfigModel, load_config
 from homeostat.core.engine import EngineName, run_tasks
 from homeostat.core.errors import UserError, nearest
@@ -130,7 +131,7 @@ def run_sweep(
     for model in dict.fromkeys(models):
         model.check()
     with hold(out):
-        common = {"threads": _threads(workers), "calibrations": str(out / CALIBRATED)}
+        common = {"threads": threads.share(workers), "calibrations": str(out / CALIBRATED)}
         items = [{**item, **common} for item in runs]
         outcomes = run_tasks(run_one, items, engine=engine, workers=workers, label=sweep.name, unit="runs")
         record: Record = {
@@ -203,13 +204,6 @@ def _artifacts(record: Record, out: Path) -> None:
         if lambda0_run(folder) is not None:
             figures(folder)
     write_tables(record, out, finished)
-
-
-def _threads(workers: int) -> int | None:
-    """Cores a worker may use, so that workers do not fight over all of them."""
-    import os
-
-    return max(1, (os.cpu_count() or 1) // workers)
 
 
 def _yaml(value: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homeostat import __version__
-from homeostat.core import models
+from homeostat.core import models, threads
 from homeostat.core.errors import UserError
 from homeostat.core.rundir import environment
 
@@ -58,10 +58,13 @@ def _packages() -> Iterator[Check]:
 def _device() -> Iterator[Check]:
     import torch
 
+    other = "" if threads.VARIABLE in os.environ else "not "
+    cores = f"this process may use {threads.cores()} of {os.cpu_count()} cores"
+    yield Check("threads", "ok", f"{torch.get_num_threads()}: {cores}, {threads.VARIABLE} is {other}set")
     if torch.cuda.is_available():
         yield Check("device", "ok", f"cuda: {torch.cuda.get_device_name()}")
     else:
-        yield Check("device", "ok", f"cpu, {torch.get_num_threads()} threads (no CUDA device)")
+        yield Check("device", "ok", "cpu (no CUDA device)")
 
 
 def _default_model() -> Iterator[Check]:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from homeostat.core import resources
+from homeostat.core import resources, threads
 from homeostat.core.errors import UserError
 from homeostat.core.progress import lines_on_stdout
 
@@ -42,6 +42,7 @@ def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeo
     """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
     lines_on_stdout()
     try:
+        threads.prepare()
         app(args=arguments, prog_name=name)
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

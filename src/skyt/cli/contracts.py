@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from homeostat.core import threads
 from homeostat.core.entry import Contracts
 from homeostat.core.errors import UserError
 
@@ -157,7 +157,7 @@ def import_(
         raise UserError("--function MODULE:NAME goes with a pytest file (.py), and only with that")
     out = out or Path(file.name.split(".")[0])
     report = import_contracts(
-        file, out, function=function, workers=workers or _cores(), allow_uncontained=uncontained
+        file, out, function=function, workers=workers or threads.cores(), allow_uncontained=uncontained
     )
     for line in (*report.notes, *report.problems):
         print(line, file=sys.stderr)
@@ -190,7 +190,7 @@ def check(
     contracts = read_contracts(folder)
     if not contracts:
         raise UserError(f"no contracts in {folder}: a contract is a .yaml file")
-    with SandboxPool(workers or _cores(), allow_uncontained=uncontained) as pool:
+    with SandboxPool(workers or threads.cores(), allow_uncontained=uncontained) as pool:
         found = check_contracts(contracts, pool, count=mutants, inputs=inputs)
     for one in found:
         share = "" if one.score is None else f"{one.rejected} of {one.rejected + one.missed} mutants rejected"
@@ -208,7 +208,3 @@ def check(
 
 def _left_out(number: int) -> str:
     return f"; {number} left out" if number else ""
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))

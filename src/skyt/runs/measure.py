@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from homeostat.core import threads
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_jsonl, read_record, utc_now
 from homeostat.core.rundir import RunDir
@@ -44,7 +44,7 @@ class Surroundings:
     def processes(self) -> int:
         if self.workers is not None and self.workers < 1:
             raise UserError(f"--workers {self.workers}: at least one is needed")
-        return self.workers or len(os.sched_getaffinity(0))
+        return self.workers or threads.cores()
 
 
 def stamped(settings: S, contracts: Mapping[str, Contract]) -> S:
