@@ -147,6 +147,40 @@ def check(
     raise typer.Exit(check_command(folder, text, model, heal))
 
 
+@app.command()
+def audit(
+    cache: Annotated[Path, typer.Argument(help="A saved cache: its folder, or a file of K.0, V.0, K.1, …")],
+    tokens: Annotated[
+        Path | None, typer.Option(help="JSON list of its token ids. Default: those saved beside the cache.")
+    ] = None,
+    operator: Annotated[
+        Path | None,
+        typer.Option(help="Operator G that compares all numbers with what its statistics expect."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model; by default the one that made the cache.")
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="With --operator: false alarms per clean block. Default: the least it was calibrated for."
+        ),
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw positions × layers to this PNG.")] = None,
+    record: Annotated[Path | None, typer.Option("--json", help="Write the findings to this file.")] = None,
+    heal: Annotated[
+        bool, typer.Option("--heal", help="Recompute what is not of its tokens, and save.")
+    ] = False,
+) -> None:
+    """Tell which blocks of a KV cache are not of their tokens. Exit code 1 means that some are not.
+
+    The model recomputes one token in each block; an operator compares every number with its statistics.
+    """
+    from cachemedicpp.runs.audit import audit_command
+
+    raise typer.Exit(audit_command(cache, tokens, operator, model, alpha, figure, record, heal))
+
+
 def run_module(command: str) -> None:
     """One command by module name: `python -m cachemedicpp.train …` is `homeostat cache train …`."""
     run(app, [command, *sys.argv[1:]], name=f"python -m cachemedicpp.{command}")

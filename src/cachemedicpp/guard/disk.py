@@ -57,14 +57,9 @@ def load_cache(
     folder: Path, device: torch.device | str = "cpu"
 ) -> tuple[DynamicCache, Ledger, dict[str, str]]:
     """A saved cache as it is now (not yet verified), the ledger of what it was, and which model made it."""
-    tensors, _ = _read(folder / CACHE)
+    cache = read_cache(folder / CACHE, device)
     ledgered, about = _read(folder / FINGERPRINTS)
-    if not tensors:
-        raise UserError(f"{folder / CACHE} holds no layer of a cache")
     try:
-        cache = DynamicCache()
-        for layer in range(len(tensors) // 2):
-            cache.update(tensors[f"K.{layer}"].to(device), tensors[f"V.{layer}"].to(device), layer)
         none = Windows.empty(KVState(cache))
         ledger = Ledger(**ledgered, windows=none, block=int(about["block"]), seal=int(about["seal"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -79,6 +74,19 @@ def load_cache(
     except UserError as error:
         raise UserError(f"{folder / CACHE} does not fit {FINGERPRINTS}: {error}") from None
     return cache, ledger, about
+
+
+def read_cache(path: Path, device: torch.device | str = "cpu") -> DynamicCache:
+    """The layers of a cache that a file holds as `K.<layer>` and `V.<layer>`, `[B, H_kv, T, d]`."""
+    tensors, _ = _read(path)
+    layers = len(tensors) // 2
+    wanted = {f"{name}.{layer}" for layer in range(layers) for name in "KV"}
+    if not tensors or set(tensors) != wanted:
+        raise UserError(f"{path} does not hold a cache: its tensors should be K.0, V.0, K.1, V.1 and so on")
+    cache = DynamicCache()
+    for layer in range(layers):
+        cache.update(tensors[f"K.{layer}"].to(device), tensors[f"V.{layer}"].to(device), layer)
+    return cache
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

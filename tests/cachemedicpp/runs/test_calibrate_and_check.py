@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,44 @@ def test_check_saves_verifies_and_heals(folder: Path, tmp_path: Path) -> None:
     assert found.exit_code == 1 and "1 damaged blocks" in found.output
     assert run(app, ["check", str(saved), "--heal", "--model", str(folder)]).exit_code == 0
     assert run(app, ["check", str(saved)]).exit_code == 0
+
+
+def test_audit_names_and_heals_numbers_that_fingerprints_vouch_for(folder: Path, tmp_path: Path) -> None:
+    """The cache of another text, saved with right fingerprints under these tokens."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    run = CliRunner().invoke
+    for where, words in ((own, WORDS * 5), (other, WORDS[::-1] * 5)):
+        (tmp_path / "prompt.txt").write_text(" ".join(words))
+        made = run(app, ["check", str(where), "--text", str(tmp_path / "prompt.txt"), "--model", str(folder)])
+        assert made.exit_code == 0
+    options = [
+        "--model",
+        str(folder),
+        "--figure",
+        str(tmp_path / "a.png"),
+        "--json",
+        str(tmp_path / "a.json"),
+    ]
+    assert run(app, ["audit", str(own), *options]).exit_code == 0
+    mixed = load_file(own / "cache.safetensors")
+    foreign = load_file(other / "cache.safetensors")
+    for name, x in mixed.items():
+        x[:, :, 32:48] = foreign[name][:, :, 32:48]
+    file = tmp_path / "mixed.safetensors"
+    save_file(mixed, file)
+    alone = run(app, ["audit", str(file), *options])
+    assert isinstance(alone.exception, UserError) and "--tokens" in str(alone.exception)
+    ids = load_file(own / "fingerprints.safetensors")["ids"].tolist()
+    (tmp_path / "ids.json").write_text(json.dumps(ids))
+    found = run(app, ["audit", str(file), "--tokens", str(tmp_path / "ids.json"), *options])
+    assert found.exit_code == 1 and "positions 32–47: layers 0–2" in found.output
+    assert [x["first"] for x in json.loads((tmp_path / "a.json").read_text())["findings"]] == [32]
+    assert (tmp_path / "a.png").stat().st_size
+    healed = run(app, ["audit", str(other), "--tokens", str(tmp_path / "ids.json"), "--heal", *options])
+    assert healed.exit_code == 0, healed.output
+    assert run(app, ["check", str(other)]).exit_code == 0
+    for name, x in load_file(other / "cache.safetensors").items():
+        assert torch.allclose(x, load_file(own / "cache.safetensors")[name], atol=1e-4)
 
 
 def test_check_refuses_a_cache_that_is_not_the_fingerprinted_one(folder: Path, tmp_path: Path) -> None:

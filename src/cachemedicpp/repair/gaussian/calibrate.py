@@ -13,8 +13,9 @@ from torch import Tensor
 from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.cache.rotation import Pairs
 from cachemedicpp.cache.state import Geometry
-from cachemedicpp.repair.gaussian import kinds, outliers, sinks
+from cachemedicpp.repair.gaussian import kinds, outliers, regress, sinks
 from cachemedicpp.repair.gaussian.field import Field
+from cachemedicpp.repair.gaussian.prior import Prior, features
 from cachemedicpp.repair.gaussian.statistics import SinkClass, Statistics
 from cachemedicpp.repair.gaussian.tokens import blocks_of, gather, table
 from homeostat.core.errors import UserError
@@ -24,15 +25,18 @@ _HELD_OUT = 8  # one window in so many is kept for measuring how quiet clean tex
 ENOUGH = 6  # tokens wanted for each dimension of a window
 _SHORT = 8  # length of the windows that only look for sinks
 _SCALE_WINDOWS = 16  # windows that settle the typical norms
-_KEPT_BYTES = 2**30  # of caches of the text, which is read twice
+_KEPT_BYTES = 2**31  # of caches of the text, which is looked at several times: all of it on the default model
 
 
 @torch.no_grad()
-def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int = 8) -> Statistics:
+def calibrate(
+    model: Any, windows: Tensor, reach: int | None = None, batch: int = 8, other: Tensor | None = None
+) -> Statistics:
     """Statistics from `windows` `[N, T]` of token ids, for a model with a dynamic KV cache.
 
     `reach` is how many neighbouring layers on either side inform a head; by default 1, or 0 where the
-    text is too short to estimate that many covariances.
+    text is too short to estimate that many covariances. With windows of `other` kinds of text, the prior
+    given the tokens is learned too, from both.
     """
     geometry = Geometry.of(model)
     _check(model, windows, geometry)
@@ -97,7 +101,30 @@ def calibrate(model: Any, windows: Tensor, reach: int | None = None, batch: int 
         limit=limit,
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
-    return _measured(stats, reading, _Reading(model, held_out, batch, kept_bytes=0))
+    stats = _measured(stats, reading, _Reading(model, held_out, batch, kept_bytes=0))
+    if other is None:
+        return stats
+    readings = [reading, _Reading(model, other, batch)] if len(other) else [reading]
+    return replace(stats, prior=_prior(model, stats, readings))
+
+
+def _prior(model: Any, stats: Statistics, readings: list[_Reading]) -> Prior:
+    """Learned from every other window, measured on the ones between."""
+    embedding = model.get_input_embeddings().weight.detach().cpu()
+
+    def batches(start: int, what: str) -> Iterator[regress.Batch]:
+        for reading in readings:
+            for ids, stored in zip(reading.ids, reading.caches(what), strict=True):
+                part, here = stored[start::2], ids[start::2]
+                if not len(part):
+                    continue
+                ordinary = ~sinks.is_sink(part, stats)
+                every = torch.ones_like(ordinary)
+                tokens = _table(part, ordinary, replace(stats, mean=torch.zeros_like(stats.mean)))
+                x = features(embedding, here, every)[ordinary]
+                yield x, tokens.x, tokens.block, tokens.blocks
+
+    return regress.fit(batches(0, "learning what tokens tell"), batches(1, "measuring what tokens tell"))
 
 
 def longest(model: Any) -> int:
@@ -164,14 +191,14 @@ class _Reading:
     """A text that is read more than once: what the model stores for it is kept, as far as memory goes."""
 
     def __init__(self, model: Any, windows: Tensor, batch: int, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._model, self._batches = model, torch.split(windows, batch)
+        self._model, self.ids = model, torch.split(windows, batch)
         self._kept: list[Tensor] = []
         self._room = kept_bytes
 
     def caches(self, what: str, windows: int | None = None) -> Iterator[Tensor]:
         """Of the first `windows`, or of all: `[b, T, L, G, d]` for each batch."""
-        left = sum(map(len, self._batches)) if windows is None else windows
-        for number, ids in enumerate(track(self._batches, what) if windows is None else self._batches):
+        left = sum(map(len, self.ids)) if windows is None else windows
+        for number, ids in enumerate(track(self.ids, what) if windows is None else self.ids):
             if left <= 0:
                 return
             yield self._cache(number, ids)[:left]

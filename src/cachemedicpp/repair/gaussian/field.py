@@ -16,9 +16,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from cachemedicpp.repair.gaussian.prior import FLOOR as RIDGE
 from cachemedicpp.repair.gaussian.statistics import Statistics
 
-RIDGE = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
 _FLOOR = 1e-4  # noise variance of heads that carry none, in the denoiser
 _WIDER = 4.0  # times the variance seen: what denoising takes off a rare token hurts more than noise it leaves
 _STRUCTURE = 32.0  # the same under rounding: what no token can be goes, rare ones keep what is their own

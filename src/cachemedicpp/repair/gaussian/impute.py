@@ -39,10 +39,10 @@ def correction(gradient: Tensor, lost: Tensor, P: Tensor, turn: Turn) -> Tensor:
         index = torch.argsort(which.to(torch.int8), dim=-1, descending=True, stable=True)[:, :size]  # [n, m]
         live = which.gather(1, index)
         both = live.unsqueeze(2) & live.unsqueeze(1)
-        A = torch.where(both, turn.rows(rows).block(P, index), torch.eye(size))
+        A = torch.where(both, turn.rows(rows).block(P, index), torch.eye(size, device=P.device))
         b = gradient[rows].gather(1, index).masked_fill(~live, 0.0)
         solved = torch.cholesky_solve(b.unsqueeze(-1), torch.linalg.cholesky(A)).squeeze(-1)
-        change[rows] = torch.zeros(len(rows), lost.shape[1]).scatter_(1, index, -solved * live)
+        change[rows] = torch.zeros_like(change[rows]).scatter_(1, index, -solved * live)
     return change
 
 

@@ -25,9 +25,11 @@ from cachemedicpp.repair.cards import check_fit, save_repair
 from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
 from cachemedicpp.repair.gaussian.noise import Noise
+from cachemedicpp.repair.gaussian.prior import BLOCK
+from cachemedicpp.repair.gaussian.provenance import Judged, check_ids, judge, replace_foreign
 from cachemedicpp.repair.gaussian.report import Report
 from cachemedicpp.repair.gaussian.screen import Screened, near, screen
-from cachemedicpp.repair.gaussian.statistics import BLOCK, Statistics
+from cachemedicpp.repair.gaussian.statistics import Statistics
 from cachemedicpp.repair.gaussian.tokens import gather, table
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
@@ -56,9 +58,32 @@ class GaussianRepair(Repair):
         self.card = card
         self.layers = tuple(range(stats.layers))
         self.field = Field(stats)
+        self._embedding: Tensor | None = None
 
     def check(self, model: Any) -> None:
         check_fit(self.card, model)
+        self.know(model)
+
+    def know(self, model: Any) -> None:
+        """Take the input embeddings of the operator's own model, which tell what its tokens are."""
+        self._embedding = model.get_input_embeddings().weight.detach()
+
+    @torch.no_grad()
+    def judge(self, cache: Cache, input_ids: Tensor, attention_mask: Tensor | None = None) -> list[Judged]:
+        """Every sequence of `cache` against the tokens `[B, T]` that it should be of."""
+        state = readable(cache)
+        self._check_shape(state)
+        if self.stats.prior is None:
+            raise UserError(
+                "this operator G knows nothing of tokens: calibrate one that does with "
+                "`homeostat cache calibrate`"
+            )
+        if self._embedding is None:
+            raise UserError("tokens are told by the model's embeddings: load_repair(folder, model)")
+        self._move(state[0].K.device)
+        self._embedding = self._embedding.to(state[0].K.device)
+        ids = check_ids(input_ids, state, len(self._embedding))
+        return judge(self.stats, self._embedding, state, ids, attention_mask)
 
     def save(self, folder: str | Path) -> None:
         """Write the operator to a folder that `load_repair` reads."""
@@ -77,20 +102,28 @@ class GaussianRepair(Repair):
         attention_mask: Tensor | None = None,
         suspect: Mapping[int, Tensor] | None = None,
         since: int = 0,
+        input_ids: Tensor | None = None,
+        alpha: float | None = None,
     ) -> RepairReport:
         """Repair what `cache` stores, in place; what needs no repair keeps its bits.
+
+        With the tokens of all stored positions, `input_ids` `[B, T]`, blocks of other tokens are seen, too,
+        and get their posterior mean. `alpha` is the share of clean blocks for which this may happen; by
+        default as few as the calibration text allows.
 
         While a sequence grows, `since` says where to begin: what is stored before that position was looked at
         already (blocks of 16 positions are looked at as a whole).
         Blind: `suspect` is not looked at. Layers inform each other, so positions that a sliding window has
         dropped from some layers are not judged in the others.
         """
-        state = readable(cache)
+        before = state = readable(cache)
         self._check_shape(state)
         device = state[0].K.device
-        if self.stats.scale.device != device:
-            self.stats = self.stats.to(device)
-            self.field = Field(self.stats)
+        self._move(device)
+        replaced: list[Record] = []
+        if input_ids is not None:
+            judged = self.judge(cache, input_ids, attention_mask)
+            state, replaced = replace_foreign(self.field, state, judged, alpha)
         real, positions = (
             x[:, state.first :] for x in layout(state.length, state.batch, attention_mask, device)
         )
@@ -111,12 +144,18 @@ class GaussianRepair(Repair):
                 new, hit = after[:, layer].transpose(0, 1), changed[:, layer].transpose(0, 1)  # [G, n, d]
                 for x, fresh, here in zip(mended[layer], new.chunk(2), hit.chunk(2), strict=True):
                     x[row, :, start + where] = torch.where(here, fresh.to(x.dtype), x[row, :, start + where])
-        moved = {layer: _behind(state[layer], older[layer], kv) for layer, kv in sorted(mended.items())}
-        write(cache, moved)
-        report.relative_change = {
-            str(i): _moved(state[i], moved[i]) if i in moved else 0.0 for i in self.layers
-        }
-        return report.as_record()
+        repaired = state.replace(
+            {layer: _behind(state[layer], older[layer], kv) for layer, kv in mended.items()}
+        )
+        write(cache, {i: repaired[i] for i in self.layers if repaired[i].K is not before[i].K})
+        report.relative_change = {str(i): _moved(before[i], repaired[i]) for i in self.layers}
+        told = report.as_record()
+        return told if input_ids is None else RepairReport(told, replaced=replaced)
+
+    def _move(self, device: torch.device) -> None:
+        if self.stats.scale.device != device:
+            self.stats = self.stats.to(device)
+            self.field = Field(self.stats)
 
     def _piece(
         self, layers: list[KV], real: Tensor, positions: Tensor, report: Report, at: tuple[int, int]

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.cache.rotation import Pairs
+from cachemedicpp.repair.gaussian.prior import Prior
 from homeostat.core.errors import UserError
 
+_PARTS = ("sink", "prior")
 _WEAKEST = 1e-3  # energy of a direction that counts, relative to a head's mean
-BLOCK = 16  # positions that share one verdict: a noise level, a fit
 
 
 def shrunk(mean: Tensor, covariance: Tensor, count: int) -> Tensor:
@@ -69,6 +70,7 @@ class Statistics:
     count: Tensor  # [] ordinary tokens seen
     length: Tensor  # [] positions seen, where the model learned what each adds; 0: any will do
     sink: SinkClass | None = None
+    prior: Prior | None = None  # given the tokens; none where calibration was not asked for it
 
     @property
     def layers(self) -> int:
@@ -133,15 +135,21 @@ class Statistics:
         return Statistics.from_tensors(moved)
 
     def tensors(self) -> dict[str, Tensor]:
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sink"}
-        if self.sink is None:
-            return own
-        return own | {f"sink.{f.name}": getattr(self.sink, f.name) for f in fields(self.sink)}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _PARTS}
+        for name in _PARTS:
+            if (part := getattr(self, name)) is not None:
+                own |= {f"{name}.{f.name}": getattr(part, f.name) for f in fields(part)}
+        return own
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Statistics:
-        own = {name: x for name, x in tensors.items() if not name.startswith("sink.")}
-        missing = {f.name for f in fields(cls)} - {"sink"} - set(own)
+        own = {name: x for name, x in tensors.items() if "." not in name}
+        parts: dict[str, dict[str, Tensor]] = {}
+        for name, x in tensors.items():
+            if "." in name:
+                part, _, field = name.partition(".")
+                parts.setdefault(part, {})[field] = x
+        missing = {f.name for f in fields(cls)} - set(_PARTS) - set(own)
         if missing:
             raise UserError(
                 f"this operator G lacks {', '.join(sorted(missing))}: an earlier version made it; calibrate "
@@ -149,5 +157,5 @@ class Statistics:
             )
         if broken := [name for name, x in tensors.items() if not bool(x.isfinite().all())]:
             raise UserError(f"this operator G is damaged: {', '.join(broken)} not finite; calibrate again")
-        sink = {name.removeprefix("sink."): x for name, x in tensors.items() if name.startswith("sink.")}
-        return cls(**own, sink=SinkClass(**sink) if sink else None)
+        sink, prior = (parts.get(name) for name in _PARTS)
+        return cls(**own, sink=SinkClass(**sink) if sink else None, prior=Prior(**prior) if prior else None)

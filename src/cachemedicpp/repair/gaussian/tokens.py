@@ -10,7 +10,8 @@ from torch import Tensor
 
 from cachemedicpp.cache.rotation import Turn, still
 from cachemedicpp.cache.state import KV
-from cachemedicpp.repair.gaussian.statistics import BLOCK, Statistics
+from cachemedicpp.repair.gaussian.prior import BLOCK
+from cachemedicpp.repair.gaussian.statistics import Statistics
 
 
 @dataclass
@@ -99,7 +100,7 @@ def blocks_of(real: Tensor, positions: Tensor) -> tuple[Tensor, int]:
     last = (length // BLOCK - 1).clamp(min=0)
     per_row = int(last.max()) + 1
     number = torch.minimum(positions // BLOCK, last)
-    return number + torch.arange(len(real)).unsqueeze(1) * per_row, len(real) * per_row
+    return number + torch.arange(len(real), device=real.device).unsqueeze(1) * per_row, len(real) * per_row
 
 
 def table(
