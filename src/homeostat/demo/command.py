@@ -11,6 +11,7 @@ from cachemedicpp.repair.defences import Defence
 from cachemedicpp.runs.calibrate import prepare_once
 from homeostat.core.progress import progress, say
 from homeostat.core.rundir import check_out, open_run
+from homeostat.demo.answers import replay_answers
 from homeostat.demo.cache import CacheDemonstration
 from homeostat.demo.config import DemoConfig
 from homeostat.demo.tables import cache_table, code_table
@@ -26,12 +27,14 @@ def run_demo(config: DemoConfig, out: Path) -> None:
     The model is loaded first: a name that cannot be loaded leaves no run directory behind.
     """
     console = Console()
-    say(f"homeostat demo → {out}: a question answered and code written from clean, damaged, repaired caches")
     check_joint(config.joint)
     check_out(out, config)
     with progress(f"loading {config.model.name}"):
         model, tokenizer = config.model.load()
     with open_run(out, command="homeostat demo", config=config) as run:
+        say("1 of 3: recorded answers of two models, brought to one program per prompt")
+        answers = replay_answers(config.answers, out / "answers", console)
+        say("2 of 3: questions answered from a clean, a damaged and a repaired cache")
         windows, length = config.cache.calibration_windows, config.cache.calibration_len
         operator = prepare_once(run.path / OPERATOR, model, tokenizer, config.joint.data, windows, length)
         gaussian = Defence("G", repair=operator)
@@ -39,11 +42,12 @@ def run_demo(config: DemoConfig, out: Path) -> None:
         with progress("answering from damaged KV caches", len(config.cache.cases), unit="questions") as bar:
             rows = demonstration.run(run, bar)
         told = [{key: value for key, value in row.items() if key != "tokens"} for row in rows]
-        run.write_metrics("demo_metrics", {"demo.cache": told}, _settings(config))
+        run.write_metrics("demo_metrics", {"demo.answers": answers, "demo.cache": told}, _settings(config))
+        console.print(cache_table(rows))
+        say("3 of 3: code written from clean, damaged and repaired caches")
         defences = build_defences(config.joint, model, lambda: operator)
         metrics = joint_into(run, config.joint, model, tokenizer, defences)
         run.finish()
-    console.print(cache_table(rows))
     console.print(code_table(out / "samples.jsonl", CLEAN))
     console.print(terminal_table(metrics))
     report = write_report(out)

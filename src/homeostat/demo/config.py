@@ -46,6 +46,7 @@ class DemoConfig(ConfigModel):
 
     seed: int = Field(0, ge=0)
     model: ModelConfig = ModelConfig()
+    answers: str = Field("data/offline/code_answers.jsonl.gz", description="a recording to replay first")
     cache: CacheDemo = CacheDemo()
     joint: JointConfig = JointConfig(
         contracts=("is_even", "count_vowels", "is_palindrome"),

@@ -14,9 +14,11 @@ import pytest
 from homeostat.core.records import read_jsonl, read_record, validate
 from homeostat.demo.cache import agreement
 
+ANSWERS = Path(__file__).parent / "answers.jsonl"  # two answers, one of them the canon with other names
 SMALL = [
     argument
     for setting in (
+        f"answers={ANSWERS}",
         "cache.max_new_tokens=4",
         "cache.cases=[{question: Name a colour., type: gaussian, epsilon: 1.28}]",
         "cache.calibration_windows=16",
@@ -63,6 +65,8 @@ def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
     for stage in (whole / "stages").iterdir():
         read_record(stage, "stage_record")
     rows = read_record(whole / "metrics/demo_metrics.json", "metric_record")["metrics"]["demo.cache"]
+    answers = read_record(whole / "metrics/demo_metrics.json", "metric_record")["metrics"]["demo.answers"]
+    assert answers == {"n": 2, "before": 0.5, "after": 1.0} and (whole / "answers/report.html").exists()
     by_cache = {row["cache"]: row for row in rows}
     assert list(by_cache)[:2] == ["clean", "corrupted"] and list(by_cache)[3:] == ["G", "guard"]
     assert rows[2]["heuristic"]

@@ -224,7 +224,7 @@ def test_a_joint_run_shows_its_arms_first_and_then_the_code(tmp_path: Path) -> N
     run = joint_run(tmp_path / "run")
     data = build(run).data
     assert data["verdicts"][0].startswith("From a clean cache 90.0% of the programs are correct")
-    assert "G calibrated keeps most: 50.0% are correct" in data["verdicts"][1]
+    assert data["verdicts"][1] == "Correct programs after each repair of that damage: G calibrated 50%."
     assert [s["id"] for s in data["sections"]][:3] == ["joint", "cells", "samples"]
     panel = block(run, "joint-curves")["panels"][0]
     points = {s["name"]: [p[:2] for p in s["points"]] for s in panel["series"]}

@@ -21,7 +21,13 @@ def is_demo(files: RunFiles) -> bool:
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
-    """How many answers each cache gives back, then what the joint experiment shows."""
+    """What repair does to recorded code, to answers from damaged caches, and to code from damaged caches."""
+    answers = (files.metrics(METRICS) or {}).get("demo.answers")
+    if isinstance(answers, dict):
+        yield (
+            f"Of {answers['n']} recorded answers to eight prompts {answers['before']:.0%} were the canonical "
+            f"program of their prompt; after repair {answers['after']:.0%} are (folder answers)."
+        )
     cases = _cases(files)
     same: dict[str, int] = {}
     for rows in cases:

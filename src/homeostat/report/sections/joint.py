@@ -29,7 +29,7 @@ def is_joint(files: RunFiles) -> bool:
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
-    """What damage costs, and what the best defence gives back at the worst severity."""
+    """What damage costs, and what each defence gives back at the worst severity."""
     clean, damaged = _arms(files)
     if clean is None or not damaged:
         return
@@ -41,19 +41,12 @@ def verdicts(files: RunFiles) -> Iterator[str]:
             f"{_share(clean, 'r_anchor')} reach the canon; damage of severity {worst:g} leaves "
             f"{_share(there[NONE], 'oracle_pass')} and {_share(there[NONE], 'r_anchor')}."
         )
-    rivals = {name: arm for name, arm in there.items() if name != NONE}
+    rivals = {name: arm["oracle_pass"]["estimate"] for name, arm in there.items() if name != NONE}
     if rivals:
-        passed = {name: arm["oracle_pass"]["estimate"] for name, arm in rivals.items()}
-        best, least = max(passed, key=passed.__getitem__), min(passed.values())
-        if not passed[best]:
-            yield "No defence there keeps any program correct."
-            return
-        if NONE in there and passed[best] <= there[NONE]["oracle_pass"]["estimate"]:
-            yield "No defence there keeps more of the programs correct than no defence at all."
-            return
-        text = f"Of the defences there, {label(best)} keeps most: {passed[best]:.1%} are correct"
-        last = ", ".join(label(name) for name in passed if passed[name] == least)
-        yield text + (f"; least: {last} ({least:.1%})." if least < passed[best] else ".")
+        bare = there[NONE]["oracle_pass"]["estimate"] if NONE in there else 0.0
+        ordered = sorted(rivals, key=rivals.__getitem__, reverse=True)
+        told = [f"{label(n)} {rivals[n]:.0%}{' (worse than none)' * (rivals[n] < bare)}" for n in ordered]
+        yield f"Correct programs after each repair of that damage: {', '.join(told)}."
 
 
 def key_figures(files: RunFiles) -> list[Block]:
@@ -94,7 +87,7 @@ def sections(files: RunFiles) -> Iterator[Block]:
         for arm in [clean, *damaged]
     ]
     lead = "What a damaged cache costs in repeatability and correctness, and what each repair gives back."
-    below = "In the samples below, what is called a model is an arm of this experiment."
+    below = "In the samples below, the column of models names the arm: severity and defence."
     table = blocks.table("arms", "Every arm", columns, rows)
     yield section("joint", "State and output", lead, [chart, table, blocks.prose(below)])
 
