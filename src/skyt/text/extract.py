@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from skyt.text.parsing import parse
+from skyt.text.parsing import MAX_PARSED_CHARS, beginning, parse
+
+MAX_ANSWER_CHARS = 10 * MAX_PARSED_CHARS
+_MOST_PROSE = 200  # lines
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _PYTHON_TAGS = {"", "python", "python3", "py", "py3", "python-repl", "{python}", "{.python}"}
@@ -23,7 +26,10 @@ def extract_code(text: str) -> str:
     Without fences the text itself, minus prose before the first and after the last line that can be code.
     With fences the first one that defines something (a later one if it defines all of that and more), and
     those that define what it uses or build on it. Usage examples, tests and alternative versions stay out.
+    An answer of more than `MAX_ANSWER_CHARS` is not looked into, and is no program.
     """
+    if len(text) > MAX_ANSWER_CHARS:
+        return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     blocks = _fenced(text)
     if not blocks or _is_program(text):
@@ -98,17 +104,13 @@ def _without_prose(text: str) -> str:
     if start is None:
         return text
     lines = text[start.start() :].split("\n")
-    # Prose after the code starts at the left margin and is not Python: drop lines until the rest parses.
-    for end in range(len(lines), 0, -1):
-        trailing = lines[end : end + 1]
-        if trailing and trailing[0][:1] in (" ", "\t"):
-            break
-        candidate = "\n".join(lines[:end])
-        if _parses(candidate):
-            return candidate
-        if len(lines) - end > 200:
-            break
-    return "\n".join(lines)
+    found = beginning(lines)
+    end = len(lines) if found is None else found[0]
+    # Prose after the code starts at the left margin: what is indented is a part of the code that is broken.
+    prose = lines[end:]
+    if len(prose) > _MOST_PROSE or any(line[:1] in (" ", "\t") for line in prose if line):
+        end = len(lines)
+    return "\n".join(lines[:end])
 
 
 def _dedent(code: str) -> str:
@@ -120,6 +122,8 @@ def _dedent(code: str) -> str:
 
 
 def _tree(code: str) -> ast.Module | None:
+    if len(code) > MAX_PARSED_CHARS:
+        return None
     try:
         return parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

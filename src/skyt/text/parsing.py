@@ -8,6 +8,8 @@ import symtable
 import threading
 import warnings
 
+MAX_PARSED_CHARS = 100_000  # of a program that somebody else wrote: a tree takes 400 times the text's memory
+
 _one_at_a_time = threading.Lock()
 os.register_at_fork(after_in_child=_one_at_a_time._at_fork_reinit)  # type: ignore[attr-defined]
 
@@ -21,6 +23,27 @@ def parse(code: str) -> ast.Module:
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(code)
+
+
+def beginning(lines: list[str]) -> tuple[int, ast.Module] | None:
+    """How many of these lines, from the first on, are a program, and its tree.
+
+    Nothing after the line of a syntax error can mend it, so each cut is made there. The texts that are parsed
+    on the way have a bound altogether.
+    """
+    end, left = len(lines), 10 * MAX_PARSED_CHARS
+    while end > 0:
+        code = "\n".join(lines[:end])
+        left -= len(code)
+        if len(code) > MAX_PARSED_CHARS or left < 0:
+            return None
+        try:
+            return end, parse(code)
+        except SyntaxError as error:
+            end = min(end - 1, max(error.lineno or end, 1) - 1 or end - 1)
+        except (ValueError, RecursionError, MemoryError):
+            return None
+    return None
 
 
 def symbols(code: str) -> symtable.SymbolTable | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import ast
 
-from skyt.text.parsing import parse
+from skyt.text.parsing import MAX_PARSED_CHARS, beginning
 
-_MOST_CUTS = 200
+MAX_TRIMMED_CHARS = 10 * MAX_PARSED_CHARS
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
 def trimmed(code: str, entry: str) -> str:
     """The program of `entry`; the text as it is where no beginning of it defines that name."""
-    tree = _beginning(code)
-    if tree is None:
+    start = beginning(code.split("\n")) if len(code) <= MAX_TRIMMED_CHARS else None
+    if start is None:
         return code
+    tree = start[1]
     defined: dict[str, _Definition] = {}
     for statement in tree.body:
         if isinstance(statement, _Definition):
@@ -39,23 +40,6 @@ def trimmed(code: str, entry: str) -> str:
     parts = [_part(node, kept, needed, number < at) for number, node in enumerate(tree.body)]
     body = [part for part in parts if part is not None]
     return ast.unparse(ast.Module(body, []))
-
-
-def _beginning(code: str) -> ast.Module | None:
-    """The tree of the longest beginning that parses, by whole lines."""
-    lines = code.split("\n")
-    end = len(lines)
-    for _ in range(_MOST_CUTS):
-        if end < 1:
-            return None
-        try:
-            return parse("\n".join(lines[:end]))
-        except SyntaxError as error:
-            # Nothing after the line of the error can mend it.
-            end = min(end - 1, max(error.lineno or end, 1) - 1 or end - 1)
-        except (ValueError, RecursionError, MemoryError):
-            return None
-    return None
 
 
 def _names_of(statement: _Definition) -> list[str]:

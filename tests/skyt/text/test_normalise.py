@@ -117,3 +117,74 @@ def test_normal_text_has_the_same_tree(expression: str) -> None:
     assert normal.parsed
     assert ast.dump(ast.parse(normal.text)) == ast.dump(tree)
     assert normalise(normal.text).text == normal.text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x):\n\tif x:\n        return 1\n\treturn 2",  # tabs and blanks mixed
+        "x = 1 + \\  \n    2",  # a blank after the backslash
+        "x = '\ud800'",
+        "\ufeff\ufeffx = 1",
+        "x = 1\n" + "# why\n" * MAX_PARSED_CHARS,
+    ],
+    ids=["tabs", "backslash", "surrogate", "two marks", "long"],
+)
+def test_what_does_not_parse_does_not_parse_afterwards(code: str) -> None:
+    normal = normalise(code)
+    assert not normal.parsed and normal.problem
+    again = normalise(normal.text)
+    assert again == normal or (not again.parsed and again.text == normal.text)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "f.__doc__",
+        "getattr(f, name)",
+        "vars(f)",
+        "'{0.__doc__}'.format(f)",
+        "template.format(f)",
+        "attrgetter(name)(f)",
+        "f.__getattribute__(name)",
+        "globals()[name]",
+        "f.__dict__",
+    ],
+)
+def test_a_docstring_that_the_program_could_read_stays(use: str) -> None:
+    code = f'def f(x):\n    """Doc."""\n    \'comment\'\n    return {use}'
+    normal = normalise(code)
+    assert '"""Doc."""' in normal.text and "comment" not in normal.text
+    assert normalise(normal.text) == normal
+
+
+@pytest.mark.parametrize("use", ["'{:.2f}'.format(x)", "x.__class__.__name__", "re.compile(x)", "str(x)"])
+def test_a_docstring_that_nothing_could_read_goes(use: str) -> None:
+    assert "Doc" not in normalise(f'def f(x):\n    """Doc."""\n    return {use}').text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(a, b):\n    with ((a, b)):  # a tuple is no context manager\n        return 1",
+        "def f(e):\n\n    return e.__traceback__.tb_lineno",
+        "import traceback\n\ndef f():\n    return traceback.format_exc()",
+    ],
+)
+def test_text_that_would_mean_something_else_stays_as_it_came(code: str) -> None:
+    assert normalise(code).text == code and normalise(code).parsed
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = f'{a!r:>{w}} {b:{c}} {{}}'",
+        "def f():\n    x = yield\n    return (yield x), *x",
+        "if (n := 3) > 2:\n    print(*[n], **{'a': (m := 1)})",
+        "with (open(a) as b, c):\n    pass",
+        "with (a, b) as c:\n    pass",
+        "async def f():\n    return -(await g()) ** 2",
+    ],
+)
+def test_the_normal_text_stands_for_the_same_tree(code: str) -> None:
+    assert ast.dump(ast.parse(normalise(code).text)) == ast.dump(ast.parse(code))
