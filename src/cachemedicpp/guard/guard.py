@@ -11,7 +11,6 @@ with Guard(model, every=16) as guard:    # works by itself around generate(): ev
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -20,8 +19,9 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
+from cachemedicpp.cache.calls import hooked
 from cachemedicpp.cache.state import KVState, positions, readable, write
-from cachemedicpp.guard.heal import recompute, recomputing, remake
+from cachemedicpp.guard.heal import recompute, remake
 from cachemedicpp.guard.ledger import BLOCK, Damage, Ledger
 from cachemedicpp.guard.reshape import Reshaped, follow
 from homeostat.core.errors import UserError
@@ -54,7 +54,6 @@ class Guard:
         self._followed: Reshaped | None = None
         self._hooks: list[Any] = []
         self._left: weakref.ref[Cache] | None = None  # never seen, and left to the repair
-        self._signature = inspect.signature(model.base_model.forward)
 
     def __repr__(self) -> str:
         what = "nothing watched" if self.ledger is None else f"watches {self.ledger!r}"
@@ -162,11 +161,12 @@ class Guard:
     def __enter__(self) -> Self:
         if self._hooks:
             raise UserError("this guard is on duty already: leave its block first, or make another Guard")
-        inner = self.model.base_model
-        self._hooks = [
-            inner.register_forward_pre_hook(self._before, with_kwargs=True),
-            inner.register_forward_hook(self._after, with_kwargs=True),
-        ]
+
+        def before(cache: Cache | None, ids: Tensor | None, mask: Tensor | None) -> None:
+            if cache is not None and int(cache.get_seq_length()) > 0:
+                self.before_forward(cache, mask)
+
+        self._hooks = hooked(self.model, before, self.after_forward)
         return self
 
     def __exit__(
@@ -179,7 +179,7 @@ class Guard:
             self.finish()
         self._release()
 
-    def before_forward(self, model: Any, cache: Cache, attention_mask: Tensor | None) -> None:
+    def before_forward(self, cache: Cache, attention_mask: Tensor | None) -> None:
         """A cache is about to be read: verify and heal it, every `every` tokens."""
         if self._followed is None or self._followed.cache is not cache:
             self._leave_to_repair(cache, attention_mask)
@@ -200,7 +200,6 @@ class Guard:
 
     def after_forward(
         self,
-        model: Any,
         cache: Cache,
         input_ids: Tensor | None,
         attention_mask: Tensor | None,
@@ -278,20 +277,3 @@ class Guard:
             self.ledger = self.ledger.select(rows)
             index = rows.cpu()
             self._waiting = [(ids[index], mask[index], at[index]) for ids, mask, at in self._waiting]
-
-    def _before(self, module: Any, args: Any, kwargs: Any) -> None:
-        call = self._signature.bind_partial(*args, **kwargs).arguments
-        cache = call.get("past_key_values")
-        if cache is not None and int(cache.get_seq_length()) > 0 and not recomputing():
-            self.before_forward(self.model, cache, _flat(call.get("attention_mask")))
-
-    def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        call = self._signature.bind_partial(*args, **kwargs).arguments
-        cache = getattr(output, "past_key_values", None)
-        if cache is not None and not recomputing():
-            mask, places = _flat(call.get("attention_mask")), call.get("position_ids")
-            self.after_forward(self.model, cache, call.get("input_ids"), mask, places)
-
-
-def _flat(mask: Any) -> Tensor | None:
-    return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None

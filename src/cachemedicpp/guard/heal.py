@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from cachemedicpp.cache.calls import aside
 from cachemedicpp.cache.shared import decoder_layers
 from cachemedicpp.cache.state import KV, Geometry, KVState
 from cachemedicpp.guard import sketch
 from cachemedicpp.guard.ledger import Damage, Ledger
 from homeostat.core.errors import UserError
-
-_RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
-
-
-def recomputing() -> bool:
-    """Whether the model is running for a guard. Hooks that watch or change its calls then do nothing."""
-    return _RECOMPUTING.get()
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    token = _RECOMPUTING.set(True)
-    try:
-        yield
-    finally:
-        _RECOMPUTING.reset(token)
 
 
 def spans(damages: Iterable[Damage], block: int, length: int) -> list[tuple[int, int]]:
@@ -118,7 +101,7 @@ def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: i
         hook = decoder_layers(model)[len(before)].register_forward_pre_hook(stop, with_kwargs=True)
     mask = ledger.mask[rows, :b]
     try:
-        with _aside():
+        with aside():
             inner(
                 input_ids=ledger.ids[rows, a:b].to(device),
                 attention_mask=None if bool(mask.all()) else mask.long().to(device),

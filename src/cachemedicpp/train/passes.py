@@ -66,8 +66,8 @@ def study(
         plan = injection.corrupt_cache(cache, sequence_keys(teacher.prefix))
     seen: dict[int, tuple[Tensor, KV]] = {}
     with medic(model, repair=repair) as session, resumed_at(model, *teacher.entered):
-        if observe:
-            session.observer = lambda layer, query, stored: seen.update({layer: (query, stored)})
+        if observe and session.repairing is not None:
+            session.repairing.observer = lambda layer, query, stored: seen.update({layer: (query, stored)})
         logits = model(input_ids=teacher.continuation, past_key_values=cache).logits
     student = Student(logits, plan)
     if isinstance(repair, Trained):

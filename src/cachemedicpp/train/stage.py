@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.attention import check_decoder
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.repair.attach import check_decoder
 from cachemedicpp.repair.operators import Trained, build_operator, parameter_count
 from cachemedicpp.repair.operators.store import save
 from cachemedicpp.tasks.config import MedicConfig

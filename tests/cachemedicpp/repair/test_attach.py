@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from cachemedicpp.cache.attention import check_decoder
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CORRUPTIONS, CorruptionFamily, sequence_keys
 from cachemedicpp.corruption.config import AxesConfig, CorruptionConfig, CorruptionParams
-from cachemedicpp.repair.attach import check_decoder, medic
+from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.heuristics import heuristic, heuristics
 from cachemedicpp.repair.operators import build_operator
@@ -289,12 +290,11 @@ def test_a_guard_sees_every_read_and_every_write_of_the_cache(tiny_llama: Any) -
     calls: list[tuple[str, int]] = []
 
     class Watch:
-        def before_forward(self, model: Any, cache: Any, attention_mask: Tensor | None) -> None:
+        def before_forward(self, cache: Any, attention_mask: Tensor | None) -> None:
             calls.append(("before", cache.get_seq_length()))
 
         def after_forward(
             self,
-            model: Any,
             cache: Any,
             input_ids: Tensor | None,
             attention_mask: Tensor | None,
