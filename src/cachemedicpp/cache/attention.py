@@ -170,7 +170,7 @@ class _Dispatcher:
             found = one.attend(layer, query, old, new, mask, dropped=stored.count - kept, **kwargs)
             if found is not None:
                 return found
-        if old.K.data_ptr() != clean.K.data_ptr() or old.V.data_ptr() != clean.V.data_ptr():
+        if old.K is not clean.K or old.V is not clean.V:
             key, value = torch.cat((old.K, new.K), dim=-2), torch.cat((old.V, new.V), dim=-2)
         return attention(module, query, key, value, mask, **kwargs)  # type: ignore[no-any-return]
 

@@ -32,7 +32,7 @@ def is_aside() -> bool:
 
 
 def hooked(model: Any, before: Before, after: After) -> list[Any]:
-    """Be called around each call of `model`; returns hooks to remove. Masks are those over tokens `[B, T]`."""
+    """Be called around each call of `model`; returns hooks to remove. Masks are over tokens `[B, T]`."""
     inner = model.base_model
     signature = inspect.signature(inner.forward)
 
