@@ -3,7 +3,7 @@
 python docs/site/stage.py      # writes build/docs; `make docs` then builds build/site from it
 
 The pages of the repository link to each other as files, so that people can read them without building
-anything. In the copy those links become links of the site, and the API pages are read from docstrings.
+anything. In the copy those links become links of the site.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-
-from homeostat.cli.reference import MODULES
 
 TOP = Path(__file__).parents[2]
 STAGE = TOP / "build" / "docs"
@@ -36,9 +34,6 @@ def main() -> None:
         (STAGE / page).write_text(
             _DOWN.sub(r"](\1", text).replace("](README.md", "](index.md"), encoding="utf-8"
         )
-    for package, modules in MODULES.items():
-        text = f"# {package}\n\n" + "\n\n".join(f"::: {module}" for module in modules) + "\n"
-        (STAGE / "reference" / f"{package}.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

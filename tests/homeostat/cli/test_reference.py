@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,27 +11,22 @@ import pytest
 from homeostat.cli.reference import pages
 
 DOCS = Path(__file__).parents[3] / "docs"
+MODULES = {
+    path.stem: re.findall(r"^::: (\S+)$", path.read_text(), re.M) for path in DOCS.glob("reference/*.md")
+}
 
 
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="signatures read differently in other versions of Python"
-)
-def test_the_pages_are_up_to_date_and_complete() -> None:
-    found = pages()
-    stale = [name for name, text in found.items() if (DOCS / name).read_text(encoding="utf-8") != text]
+def test_the_pages_are_up_to_date() -> None:
+    stale = [name for name, text in pages().items() if (DOCS / name).read_text(encoding="utf-8") != text]
     assert stale == [], "write them again: python -m homeostat.cli.reference"
-    assert {f"reference/{path.name}" for path in (DOCS / "reference").glob("*.md")} == set(found) - {
-        "glossary.md"
-    }
 
 
-def test_every_command_and_every_public_name_has_its_place() -> None:
-    import cachemedicpp
-    import skyt
-
-    found = pages()
+def test_every_command_has_its_place() -> None:
     for command in ("homeostat demo", "homeostat cache run", "homeostat code keys add"):
-        assert f"### `{command}`" in found["reference/cli.md"]
-    for module in (cachemedicpp, skyt):
-        for name in module.__all__:
-            assert f"### `{name}`" in found[f"reference/{module.__name__}.md"]
+        assert f"### `{command}`" in pages()["reference/cli.md"]
+
+
+@pytest.mark.parametrize("package", ["homeostat", "cachemedicpp", "skyt"])
+def test_every_module_of_a_page_exists_and_says_what_it_is(package: str) -> None:
+    assert package == "homeostat" or package in MODULES[package]
+    assert all(import_module(name).__doc__ for name in MODULES[package])
