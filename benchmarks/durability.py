@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skyt.canon import Canon, Versions
-from skyt.records import DistanceRow, Durability, Ledger, RepairRow, SampleRecord
+from skyt.records import Durability, Ledger, Sample
 from skyt.records import Versions as RowVersions
 from skyt.serve.database.store import Store, Submission
 from skyt.text.signature import signature
@@ -25,16 +25,13 @@ _STAMP, _VERSIONS = "2026-01-01T00:00:00.000Z", ("1", "2", "levenshtein-1")
 ROUNDS = 40
 
 
-def _sample(number: int) -> SampleRecord:
+def _sample(number: int) -> Sample:
     """A sample of the usual size that was repaired."""
     digest, verdict = signature(_CODE), {"compliant": True, "failures": [], "counterexample": None}
     versions = dict(zip(RowVersions._fields, _VERSIONS, strict=True))
-    sample_id = f"{number:06d}"
-    pre = DistanceRow("r", sample_id, "gcd", "pre", digest, 0.5, True, timestamp=_STAMP, **versions)
-    repair = RepairRow("r", sample_id, digest, digest, 0.5, 0.0, 2, True, "rewritten: x", _STAMP, **versions)
-    sample: dict[str, Any] = {
+    record: dict[str, Any] = {
         "run_id": "r",
-        "sample_id": sample_id,
+        "sample_id": f"{number:06d}",
         "prompt_id": "gcd",
         "contract_id": "gcd",
         "model": "m",
@@ -58,7 +55,7 @@ def _sample(number: int) -> SampleRecord:
         "equivalence": None,
         **versions,
     }
-    return SampleRecord(pre, pre._replace(stage="post", d=0.0), repair, sample)
+    return Sample(record, _STAMP)
 
 
 def _files(folder: Path, durability: Durability, block: int) -> Callable[[int], None]:

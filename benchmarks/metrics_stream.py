@@ -1,7 +1,7 @@
 """Metrics over a generated run of two million distance rows: rows per second, and memory.
 
 Run as `python -m benchmarks.metrics_stream [SAMPLES]`. Each size is aggregated in a fresh process, whose peak
-resident memory is reported; the worst case (every output different, so that signatures spill) comes last.
+resident memory is reported; then with every output different, and with the rows in another order.
 """
 
 from __future__ import annotations
@@ -81,18 +81,27 @@ def generate(folder: Path, samples: int, distinct: int) -> tuple[dict[str, str],
     return canons, rows
 
 
-def measure(samples: int, distinct: int) -> None:
+def shuffle(folder: Path) -> None:
+    """Put the rows of one file in another order."""
+    header, *rows = (folder / records.PRE).read_text().splitlines(keepends=True)
+    random.Random(1).shuffle(rows)
+    (folder / records.PRE).write_text("".join([header, *rows]))
+
+
+def measure(samples: int, distinct: int, *, shuffled: bool = False) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         begun = time.perf_counter()
         canons, rows = generate(folder, samples, distinct)
+        if shuffled:
+            shuffle(folder)
         made = time.perf_counter() - begun
         command = [sys.executable, "-c", _MEASURE, name, json.dumps(canons)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         found = json.loads(done.stdout)
         assert found["n"] == samples
         print(
-            f"{samples:>9,} samples  {rows:>9,} rows  {distinct:>9,} distinct  {found['seconds']:6.1f} s  "
+            f"{samples:>9,} samples  {rows:>9,} rows  {distinct:>9,} distinct{'  shuffled' if shuffled else ''}  {found['seconds']:6.1f} s  "
             f"{rows / found['seconds']:>9,.0f} rows/s  peak {found['peak_mb']:4.0f} MB  "
             f"(written in {made:.0f} s)"
         )
@@ -102,6 +111,7 @@ def main(samples: int = 1_000_000) -> None:
     measure(samples // 10, 2_000)
     measure(samples, 2_000)
     measure(samples, samples)
+    measure(samples, samples, shuffled=True)
 
 
 if __name__ == "__main__":

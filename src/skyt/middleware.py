@@ -35,7 +35,7 @@ from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import faults, new_canon, put_on_record, refuse, trusted_canons
 from skyt.runs.config import WrapConfig
 from skyt.runs.measure import measured_with, stamped
-from skyt.runs.pipeline import sample_record
+from skyt.runs.pipeline import judge_and_repair
 from skyt.text.distance import get_distance
 
 _PATIENCE_S = 30.0  # for another process that is opening the same store
@@ -122,16 +122,12 @@ class Wrapped:
             bench = self._bench()
             canon = self._canon(bench, raw)
             generation = Generation(self._contract.id, self._config.model, self._config.temperature, 0, raw)
-            # Judged and repaired outside the ledger's lock; the number is given inside it.
-            sample_record(self._run_id, 0, generation, self._contract, canon, bench)
+            sample = judge_and_repair(generation, self._contract, canon, bench)
             with self._ledger.locked():
                 number = self._ledger.next_sample()
-                numbered = Generation(
-                    self._contract.id, self._config.model, self._config.temperature, number, raw
-                )
-                record = sample_record(self._run_id, number, numbered, self._contract, canon, bench)
-                self._ledger.append([record])
-        return Anchored(record.sample["normalized_post"], raw, record.sample)
+                sample = sample.placed(self._run_id, number, number, utc_now())
+                self._ledger.append([sample])
+        return Anchored(sample["normalized_post"], raw, sample.record)
 
     def metrics(self) -> RunMetrics:
         """Every metric over what is on record so far; also written into the store."""

@@ -25,7 +25,6 @@ HEAVY = (
     "torch",
     "transformers.models.auto.tokenization_auto",
     "transformers.models.llama.modeling_llama",
-    "alembic.command",
     "openai",
     "cachemedicpp.eval.stage",
     "cachemedicpp.repair.gaussian.calibrate",

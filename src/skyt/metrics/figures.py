@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from homeostat.core.figures import PALETTE, save, style
 from skyt import records
-from skyt.metrics.aggregation.columns import ColumnReader
 from skyt.metrics.summary import read_metrics
 
 if TYPE_CHECKING:
@@ -39,16 +39,13 @@ def draw_all(run_dir: Path, figures: Path) -> list[Path]:
 
 def read_distances(path: Path) -> Distances:
     """Distances by prompt, in the file's order."""
-    found: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    found: dict[str, array[float]] = defaultdict(lambda: array("d"))
     names = records.DistanceRow._fields
     prompt, d = names.index("prompt_id"), names.index("d")
-    with ColumnReader(path) as reader:
-        while columns := reader.read():
-            values = np.array(columns[d], dtype=np.float64)
-            prompts = np.array(columns[prompt])
-            for name in dict.fromkeys(columns[prompt]):
-                found[name].append(values[prompts == name])
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+    with records.open_csv(path) as rows:
+        for row in rows:
+            found[row[prompt]].append(float(row[d]))
+    return {name: np.frombuffer(values, dtype=np.float64) for name, values in found.items()}
 
 
 def _overlay(pre: Distances, post: Distances, metrics: dict[str, Any]) -> Any:

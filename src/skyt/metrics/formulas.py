@@ -5,8 +5,8 @@
     P_tau = count(d <= tau) / N     delta X  = X_post - X_pre
 
 `R_anchor_pre` is 0 by definition, so `delta_R_anchor = R_anchor`; the share that already was canonical before
-repair is measured too, and reported as `R_anchor_pre_measured`. Sums are exact integers, so that no metric
-depends on the order of the samples.
+repair is measured too, and reported as `R_anchor_pre_measured`. Means are correctly rounded, so that no
+metric depends on the order of the samples.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ Array = NDArray[np.float64]
 EVIDENCE = ("identical", "rewritten", "equivalent")  # from the strongest; what is not canonical has `none`
 DEFAULT_TAU = 0.10
 BOOTSTRAP_LIMIT = 2000  # samples; beyond this the mean's interval is the normal one, which it then equals
-_LIMB = 1 << 30
 
 
 def check_tau(tau: float) -> float:
@@ -39,40 +39,21 @@ def check_tau(tau: float) -> float:
     return tau
 
 
-@dataclass(frozen=True)
-class ExactSum:
-    """A sum of numbers in [0, 1] as an integer multiple of 2^-90: the same in any order of addition."""
-
-    units: int = 0
-
-    @classmethod
-    def of(cls, limbs: Sequence[int]) -> ExactSum:
-        high, middle, low = limbs
-        return cls((int(high) * _LIMB + int(middle)) * _LIMB + int(low))
-
-    def __add__(self, other: ExactSum) -> ExactSum:
-        return ExactSum(self.units + other.units)
-
-    def mean(self, n: int) -> float:
-        """The correctly rounded mean; 0 for an empty set."""
-        return float(Fraction(self.units, n * _LIMB**3)) if n else 0.0
-
-
-def limbs(values: Array) -> tuple[Array, Array, Array]:
-    """Numbers in [0, 1] cut into three whole numbers of 30 bits each; what lies below 2^-90 is dropped."""
-    high = np.floor(values * _LIMB)
-    rest = (values * _LIMB - high) * _LIMB
-    middle = np.floor(rest)
-    return high, middle, np.floor((rest - middle) * _LIMB)
-
-
-def exact_sum(values: Array) -> ExactSum:
-    return ExactSum.of([int(part.sum()) for part in limbs(values)])
+def mean(values: Array) -> float:
+    """The correctly rounded mean, the same in any order; 0 for an empty set."""
+    n = len(values)
+    if not n:
+        return 0.0
+    rounded = math.fsum(values) / n
+    product = Fraction(rounded) * n
+    high = float(product)
+    rest = math.fsum(chain(values, (-high, -float(product - Fraction(high)))))
+    return rounded + rest / n
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a set of samples adds up to. Tallies of disjoint sets add, except for the modal count."""
+    """What the metrics of a set of samples are computed from."""
 
     n: int = 0
     modal: int = 0
@@ -83,32 +64,11 @@ class Tally:
     within_post: int = 0
     compliant_pre: int = 0
     compliant_post: int = 0
-    sum_pre: ExactSum = ExactSum()
-    sum_post: ExactSum = ExactSum()
-    squares: tuple[ExactSum, ExactSum, ExactSum] = (ExactSum(),) * 3  # of d_pre, d_post, d_post - d_pre
+    mean_pre: float = 0.0
+    mean_post: float = 0.0
+    mean_squares: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of d_pre, d_post, d_post - d_pre
     evidence: tuple[int, int, int] = (0, 0, 0)  # canonical samples by EVIDENCE
     pairs: tuple[tuple[float, float], ...] | None = ()  # (d_pre, d_post), sorted; None when too many to keep
-
-    def __add__(self, other: Tally) -> Tally:
-        together = None
-        if self.pairs is not None and other.pairs is not None and self.n + other.n <= BOOTSTRAP_LIMIT:
-            together = tuple(sorted(self.pairs + other.pairs))
-        return Tally(
-            n=self.n + other.n,
-            modal=self.modal + other.modal,
-            canonical_pre=self.canonical_pre + other.canonical_pre,
-            canonical_post=self.canonical_post + other.canonical_post,
-            rescued=self.rescued + other.rescued,
-            within_pre=self.within_pre + other.within_pre,
-            within_post=self.within_post + other.within_post,
-            compliant_pre=self.compliant_pre + other.compliant_pre,
-            compliant_post=self.compliant_post + other.compliant_post,
-            sum_pre=self.sum_pre + other.sum_pre,
-            sum_post=self.sum_post + other.sum_post,
-            squares=_add3(self.squares, other.squares),
-            evidence=_add3(self.evidence, other.evidence),
-            pairs=together,
-        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +94,7 @@ def metrics(tally: Tally, tau: float) -> Metrics:
     n = tally.n
     r_anchor = _share(tally.canonical_post, n)
     r_anchor_pre = 0.0  # by definition: no canon exists before repair
-    mu_pre, mu_post = tally.sum_pre.mean(n), tally.sum_post.mean(n)
+    mu_pre, mu_post = tally.mean_pre, tally.mean_post
     p_pre, p_post = _share(tally.within_pre, n), _share(tally.within_post, n)
     return Metrics(
         N=n,
@@ -158,24 +118,37 @@ def tally_of(
     """The tally of samples held in memory: raw signatures and distances before and after repair."""
     if not len(signatures) == len(d_pre) == len(d_post):
         raise ValueError("each sample needs a signature, a distance before and a distance after repair")
-    if not signatures:
-        return Tally()
     pre, post = np.asarray(d_pre, dtype=np.float64), np.asarray(d_post, dtype=np.float64)
-    identical = int(np.count_nonzero(pre == 0.0))
-    canonical = int(np.count_nonzero(post == 0.0))
+    return tally_distances(pre, post, tau, modal=max(Counter(signatures).values(), default=0))
+
+
+def tally_distances(
+    pre: Array,
+    post: Array,
+    tau: float,
+    *,
+    modal: int,
+    compliant: tuple[int, int] = (0, 0),
+    evidence: tuple[int, int] | None = None,
+) -> Tally:
+    """The tally of samples by their distances. `evidence`: how many were rewritten and equivalent."""
+    identical, canonical = (int(np.count_nonzero(d == 0.0)) for d in (pre, post))
+    few = len(pre) <= BOOTSTRAP_LIMIT
     return Tally(
-        n=len(signatures),
-        modal=max(Counter(signatures).values()),
+        n=len(pre),
+        modal=modal,
         canonical_pre=identical,
         canonical_post=canonical,
         rescued=int(np.count_nonzero((pre > 0.0) & (post == 0.0))),
         within_pre=int(np.count_nonzero(pre <= tau)),
         within_post=int(np.count_nonzero(post <= tau)),
-        sum_pre=exact_sum(pre),
-        sum_post=exact_sum(post),
-        squares=(exact_sum(pre**2), exact_sum(post**2), exact_sum((post - pre) ** 2)),
-        evidence=(identical, canonical - identical, 0),
-        pairs=tuple(sorted(zip(d_pre, d_post, strict=True))) if len(d_pre) <= BOOTSTRAP_LIMIT else None,
+        compliant_pre=compliant[0],
+        compliant_post=compliant[1],
+        mean_pre=mean(pre),
+        mean_post=mean(post),
+        mean_squares=(mean(pre**2), mean(post**2), mean((post - pre) ** 2)),
+        evidence=(identical, *(evidence or (canonical - identical, 0))),
+        pairs=tuple(sorted(zip(pre.tolist(), post.tolist(), strict=True))) if few else None,
     )
 
 
@@ -216,11 +189,9 @@ def _intervals(tally: Tally) -> dict[str, dict[str, Any]]:
             for name, interval in zip(means, values, strict=True)
         }
     else:
-        pre_mean, post_mean = tally.sum_pre.mean(n), tally.sum_post.mean(n)
-        for name, mean, square in zip(
-            means, (pre_mean, post_mean, post_mean - pre_mean), tally.squares, strict=True
-        ):
-            found[name] = {**_normal(mean, square.mean(n), n).as_record(), "method": "normal"}
+        estimates = (tally.mean_pre, tally.mean_post, tally.mean_post - tally.mean_pre)
+        for name, estimate, square in zip(means, estimates, tally.mean_squares, strict=True):
+            found[name] = {**_normal(estimate, square, n).as_record(), "method": "normal"}
     improved = tally.within_post - tally.within_pre
     found["delta_P_tau"] = {**_paired_share(improved, n).as_record(), "method": "bootstrap"}
     gained = tally.canonical_post - tally.canonical_pre
@@ -240,14 +211,10 @@ def _paired_share(gained: int, n: int) -> stats.Interval:
     return stats.Interval(gained / n, float(low), float(high))
 
 
-def _normal(mean: float, mean_square: float, n: int) -> stats.Interval:
-    spread = 1.959963984540054 * math.sqrt(max(0.0, mean_square - mean * mean) / n)
-    return stats.Interval(mean, mean - spread, mean + spread)
+def _normal(estimate: float, mean_square: float, n: int) -> stats.Interval:
+    spread = 1.959963984540054 * math.sqrt(max(0.0, mean_square - estimate * estimate) / n)
+    return stats.Interval(estimate, estimate - spread, estimate + spread)
 
 
 def _share(count: int, n: int) -> float:
     return count / n if n else 0.0
-
-
-def _add3(a: tuple[Any, Any, Any], b: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])

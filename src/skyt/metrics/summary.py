@@ -63,13 +63,12 @@ def check_records(run_dir: Path, tau: float) -> None:
             for _ in records.read_samples(run_dir):
                 pass
     path = run_dir / records.SUMMARY
-    width = len(records.columns_of(path))
     wanted = list(csv.reader(io.StringIO(summary_csv(tallies, tau))))[1:]
     with records.open_csv(path) as rows:
         for line, (row, right) in enumerate(zip_longest(rows, wanted), start=2):
             if row is None or (right is not None and any(row[at] != right[at] for at in _OUTDATED)):
                 return  # not there, of fewer samples or of another tau: it will be written anew
-            for name, given, found in zip(records.SUMMARY_COLUMNS[:width], row, right or (), strict=False):
+            for name, given, found in zip(records.SUMMARY_COLUMNS, row, right or (), strict=False):
                 if given != found:
                     raise UserError(
                         f"{path}, line {line}: {name} = {given}, where the rows give {found}; delete the "

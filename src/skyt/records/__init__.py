@@ -1,13 +1,12 @@
 """The records of a run: CSV files with fixed columns, and `samples.jsonl` with everything known per sample.
 
 The first columns of each CSV are those of the design; the versions that the seed wants in every log follow at
-the end. Files of the earlier form, which lack them, are read with a note and continued in their own form.
+the end.
 
 May use every room before it, up to repair.
 """
 
 from skyt.records.columns import (
-    ADDED,
     COLUMNS,
     POST,
     PRE,
@@ -19,15 +18,13 @@ from skyt.records.columns import (
     DistanceRow,
     RepairRow,
     RunRow,
-    SampleRecord,
     Versions,
 )
 from skyt.records.ledger import Durability, Ledger
-from skyt.records.reading import columns_of, note_earlier_form, open_csv, read_rows
-from skyt.records.rebuild import read_samples, rebuilt
+from skyt.records.reading import open_csv, read_rows
+from skyt.records.sample import Sample, read_samples
 
 __all__ = [
-    "ADDED",
     "COLUMNS",
     "POST",
     "PRE",
@@ -41,12 +38,9 @@ __all__ = [
     "Ledger",
     "RepairRow",
     "RunRow",
-    "SampleRecord",
+    "Sample",
     "Versions",
-    "columns_of",
-    "note_earlier_form",
     "open_csv",
     "read_rows",
     "read_samples",
-    "rebuilt",
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from homeostat.core.records import Record
-
 RUNS = "runs.csv"
 PRE = "distances_pre.csv"
 POST = "distances_post.csv"
@@ -16,7 +14,7 @@ SAMPLES = "samples.jsonl"
 
 
 class Versions(NamedTuple):
-    """What a row's figures are valid for. Empty: not on record, in files of the earlier form."""
+    """What a row's figures are valid for."""
 
     normalization_version: str
     oracle_version: str
@@ -36,7 +34,7 @@ class RunRow(NamedTuple):
     oracle_version: str
     normalization_version: str
     contract_id: str
-    distance_version: str = ""
+    distance_version: str
 
     @property
     def versions(self) -> Versions:
@@ -55,8 +53,8 @@ class DistanceRow(NamedTuple):
     compliant: bool
     normalization_version: str
     timestamp: str
-    oracle_version: str = ""
-    distance_version: str = ""
+    oracle_version: str
+    distance_version: str
 
 
 class RepairRow(NamedTuple):
@@ -72,9 +70,9 @@ class RepairRow(NamedTuple):
     success: bool
     reason: str
     timestamp: str
-    oracle_version: str = ""
-    normalization_version: str = ""
-    distance_version: str = ""
+    oracle_version: str
+    normalization_version: str
+    distance_version: str
 
 
 SUMMARY_COLUMNS = (
@@ -102,14 +100,3 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     REPAIRS: RepairRow._fields,
     SUMMARY: SUMMARY_COLUMNS,
 }
-# The columns that stand at the end of each file and that files of the earlier form do not have.
-ADDED: Mapping[str, int] = {RUNS: 1, PRE: 2, POST: 2, REPAIRS: 3, SUMMARY: 3}
-
-
-class SampleRecord(NamedTuple):
-    """All the rows of one sample; `repair` is absent where no repair was attempted."""
-
-    pre: DistanceRow
-    post: DistanceRow
-    repair: RepairRow | None
-    sample: Record

@@ -21,8 +21,9 @@ import filelock
 from homeostat.core.atomic import sync_directory, utf8
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, validate
-from skyt.records.columns import POST, PRE, REPAIRS, RUNS, SAMPLES, DistanceRow, RunRow, SampleRecord
-from skyt.records.reading import columns_of, read_rows, size_of
+from skyt.records.columns import COLUMNS, POST, PRE, REPAIRS, RUNS, SAMPLES, DistanceRow, RunRow
+from skyt.records.reading import open_csv, read_rows, size_of
+from skyt.records.sample import Sample
 
 _LOCK = ".ledger.lock"
 _JOURNAL = ".ledger.journal"
@@ -58,19 +59,19 @@ class Ledger:
             if new:
                 self._commit({RUNS: self._csv(RUNS, new)})
 
-    def append(self, records: Sequence[SampleRecord]) -> None:
+    def append(self, samples: Sequence[Sample]) -> None:
         """Add samples, all rows of all of them or nothing."""
-        if not records:
+        if not samples:
             return
-        for record in records:
-            validate(record.sample, "sample")
+        for sample in samples:
+            validate(sample.record, "sample")
         with self.locked():
             self._commit(
                 {
-                    PRE: self._csv(PRE, [r.pre for r in records]),
-                    POST: self._csv(POST, [r.post for r in records]),
-                    REPAIRS: self._csv(REPAIRS, [r.repair for r in records if r.repair is not None]),
-                    SAMPLES: b"".join(_json_line(r.sample) for r in records),
+                    PRE: self._csv(PRE, [s.pre for s in samples]),
+                    POST: self._csv(POST, [s.post for s in samples]),
+                    REPAIRS: self._csv(REPAIRS, [row for s in samples if (row := s.repair) is not None]),
+                    SAMPLES: b"".join(_json_line(s.record) for s in samples),
                 }
             )
 
@@ -87,13 +88,13 @@ class Ledger:
         return int(next(csv.reader([last]))[DistanceRow._fields.index("sample_id")]) + 1
 
     def _csv(self, name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Rows in the form of the file they go to, with its header if they are its first."""
+        """Rows as text, with the header if they are the file's first."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        columns = columns_of(self.folder / name)
         if size_of(self.folder / name) == 0:
-            writer.writerow(columns)
-        writer.writerows([_cell(value) for value in row[: len(columns)]] for row in rows)
+            writer.writerow(COLUMNS[name])
+        with open_csv(self.folder / name):  # refuses a file with other columns
+            writer.writerows(map(_cell, row) for row in rows)
         return text.getvalue().encode("utf-8", "replace")
 
     def _commit(self, additions: Mapping[str, bytes]) -> None:

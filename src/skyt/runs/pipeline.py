@@ -15,12 +15,13 @@ from homeostat.core.rundir import RunDir
 from skyt.canon import Canon, CanonStore
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.records import DistanceRow, Durability, Ledger, RepairRow, RunRow, SampleRecord
+from skyt.records import Durability, Ledger, RunRow, Sample
 from skyt.repair.repair import Repair
 from skyt.runs.assess import Assessor, Prepared, versions
 from skyt.runs.canons import Policy, fix_canons
 from skyt.text.signature import signature
 
+UNPLACED = "unplaced"  # a run_id until the sample is part of a run
 _BLOCK, _BLOCK_S = 200, 5.0  # samples or seconds in one transaction
 
 
@@ -54,11 +55,12 @@ def measure(
     canons = fix_canons(generations, contracts, bench, stores, given or {}, policy)
     _prepare_repairs(generations[done:], contracts, bench, canons)
     with progress("repairing", total=len(generations), done=done, unit="samples") as bar:
-        block: list[SampleRecord] = []
+        block: list[Sample] = []
         since = time.monotonic()
         for number, generation in enumerate(generations[done:], start=done):
             contract, canon = contracts[generation.contract_id], canons.get(generation.contract_id)
-            block.append(sample_record(run_ids[generation.cell], number, generation, contract, canon, bench))
+            sample = judge_and_repair(generation, contract, canon, bench)
+            block.append(sample.placed(run_ids[generation.cell], number, generation.sample, sample.timestamp))
             if len(block) == _BLOCK or time.monotonic() - since > _BLOCK_S:
                 ledger.append(block)
                 bench.keep_repairs()
@@ -68,54 +70,17 @@ def measure(
         bench.keep_repairs()
 
 
-def sample_record(
-    run_id: str,
-    number: int,
-    generation: Generation,
-    contract: Contract,
-    canon: Canon | None,
-    bench: Assessor,
-) -> SampleRecord:
-    """Everything about one sample: judged, measured, repaired, measured again."""
+def judge_and_repair(
+    generation: Generation, contract: Contract, canon: Canon | None, bench: Assessor
+) -> Sample:
+    """Everything about one output: judged, measured, repaired, measured again. Its run gives it a place."""
     prepared = bench.prepare(generation.raw_output, contract)
     verdict = bench.verdict(contract, prepared.text)
     done = _without_canon(prepared) if canon is None else bench.repair(contract, prepared.text, canon)
     after = verdict if done.text == prepared.text else bench.verdict(contract, done.text)
-    post_signature = signature(done.text)
-    now, current = utc_now(), versions()
-    sample_id = f"{number:06d}"
-    row = DistanceRow(
-        run_id=run_id,
-        sample_id=sample_id,
-        prompt_id=contract.id,
-        stage="pre",
-        signature=prepared.signature,
-        d=done.d_before,
-        compliant=verdict.compliant,
-        normalization_version=current.normalization_version,
-        timestamp=now,
-        oracle_version=current.oracle_version,
-        distance_version=bench.distance.id,
-    )
-    attempted = canon is not None and done.d_before > 0.0
-    repair_row = RepairRow(
-        run_id=run_id,
-        sample_id=sample_id,
-        before_signature=prepared.signature,
-        after_signature=post_signature,
-        d_before=done.d_before,
-        d_after=done.d_after,
-        steps=len(done.steps),
-        success=done.success,
-        reason=f"{done.evidence}: {done.reason}",
-        timestamp=now,
-        oracle_version=row.oracle_version,
-        normalization_version=row.normalization_version,
-        distance_version=row.distance_version,
-    )
-    sample: Record = {
-        "run_id": run_id,
-        "sample_id": sample_id,
+    record: Record = {
+        "run_id": UNPLACED,
+        "sample_id": "000000",
         "prompt_id": contract.id,
         "contract_id": contract.id,
         "model": generation.model,
@@ -126,7 +91,7 @@ def sample_record(
         "normalized_post": done.text,
         "parsed": prepared.parsed,
         "signature_pre": prepared.signature,
-        "signature_post": post_signature,
+        "signature_post": signature(done.text),
         "d_pre": done.d_before,
         "d_post": done.d_after,
         "distance_method": done.method,
@@ -139,12 +104,11 @@ def sample_record(
         "same_normal_form": done.same_normal_form,
         "same_verdict": done.same_verdict,
         "equivalence": done.comparison,
-        "oracle_version": row.oracle_version,
-        "normalization_version": row.normalization_version,
-        "distance_version": row.distance_version,
+        "oracle_version": versions().oracle_version,
+        "normalization_version": versions().normalization_version,
+        "distance_version": bench.distance.id,
     }
-    post = row._replace(stage="post", signature=post_signature, d=done.d_after, compliant=after.compliant)
-    return SampleRecord(row, post, repair_row if attempted else None, sample)
+    return Sample(record, utc_now())
 
 
 def _register_cells(

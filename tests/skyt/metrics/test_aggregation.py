@@ -11,7 +11,7 @@ import pytest
 
 from homeostat.core.errors import UserError
 from skyt import records
-from skyt.metrics.aggregation import Cell, Tallies, aggregate, signatures
+from skyt.metrics.aggregation import Cell, Tallies, aggregate
 from skyt.metrics.formulas import metrics, tally_of
 from skyt.text.signature import signature
 
@@ -106,23 +106,6 @@ def test_order_of_rows_changes_nothing(tmp_path: Path) -> None:
     shuffled = run.aggregate()
     assert shuffled.overall == plain.overall
     assert shuffled.cells == plain.cells
-
-
-def test_spilled_signature_counts_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = Run(tmp_path, 200).aggregate()
-    monkeypatch.setattr(signatures, "_SPILL", 3)
-    assert Run(tmp_path, 200).aggregate() == plain
-
-
-def test_many_blocks_give_the_same_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyt.metrics.aggregation import columns
-
-    plain = Run(tmp_path, 100).aggregate()
-    monkeypatch.setattr(columns, "BLOCK", 7)
-    assert Run(tmp_path, 100).aggregate() == plain
-    shifted = Run(tmp_path, 100)
-    shifted.pre.append(shifted.pre.pop(50))  # out of order in the middle of a block
-    assert shifted.aggregate().overall == plain.overall
 
 
 def test_a_prompt_without_samples_is_empty_not_missing(tmp_path: Path) -> None:

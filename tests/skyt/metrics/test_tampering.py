@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from homeostat.core.errors import UserError
+from homeostat.core.records import read_jsonl
+from skyt import records
 from skyt.metrics.summary import summarise_again
 from skyt.runs.config import BatchConfig
 from skyt.runs.measure import Surroundings
@@ -18,7 +20,7 @@ from skyt.runs.replay import replay
 from skyt.sandbox import capability
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
-GENERATIONS = Path(__file__).parents[2] / "data" / "earlier" / "generations.jsonl"
+GENERATIONS = Path(__file__).parents[2] / "data" / "generations.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     replay(GENERATIONS, folder, BatchConfig(), Surroundings(workers=1, figures=False))
     summarise_again(folder)  # the untouched run is accepted
     return folder
+
+
+def test_every_line_has_every_version(whole: Path) -> None:
+    names = records.Versions._fields
+    samples = list(read_jsonl(whole / records.SAMPLES))
+    assert samples and all(sample[name] for sample in samples for name in names)
+    for file in records.COLUMNS:
+        assert all(row[name] for row in records.read_rows(whole / file) for name in names), file
+    metrics = json.loads((whole / "metrics" / "repeatability_metrics.json").read_text())
+    assert metrics["settings"]["versions"]["gcd"] == {name: samples[0][name] for name in names}
 
 
 def cell(line: int, column: int, value: str) -> Callable[[str], str]:

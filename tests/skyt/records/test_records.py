@@ -14,27 +14,24 @@ import pytest
 from homeostat.core.errors import UserError
 from homeostat.core.records import RecordError
 from skyt import records
-from skyt.records import DistanceRow, Ledger, RepairRow, RunRow, SampleRecord, read_rows
+from skyt.records import Ledger, RunRow, Sample, read_rows
 from skyt.records import ledger as ledger_module
 
 DIGEST = "a" * 64
 STAMP = "2026-01-01T00:00:00.000Z"
 
 
-def sample(number: int, **changes: Any) -> SampleRecord:
-    pre = DistanceRow("r.0000", f"{number:06d}", "gcd", "pre", DIGEST, 1 / 3, False, "1", STAMP)
-    post = pre._replace(stage="post", d=0.1 + 0.2)
-    repair = RepairRow("r.0000", pre.sample_id, DIGEST, DIGEST, 1 / 3, 0.1 + 0.2, 2, False, "none: x", STAMP)
+def sample(number: int, **changes: Any) -> Sample:
     verdict = {"compliant": False, "failures": ["cases"], "counterexample": None}
     record = {
-        "run_id": "r.0000", "sample_id": pre.sample_id, "prompt_id": "gcd", "contract_id": "gcd",
+        "run_id": "r.0000", "sample_id": f"{number:06d}", "prompt_id": "gcd", "contract_id": "gcd",
         "model": "m", "temperature": 0.7, "sample": number, "raw_output": "x", "parsed": True,
         "normalized_pre": "x", "normalized_post": "x", "signature_pre": DIGEST, "signature_post": DIGEST,
         "d_pre": 1 / 3, "d_post": 0.1 + 0.2, "distance_method": "exact", "evidence": "none", "reason": "x",
         "repair_steps": [], "oracle_pre": verdict, "oracle_post": verdict, "canon_signature": DIGEST,
-        **changes,
+        **dict.fromkeys(records.Versions._fields, "1"), **changes,
     }  # fmt: skip
-    return SampleRecord(pre, post, repair, record)
+    return Sample(record, STAMP)
 
 
 def ids(path: Path) -> list[str]:
@@ -42,7 +39,8 @@ def ids(path: Path) -> list[str]:
 
 
 def test_the_columns_are_the_fixed_ones_with_the_versions_after_them() -> None:
-    fixed = {name: ",".join(columns[: -records.ADDED[name]]) for name, columns in records.COLUMNS.items()}
+    added = {"runs.csv": 1, "distances_pre.csv": 2, "distances_post.csv": 2}
+    fixed = {name: ",".join(columns[: -added.get(name, 3)]) for name, columns in records.COLUMNS.items()}
     assert fixed["runs.csv"] == (
         "run_id,prompt_id,mode,timestamp,model,temperature,seed,oracle_version,normalization_version,contract_id"
     )
@@ -75,7 +73,7 @@ def test_a_sample_has_one_row_in_each_file_at_full_precision(tmp_path: Path) -> 
 
 def test_names_with_commas_quotes_and_line_breaks_stay_in_their_column(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    row = RunRow("r", "gcd", "run", STAMP, 'a "b",\nc', 0.5, None, "1", "1", "gcd")
+    row = RunRow("r", "gcd", "run", STAMP, 'a "b",\nc', 0.5, None, "1", "1", "gcd", "1")
     ledger.append_runs([row])
     ledger.append_runs([row])  # the same run once more: nothing new
     (found,) = read_rows(tmp_path / "runs.csv")

@@ -26,7 +26,7 @@ def test_a_batch_with_refused_submissions_records_the_others_and_numbers_them_wi
     outcomes = asyncio.run(_committed(store, [fixing, lost, known, once, once, known]))
     kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [list, CanonMoved, list, list, AlreadyAnswered, list]
-    placed = [outcome[0].pre.sample_id for outcome in outcomes if isinstance(outcome, list)]
+    placed = [outcome[0]["sample_id"] for outcome in outcomes if isinstance(outcome, list)]
     assert placed == ["000000", "000001", "000002", "000003"] and count(store) == 4
     assert outcomes[4].answer == {"n": 1}
     assert store.get("gcd") == canon

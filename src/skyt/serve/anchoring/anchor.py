@@ -11,7 +11,7 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.canon import Canon, CanonVersionError
 from skyt.contracts.contract import Contract
-from skyt.records import SampleRecord
+from skyt.records import Sample
 from skyt.runs.canons import put_on_record, refuse
 from skyt.serve.anchoring.asking import Asked
 from skyt.serve.anchoring.judge import Judge, Output
@@ -34,7 +34,7 @@ class _Accepted:
     """A choice that will be answered with, and its sample, if it has text to judge."""
 
     choice: dict[str, Any]
-    record: SampleRecord | None
+    record: Sample | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Outcome:
     """What the attempts so far came to."""
 
     accepted: list[_Accepted] = field(default_factory=list)
-    rejected: list[SampleRecord] = field(default_factory=list)
+    rejected: list[Sample] = field(default_factory=list)
     usage: dict[str, Any] = field(default_factory=dict)
     attempts: int = 0
     answer: dict[str, Any] | None = None
@@ -138,7 +138,7 @@ class Anchor:
             body["seed"] += attempt  # the same seed would give the same output again
         return body
 
-    async def _record(self, asked: Asked, attempt: _Attempt, so_far: _Outcome) -> list[SampleRecord]:
+    async def _record(self, asked: Asked, attempt: _Attempt, so_far: _Outcome) -> list[Sample]:
         """Measure against the canon there is, record, and measure again if another was fixed meanwhile."""
         contract, policy = asked.match.contract, asked.policy
         texts = [text for text in attempt.texts(asked.chat) if text is not None]
@@ -157,7 +157,6 @@ class Anchor:
                 seed=self._config.measure.seed,
                 measured=measured.samples,
                 canon=measured.canon,
-                distance_version=self._judge.versions.distance_version,
                 fixes=measured.fixes,
                 request_id=asked.request_id,
                 upstream_ms=asked.call.upstream_s * 1e3,
@@ -203,9 +202,7 @@ class Anchor:
             put_on_record(self._store, canon, found)
         self._examined.add(canon.canon_signature)
 
-    def _outcome(
-        self, asked: Asked, so_far: _Outcome, attempt: _Attempt, placed: list[SampleRecord]
-    ) -> _Outcome:
+    def _outcome(self, asked: Asked, so_far: _Outcome, attempt: _Attempt, placed: list[Sample]) -> _Outcome:
         """Where the request stands after an attempt; with its answer if no other attempt is to follow."""
         keep, drop = _sort(attempt.choices, attempt.texts(asked.chat), placed, asked.policy)
         outcome = _Outcome(
@@ -224,11 +221,9 @@ class Anchor:
         for index, item in enumerate(outcome.accepted):
             choice, record = {**item.choice, "index": index}, item.record
             if record is not None:
-                replaced = asked.policy.mode != "observe" and record.post.d == 0.0
+                replaced = asked.policy.mode != "observe" and record["d_post"] == 0.0
                 if replaced:
-                    code = answers.code_text(
-                        record.sample["normalized_post"], asked.chat, asked.policy.answer
-                    )
+                    code = answers.code_text(record["normalized_post"], asked.chat, asked.policy.answer)
                     choice = answers.with_text(choice, code, asked.chat)
                 samples.append(answers.sample_field(index, record, replaced))
             choices.append(choice)
@@ -242,7 +237,7 @@ class Anchor:
         return {"status": 200, "body": body, "headers": answers.skyt_headers(told)}
 
     def _refusal(self, asked: Asked, outcome: _Outcome) -> dict[str, Any]:
-        verdict = outcome.rejected[-1].sample["oracle_post"]
+        verdict = outcome.rejected[-1]["oracle_post"]
         why = "; ".join(verdict["failures"]) or "no reason on record"
         samples = [answers.sample_field(at, record, False) for at, record in enumerate(outcome.rejected)]
         told = self._field(asked, outcome, outcome.rejected, samples)
@@ -257,9 +252,9 @@ class Anchor:
         return {"status": error.status, "body": error.body, "headers": answers.skyt_headers(told)}
 
     def _field(
-        self, asked: Asked, outcome: _Outcome, records: list[SampleRecord], samples: list[dict[str, Any]]
+        self, asked: Asked, outcome: _Outcome, records: list[Sample], samples: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        canon = next((record.sample["canon_signature"] for record in records), None)
+        canon = next((record["canon_signature"] for record in records), None)
         return answers.skyt_field(
             contract_id=asked.match.contract.id,
             matched_by=asked.match.by,
@@ -273,14 +268,14 @@ class Anchor:
 
 
 def _sort(
-    choices: list[dict[str, Any]], texts: list[str | None], placed: list[SampleRecord], policy: Policy
-) -> tuple[list[_Accepted], list[SampleRecord]]:
+    choices: list[dict[str, Any]], texts: list[str | None], placed: list[Sample], policy: Policy
+) -> tuple[list[_Accepted], list[Sample]]:
     """Choices to answer with, and, under `enforce`, the samples that were not compliant."""
     records = iter(placed)
     keep, drop = [], []
     for choice, text in zip(choices, texts, strict=True):
         record = None if text is None else next(records)
-        if policy.mode == "enforce" and record is not None and not record.post.compliant:
+        if policy.mode == "enforce" and record is not None and not record["oracle_post"]["compliant"]:
             drop.append(record)
         else:
             keep.append(_Accepted(choice, record))

@@ -18,12 +18,12 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now, validate
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
-from skyt.records import SampleRecord, Versions, rebuilt
+from skyt.records import Sample, Versions
 from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
+from skyt.runs.pipeline import UNPLACED
 from skyt.serve.anchoring.process import Reply
 from skyt.serve.anchoring.processes import Judges
-from skyt.serve.anchoring.worker import UNPLACED
 from skyt.serve.config import Limits
 from skyt.text.distance import get_distance
 from skyt.text.signature import signature
@@ -45,7 +45,7 @@ class Output:
 class Measured:
     """Samples measured against `canon`, which is new if `fixes`."""
 
-    samples: list[SampleRecord]
+    samples: list[Sample]
     canon: Canon | None
     fixes: bool
 
@@ -74,7 +74,7 @@ class Judge:
             busy_sample_s=limits.judge_busy_s,
         )
         self._threads = ThreadPoolExecutor(self._judges.most, thread_name_prefix="judge")
-        self._memory: OrderedDict[Key, SampleRecord] = OrderedDict()
+        self._memory: OrderedDict[Key, Sample] = OrderedDict()
         self._lock = threading.Lock()
 
     def stop_by(self, moment: float) -> None:
@@ -114,7 +114,7 @@ class Judge:
         found = await asyncio.gather(*(self.sample(contract, output, canon, evidence) for output in outputs))
         return Measured(list(found), canon, fixes)
 
-    async def sample(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> SampleRecord:
+    async def sample(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Sample:
         """Measure one output against the canon there is."""
         known = self._recall(contract, output, canon, evidence)
         if known is not None:
@@ -142,7 +142,7 @@ class Judge:
 
     async def _fresh(
         self, contract: Contract, output: Output, canon: Canon | None, evidence: str, *, may_fix: bool
-    ) -> tuple[SampleRecord, Canon | None]:
+    ) -> tuple[Sample, Canon | None]:
         """A sample that is not remembered, and its canon, which may be new."""
         request = {
             "task": "measure",
@@ -159,21 +159,16 @@ class Judge:
         if answer is None or "sample" not in answer:
             problem = reply.why if answer is None else answer.get("refused") or answer["failed"]
             return self._not_judged(contract, output, canon, reply.prepared, problem), canon
-        record = rebuilt(
-            {**answer["sample"], "raw_output": output.text},
-            attempted=answer["attempted"],
-            versions=self.versions,
-            timestamp=answer["timestamp"],
-        )
-        validate(record.sample, "sample")
+        sample = Sample({**answer["sample"], "raw_output": output.text}, answer["timestamp"])
+        validate(sample.record, "sample")
         if answer["canon"] is not None and canon is None:
             canon = Canon(**answer["canon"])
         if canon is not None:
             with self._lock:
-                self._memory[self._key(contract, output, canon, evidence)] = record
+                self._memory[self._key(contract, output, canon, evidence)] = sample
                 if len(self._memory) > _REMEMBER:
                     self._memory.popitem(last=False)
-        return record, canon
+        return sample, canon
 
     def _not_judged(
         self,
@@ -182,14 +177,14 @@ class Judge:
         canon: Canon | None,
         prepared: Mapping[str, Any] | None,
         problem: str,
-    ) -> SampleRecord:
+    ) -> Sample:
         """The record of a sample without a verdict: measured if that was done in time, else at distance 1."""
         text = output.text if prepared is None else prepared["text"]
         d, method = (1.0, "not_measured") if prepared is None else (prepared["d"], prepared["method"])
         if canon is not None and text == canon.normalized_code:
             d = 0.0
         verdict = {"compliant": False, "failures": [f"not judged: {problem}"], "counterexample": None}
-        sample = {
+        record = {
             "run_id": UNPLACED,
             "sample_id": "000000",
             "prompt_id": contract.id,
@@ -216,17 +211,16 @@ class Judge:
             "judged": False,
             **self.versions._asdict(),
         }
-        validate(sample, "sample")
-        attempted = canon is not None and d > 0.0
-        return rebuilt(sample, attempted=attempted, versions=self.versions, timestamp=utc_now())
+        validate(record, "sample")
+        return Sample(record, utc_now())
 
-    def _recall(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> SampleRecord | None:
+    def _recall(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Sample | None:
         with self._lock:
-            record = self._memory.get(self._key(contract, output, canon, evidence))
-        if record is None:
+            sample = self._memory.get(self._key(contract, output, canon, evidence))
+        if sample is None:
             return None
         cell = {"model": output.model, "temperature": output.temperature}
-        return record._replace(sample={**record.sample, **cell})
+        return Sample({**sample.record, **cell}, sample.timestamp)
 
     def _key(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Key:
         """Contracts do not change while the service runs, so an id stands for its contract."""

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from homeostat.core.errors import UserError
-from skyt.records import SampleRecord
+from skyt.records import Sample
 from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
 from skyt.serve.protocol.errors import ApiError
 
@@ -27,7 +27,7 @@ _REFUSALS = (CanonMoved, AlreadyAnswered, UserError)
 class _Waiting:
     submission: Submission
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[list[SampleRecord]]
+    future: asyncio.Future[list[Sample]]
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
-    async def record(self, submission: Submission) -> list[SampleRecord]:
+    async def record(self, submission: Submission) -> list[Sample]:
         """The samples at their places, once they are committed; or what kept them from being recorded."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(submission, loop, loop.create_future())

@@ -6,9 +6,8 @@ import asyncio
 
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
-from skyt.records import SampleRecord
+from skyt.records import Sample
 from skyt.serve.anchoring.judge import Judge, Output
-from skyt.serve.database.rows import numbered
 from skyt.serve.database.store import Store
 
 
@@ -19,9 +18,9 @@ async def settle(store: Store, judge: Judge, contract: Contract, evidence: str) 
         canon = await asyncio.to_thread(store.get, contract.id)
         if canon is None:
             break
-        by_ledger: dict[str, list[tuple[int, SampleRecord]]] = {}
-        for ledger, number, record in waiting:
-            measured = await _again(judge, contract, canon, record, evidence)
+        by_ledger: dict[str, list[tuple[int, Sample]]] = {}
+        for ledger, number, sample in waiting:
+            measured = await _again(judge, contract, canon, sample, evidence)
             by_ledger.setdefault(ledger, []).append((number, measured))
         for ledger, found in by_ledger.items():
             await asyncio.to_thread(store.settle, ledger, found)
@@ -29,15 +28,7 @@ async def settle(store: Store, judge: Judge, contract: Contract, evidence: str) 
     return done
 
 
-async def _again(
-    judge: Judge, contract: Contract, canon: Canon, record: SampleRecord, evidence: str
-) -> SampleRecord:
-    sample = record.sample
+async def _again(judge: Judge, contract: Contract, canon: Canon, sample: Sample, evidence: str) -> Sample:
     output = Output(sample["raw_output"], sample["model"], sample["temperature"])
-    return numbered(
-        await judge.sample(contract, output, canon, evidence),
-        run_id=sample["run_id"],
-        number=int(sample["sample_id"]),
-        sample=sample["sample"],
-        timestamp=record.pre.timestamp,
-    )
+    measured = await judge.sample(contract, output, canon, evidence)
+    return measured.placed(sample["run_id"], int(sample["sample_id"]), sample["sample"], sample.timestamp)

@@ -25,12 +25,11 @@ from skyt.generators.base import Generation
 from skyt.runs.assess import Assessor
 from skyt.runs.canons import faults, new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import sample_record
+from skyt.runs.pipeline import judge_and_repair
 from skyt.serve.protocol.codec import read_json, write_json
 from skyt.text.distance import Measured
 
 LENGTH = struct.Struct(">Q")
-UNPLACED = "unplaced"  # a run_id until the store has numbered the sample
 _NICENESS = 5  # the service itself comes first
 _PR_SET_PDEATHSIG = 1
 
@@ -73,12 +72,10 @@ class Judging:
                 model=generation.model,
                 temperature=generation.temperature,
             )
-        record = sample_record(UNPLACED, 0, generation, contract, canon, bench)
-        sample = {name: value for name, value in record.sample.items() if name != "raw_output"}
+        sample = judge_and_repair(generation, contract, canon, bench)
         return {
-            "sample": sample,
-            "attempted": record.repair is not None,
-            "timestamp": record.pre.timestamp,
+            "sample": {name: value for name, value in sample.record.items() if name != "raw_output"},
+            "timestamp": sample.timestamp,
             "canon": None if canon is None else asdict(canon),
         }
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _EXTRA = {
     "aiohttp",
-    "alembic",
     "httptools",
     "prometheus_client",
     "psycopg",

@@ -1,6 +1,6 @@
 """Opening a database: SQLite by path (WAL, every transaction takes the write lock at once) or any PostgreSQL.
 
-A database is brought to the newest migration when it is opened, by whichever process comes first.
+The tables are made when a database is opened first, by whichever process comes first.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import event
+from sqlalchemy import event, insert
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from homeostat.core.errors import UserError
 from skyt.records import Durability
+from skyt.serve.database.tables import TABLES_VERSION, metadata, samples, tables
 
 DEFAULT_DATABASE = "skyt.sqlite"
-_MIGRATIONS = Path(__file__).parent / "migrations"
-_MIGRATION_LOCK = 0x534B5954  # any fixed number: PostgreSQL's advisory locks are numbered
+_TABLES_LOCK = 0x534B5954  # any fixed number: PostgreSQL's advisory locks are numbered
 _SQLITE_WAIT_S = 60
 
 
 def open_database(where: str, durability: Durability = "full") -> Engine:
-    """An engine for a SQLite path or a database URL, with the newest tables.
+    """An engine for a SQLite path or a database URL.
 
     With `full` a commit is on the disk before it returns; with `process` it survives the death of this
     process, but the last ones may be lost in a power cut.
@@ -34,7 +34,7 @@ def open_database(where: str, durability: Durability = "full") -> Engine:
     try:
         kind = _sqlite if url.get_backend_name() == "sqlite" else _postgresql
         engine = kind(url, durability)
-        _migrate(engine)
+        _create_tables(engine)
     except (SQLAlchemyError, OSError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise UserError(f"cannot open the database {display(url)}: {reason}") from None
@@ -95,29 +95,25 @@ def _postgresql(url: URL, durability: Durability) -> Engine:
     return sqlalchemy.create_engine(url, pool_pre_ping=True, connect_args=connect)
 
 
-def _migrate(engine: Engine) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-    from alembic.util.exc import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    head = ScriptDirectory.from_config(config).get_current_head()
+def _create_tables(engine: Engine) -> None:
     with engine.connect().execution_options(reading=True) as connection:
-        if _revision(connection) == head:
-            return
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-        config.attributes["connection"] = connection
-        try:
-            command.upgrade(config, "head")
-        except CommandError as error:
-            raise UserError(f"the database {display(engine.url)} is of a newer version: {error}") from None
+        version = _version(connection)
+    if version is None:
+        with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(_TABLES_LOCK)))
+            if _version(connection) is None:  # no other process was faster
+                metadata.create_all(connection)
+                connection.execute(insert(tables).values(version=TABLES_VERSION))
+    elif version != TABLES_VERSION:
+        raise UserError(
+            f"the database {display(engine.url)} has tables of version {version}, this program has "
+            f"{TABLES_VERSION}: export it with the program that made it, and import the folder into a new one"
+        )
 
 
-def _revision(connection: Connection) -> str | None:
-    if not sqlalchemy.inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version")).scalar()
+def _version(connection: Connection) -> int | None:
+    inspector = sqlalchemy.inspect(connection)
+    if inspector.has_table(tables.name):
+        return int(connection.execute(sqlalchemy.select(tables.c.version)).scalar_one())
+    return 0 if inspector.has_table(samples.name) else None

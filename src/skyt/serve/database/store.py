@@ -18,10 +18,10 @@ from sqlalchemy.exc import IntegrityError
 from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now
 from skyt.canon import Canon, Versions
-from skyt.records import Durability, SampleRecord
+from skyt.records import Durability, Sample
 from skyt.serve.database.canons import CANON_SIGNATURE, SERVICE, CanonTable
 from skyt.serve.database.engine import open_database
-from skyt.serve.database.rows import SAMPLE_ROWS, encode, numbered, sample_record, sample_row
+from skyt.serve.database.rows import encode, sample_of, sample_row
 from skyt.serve.database.tables import answers, canons, ledgers, runs, samples
 
 _CELL = ("prompt_id", "model", "temperature", "oracle_version", "normalization_version", "distance_version")
@@ -58,16 +58,15 @@ class Submission:
     prompt_id: str
     model: str
     temperature: float
-    measured: Sequence[SampleRecord]
+    measured: Sequence[Sample]
     canon: Canon | None  # what they were measured against
-    distance_version: str = ""
     seed: int | None = None
     fixes: bool = False  # the canon is new: fix it, if the prompt still has none
     request_id: str | None = None
     upstream_ms: float | None = None
     overhead_ms: float | None = None
     idempotency: tuple[str, str, str] | None = None  # key id, idempotency key, SHA-256 of the body
-    answer: Callable[[list[SampleRecord]], dict[str, Any] | None] | None = field(default=None, compare=False)
+    answer: Callable[[list[Sample]], dict[str, Any] | None] | None = field(default=None, compare=False)
 
 
 class Store(CanonTable):
@@ -86,26 +85,26 @@ class Store(CanonTable):
 
     # Samples
 
-    def record(self, connection: Connection, submission: Submission) -> list[SampleRecord]:
+    def record(self, connection: Connection, submission: Submission) -> list[Sample]:
         """Number the samples and insert them, with the canon they fix and the answer given for them."""
         given = submission.idempotency
         ledger, first = self._reserve(connection, len(submission.measured))
         if given is not None and (found := self.answered(connection, *given)) is not None:
             raise AlreadyAnswered(found)
         self._agree_on_canon(connection, submission)
-        run_id = self._run_id(connection, ledger, submission)
-        now = utc_now()
-        placed = [
-            numbered(record, run_id, first + at, first + at, now)
-            for at, record in enumerate(submission.measured)
-        ]
-        if placed:
+        now, placed = utc_now(), list[Sample]()
+        if submission.measured:
+            run_id = self._run_id(connection, ledger, submission)
+            placed = [
+                sample.placed(run_id, first + at, first + at, now)
+                for at, sample in enumerate(submission.measured)
+            ]
             about = {
                 "request_id": submission.request_id,
                 "upstream_ms": submission.upstream_ms,
                 "overhead_ms": submission.overhead_ms,
             }
-            rows = [{**sample_row(ledger, first + at, record), **about} for at, record in enumerate(placed)]
+            rows = [{**sample_row(ledger, first + at, sample), **about} for at, sample in enumerate(placed)]
             connection.execute(_ADD_SAMPLES, rows)
         answer = submission.answer(placed) if given is not None and submission.answer is not None else None
         if given is not None and answer is not None:
@@ -136,10 +135,11 @@ class Store(CanonTable):
             raise UserError("this Idempotency-Key was used with another request body: use a new key")
         return dict(json.loads(row.answer))
 
-    def unsettled(self, prompt_id: str, limit: int = 500) -> list[tuple[str, int, SampleRecord]]:
+    def unsettled(self, prompt_id: str, limit: int = 500) -> list[tuple[str, int, Sample]]:
         """Samples recorded before the prompt had a canon, which it has now: (ledger, number, record)."""
         query = (
-            SAMPLE_ROWS.join(canons, canons.c.prompt_id == samples.c.prompt_id)
+            select(samples)
+            .join(canons, canons.c.prompt_id == samples.c.prompt_id)
             .join(ledgers, ledgers.c.name == samples.c.ledger)
             .where(
                 samples.c.prompt_id == prompt_id,
@@ -151,9 +151,9 @@ class Store(CanonTable):
         )
         with self.reading() as connection:
             rows = connection.execute(query).mappings().all()
-        return [(row["ledger"], row["number"], sample_record(row)) for row in rows]
+        return [(row["ledger"], row["number"], sample_of(row)) for row in rows]
 
-    def settle(self, ledger: str, measured: Sequence[tuple[int, SampleRecord]]) -> None:
+    def settle(self, ledger: str, measured: Sequence[tuple[int, Sample]]) -> None:
         """Replace the distances of unsettled samples by those to the canon; numbers and times stay."""
         with self.engine.begin() as connection:
             for number, record in measured:
@@ -219,9 +219,7 @@ class Store(CanonTable):
             "prompt_id": submission.prompt_id,
             "model": submission.model,
             "temperature": submission.temperature,
-            "oracle_version": self.versions.oracle_version,
-            "normalization_version": self.versions.normalization_version,
-            "distance_version": submission.distance_version,
+            **submission.measured[0].versions._asdict(),
         }
         known = connection.execute(_RUN_OF_CELL, {"ledger": ledger, **cell}).scalar()
         if known is not None:

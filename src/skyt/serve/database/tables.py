@@ -1,4 +1,4 @@
-"""The tables, as the newest migration leaves them.
+"""The tables of a service's database.
 
 A *ledger* is what a folder is to file-based runs: one numbered sequence of samples with its cells (`runs`).
 The service keeps one, each imported run is one. Canons belong to the database: one per prompt, by primary
@@ -25,8 +25,11 @@ from sqlalchemy import (
 
 from skyt.records import SUMMARY_COLUMNS
 
+TABLES_VERSION = 1  # increase this when a table changes
 metadata = MetaData()
 _serial = BigInteger().with_variant(Integer, "sqlite")
+
+tables = Table("tables", metadata, Column("version", Integer, primary_key=True))
 
 ledgers = Table(
     "ledgers",
@@ -53,7 +56,7 @@ runs = Table(
     Column("oracle_version", String(80), nullable=False),
     Column("normalization_version", String(80), nullable=False),
     Column("contract_id", String(200), nullable=False),
-    Column("distance_version", String(80)),  # null: not on record, in rows of the first tables
+    Column("distance_version", String(80), nullable=False),
     UniqueConstraint("ledger", "number"),
 )
 
@@ -100,7 +103,6 @@ samples = Table(
     Column("compliant_post", Boolean, nullable=False),
     Column("evidence", String(20), nullable=False),
     Column("canon_signature", String(64)),
-    Column("attempted", Boolean, nullable=False),  # whether a repair was attempted
     Column("timestamp", String(40), nullable=False),
     Column("request_id", String(40)),
     Column("upstream_ms", Float),
@@ -132,9 +134,9 @@ metrics = Table(
     Column("timestamp", String(40), nullable=False),
     Column("N", BigInteger, nullable=False),
     *(Column(name, Float, nullable=False) for name in _SHARES),
-    Column("oracle_version", String(80)),  # null in rows of the first tables, like the other versions
-    Column("normalization_version", String(80)),
-    Column("distance_version", String(80)),
+    Column("oracle_version", String(80), nullable=False),
+    Column("normalization_version", String(80), nullable=False),
+    Column("distance_version", String(80), nullable=False),
     Index("metrics_by_prompt", "prompt_id", "id"),
 )
 
@@ -148,5 +150,5 @@ api_keys = Table(
     Column("created_at", String(40), nullable=False),
     Column("revoked_at", String(40)),
     Column("per_minute", Integer),  # requests; null: the configuration's limit
-    Column("manages", Boolean),  # whether the key may approve and re-anchor canons
+    Column("manages", Boolean, nullable=False),  # whether the key may approve and re-anchor canons
 )

@@ -22,9 +22,9 @@ from skyt import records
 from skyt.canon import Canon, CanonStore, read_canon
 from skyt.metrics.formulas import DEFAULT_TAU
 from skyt.metrics.summary import summarise
-from skyt.records import Ledger, RunRow, SampleRecord, read_samples
+from skyt.records import Ledger, RunRow, Sample, read_samples
 from skyt.serve.database.canons import SERVICE
-from skyt.serve.database.rows import SAMPLE_ROWS, sample_record, sample_row
+from skyt.serve.database.rows import sample_of, sample_row
 from skyt.serve.database.store import Store
 from skyt.serve.database.tables import archived_canons, canons, ledgers, runs, samples
 
@@ -106,7 +106,7 @@ def import_run(store: Store, folder: Path, name: str | None = None) -> Transferr
             connection.execute(insert(runs).values(ledger=name, number=number, **cell._asdict()))
         count = 0
         for block in _blocks(read_samples(folder), _BLOCK):
-            connection.execute(insert(samples), [sample_row(name, int(r.pre.sample_id), r) for r in block])
+            connection.execute(insert(samples), [sample_row(name, int(s["sample_id"]), s) for s in block])
             count += len(block)
         connection.execute(
             ledgers.update().where(ledgers.c.name == name).values(next_sample=_highest(connection, name) + 1)
@@ -114,8 +114,8 @@ def import_run(store: Store, folder: Path, name: str | None = None) -> Transferr
     return Transferred(name, count, fixed)
 
 
-def _blocks(rows: Iterator[SampleRecord], size: int) -> Iterator[list[SampleRecord]]:
-    block: list[SampleRecord] = []
+def _blocks(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
+    block: list[Sample] = []
     for row in rows:
         block.append(row)
         if len(block) == size:
@@ -155,11 +155,11 @@ def _write(store: Store, connection: Connection, name: str, folder: Path) -> Tra
     ledger = Ledger(folder)
     columns = [runs.c[field] for field in RunRow._fields]
     found = connection.execute(select(*columns).where(runs.c.ledger == name).order_by(runs.c.number))
-    ledger.append_runs([RunRow(*row)._replace(distance_version=row.distance_version or "") for row in found])
-    query = SAMPLE_ROWS.where(samples.c.ledger == name).order_by(samples.c.number)
+    ledger.append_runs([RunRow(*row) for row in found])
+    query = select(samples).where(samples.c.ledger == name).order_by(samples.c.number)
     total = 0
     for partition in connection.execution_options(yield_per=_BLOCK).execute(query).mappings().partitions():
-        ledger.append([sample_record(row) for row in partition])
+        ledger.append([sample_of(row) for row in partition])
         total += len(partition)
     if not total:
         raise UserError(f"the ledger {name!r} has no samples to export")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skyt.canon import Versions
-from skyt.records import SampleRecord
+from skyt.records import Sample
 from skyt.serve.protocol.codec import write_json
 
 DONE = b"data: [DONE]\n\n"
@@ -46,8 +46,7 @@ def canon_id(prompt_id: str, signature: str) -> str:
     return f"{prompt_id}@{signature[:12]}"
 
 
-def sample_field(index: int, record: SampleRecord, replaced: bool) -> dict[str, Any]:
-    sample = record.sample
+def sample_field(index: int, sample: Sample, replaced: bool) -> dict[str, Any]:
     return {
         "index": index,
         "run_id": sample["run_id"],
@@ -62,7 +61,7 @@ def sample_field(index: int, record: SampleRecord, replaced: bool) -> dict[str, 
         "compliant": sample["oracle_post"]["compliant"],
         "counterexample": sample["oracle_post"]["counterexample"],
         "replaced": replaced,
-        "judged": sample.get("judged", True),
+        "judged": sample.record.get("judged", True),
     }
 
 

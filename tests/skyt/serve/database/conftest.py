@@ -12,7 +12,8 @@ pytest.importorskip("sqlalchemy", reason="the `serve` extra is not installed")
 from tests.support.postgres import postgres
 
 from skyt.canon import Canon, Versions
-from skyt.records import DistanceRow, RepairRow, SampleRecord
+from skyt.records import Sample
+from skyt.records import Versions as RowVersions
 from skyt.serve.database.store import Store
 from skyt.text.signature import signature
 
@@ -63,14 +64,13 @@ def make_canon(code: str, prompt: str = "gcd", versions: Versions = VERSIONS) ->
     )
 
 
-def make_sample(code: str, canon: Canon | None, d: float | None = None, prompt: str = "gcd") -> SampleRecord:
+def make_sample(code: str, canon: Canon | None, d: float | None = None, prompt: str = "gcd") -> Sample:
     """A sample as the pipeline would have measured it, of a program that no repair changes."""
     same = canon is not None and canon.normalized_code == code
     distance = (0.0 if same else 1.0 if canon is None else 0.25) if d is None else d
     digest = signature(code)
-    pre = DistanceRow("r", "000000", prompt, "pre", digest, distance, same, "1-test", "t")
     verdict = {"compliant": same, "failures": [] if same else ["no"], "counterexample": None}
-    sample = {
+    record = {
         "run_id": "r",
         "sample_id": "000000",
         "prompt_id": prompt,
@@ -94,10 +94,9 @@ def make_sample(code: str, canon: Canon | None, d: float | None = None, prompt: 
         "oracle_post": verdict,
         "canon_signature": None if canon is None else canon.canon_signature,
         "equivalence": None,
+        **dict(zip(RowVersions._fields, ("1-test", "2-test", "d"), strict=True)),
     }
-    repair = RepairRow("r", "000000", digest, digest, distance, distance, 0, False, "none: made up", "t")
-    attempted = canon is not None and distance > 0.0
-    return SampleRecord(pre, pre._replace(stage="post"), repair if attempted else None, sample)
+    return Sample(record, "t")
 
 
-Maker = Callable[..., SampleRecord]
+Maker = Callable[..., Sample]
