@@ -101,7 +101,8 @@ def measure(samples: int, distinct: int, *, shuffled: bool = False) -> None:
         found = json.loads(done.stdout)
         assert found["n"] == samples
         print(
-            f"{samples:>9,} samples  {rows:>9,} rows  {distinct:>9,} distinct{'  shuffled' if shuffled else ''}  {found['seconds']:6.1f} s  "
+            f"{samples:>9,} samples  {rows:>9,} rows  {distinct:>9,} distinct  "
+            f"{'shuffled' if shuffled else 'in order'}  {found['seconds']:6.1f} s  "
             f"{rows / found['seconds']:>9,.0f} rows/s  peak {found['peak_mb']:4.0f} MB  "
             f"(written in {made:.0f} s)"
         )

@@ -19,6 +19,7 @@ import yaml
 from homeostat.core.config import ConfigModel, config_hash, parse_config
 from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
+from skyt.contracts.coercion import coerced
 from skyt.contracts.equality import Equality
 from skyt.contracts.expectations import (
     Arguments,
@@ -29,10 +30,9 @@ from skyt.contracts.expectations import (
     Property,
     check_syntax,
 )
-from skyt.contracts.facts import UNKNOWN, Facts, conditions, facts_of
+from skyt.contracts.facts import UNKNOWN, Facts, conditions
 from skyt.contracts.hints import spec_of_hint
 from skyt.contracts.literals import read_literal
-from skyt.contracts.membership import coerced
 from skyt.contracts.specs import Domain, Identifier, Spec
 from skyt.text.parsing import parse, parse_expression
 
@@ -247,7 +247,7 @@ class Contract(ConfigModel):
         entry = self.entry_point if method is None else self.entry_point.method(method)
         specs = self.domain.parameters if method is None else self.domain.methods[method]
         return {
-            p.name: facts_of(specs[p.name]) if p.default is None else Facts(type=UNKNOWN)
+            p.name: specs[p.name].facts if p.default is None else Facts(type=UNKNOWN)
             for p in entry.parameters
         }
 

@@ -12,17 +12,7 @@ from typing import Any
 from skyt.contracts import codec
 from skyt.contracts.contract import Arguments, Contract, Parameter
 from skyt.contracts.literals import read_literal, write_literal
-from skyt.contracts.membership import fits
-from skyt.contracts.specs import (
-    DictSpec,
-    IntSpec,
-    OptionalSpec,
-    RecordSpec,
-    Spec,
-    TupleSpec,
-    UnionSpec,
-    parts,
-)
+from skyt.contracts.specs import Spec
 
 
 @dataclass(frozen=True)
@@ -152,7 +142,7 @@ def _admits(
         len(args) <= len(placed)
         and kwargs.keys() <= {p.name for p in parameters if p.keyword_only}
         and all(p.name in given or p.default is not None for p in parameters)
-        and all(fits(specs[name], value) for name, value in given.items())
+        and all(specs[name].fits(value) for name, value in given.items())
     )
 
 
@@ -172,27 +162,6 @@ def affordable(contract: Contract, call: Call) -> bool:
     specs = contract.domain.parameters
     placed = zip(specs.values(), call.args, strict=False)
     named = [(specs[name], value) for name, value in call.kwargs.items() if name in specs]
-    if not all(_affordable(spec, value) for spec, value in (*placed, *named)):
+    if not all(spec.affordable(value) for spec, value in (*placed, *named)):
         return False
     return len(call.operations or ()) <= contract.domain.max_operations
-
-
-def _affordable(spec: Spec, value: Any) -> bool:
-    if isinstance(spec, IntSpec):
-        low, high = spec.sample_range
-        return type(value) is not int or low <= value <= high or value in spec.interesting
-    if isinstance(spec, OptionalSpec | UnionSpec):
-        return value is None or any(fits(part, value) and _affordable(part, value) for part in parts(spec))
-    most = getattr(spec, "sample_length", None)
-    if most is not None and len(value) > 2 * max(most, spec.min_length):  # type: ignore[union-attr]
-        return False
-    if isinstance(spec, DictSpec) and isinstance(value, dict):
-        return all(_affordable(spec.values, item) for item in value.values())
-    if isinstance(spec, RecordSpec) and isinstance(value, dict):
-        return all(_affordable(spec.fields[k], v) for k, v in value.items() if k in spec.fields)
-    if isinstance(spec, TupleSpec) and isinstance(spec.elements, tuple) and isinstance(value, tuple):
-        return all(map(_affordable, spec.elements, value))
-    inside = parts(spec)
-    if inside and isinstance(value, list | tuple) and not isinstance(inside[0], IntSpec):
-        return all(_affordable(inside[0], item) for item in value)
-    return True

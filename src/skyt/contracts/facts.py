@@ -7,7 +7,6 @@ sets, unions and so on) have the type `any`, which is no fact.
 from __future__ import annotations
 
 from homeostat.core.config import ConfigModel
-from skyt.contracts.specs import BoolSpec, DictSpec, FloatSpec, IntSpec, ListSpec, Spec, StrSpec
 
 UNKNOWN = "any"
 
@@ -31,36 +30,6 @@ class Facts(ConfigModel):
         """The type as it is written in Python: `dict[str, list[int]]`."""
         inside = [facts.annotation for facts in (self.keys, self.elements) if facts is not None]
         return f"{self.type}[{', '.join(inside)}]" if inside else self.type
-
-
-def facts_of(spec: Spec) -> Facts:
-    """The facts that a spec guarantees."""
-    if isinstance(spec, DictSpec):
-        return Facts(
-            type="dict",
-            min_length=spec.min_length,
-            max_length=spec.max_length,
-            keys=facts_of(spec.keys),
-            elements=facts_of(spec.values),
-        )
-    if isinstance(spec, ListSpec):
-        return Facts(
-            type="list",
-            min_length=spec.min_length,
-            max_length=spec.max_length,
-            sorted=spec.sorted,
-            distinct=spec.distinct,
-            elements=facts_of(spec.elements),
-        )
-    if isinstance(spec, StrSpec):
-        return Facts(
-            type="str", min_length=spec.min_length, max_length=spec.max_length, alphabet=spec.alphabet
-        )
-    if isinstance(spec, BoolSpec):
-        return Facts(type="bool")
-    if isinstance(spec, IntSpec | FloatSpec):
-        return Facts(type=spec.type, min=spec.min, max=spec.max)
-    return Facts(type=UNKNOWN)
 
 
 def conditions(name: str, facts: Facts) -> list[str]:

@@ -32,30 +32,9 @@ from skyt.contracts.specs import (
 )
 from skyt.text.parsing import parse_expression
 
-_SCALARS: dict[str, Callable[[], Spec]] = {
-    "int": IntSpec,
-    "float": FloatSpec,
-    "bool": BoolSpec,
-    "str": StrSpec,
-    "bytes": BytesSpec,
-    "None": NoneSpec,
-}
-_SEQUENCES: dict[str, Any] = {
-    "list": ListSpec,
-    "List": ListSpec,
-    "Sequence": ListSpec,
-    "Iterable": ListSpec,
-    "Collection": ListSpec,
-    "Iterator": ListSpec,
-    "Generator": ListSpec,
-    "AsyncIterator": ListSpec,
-    "set": SetSpec,
-    "Set": SetSpec,
-    "AbstractSet": SetSpec,
-    "frozenset": FrozensetSpec,
-    "FrozenSet": FrozensetSpec,
-}
-_MAPPINGS = ("dict", "Dict", "Mapping", "MutableMapping")
+_KINDS: tuple[Any, ...] = (IntSpec, FloatSpec, BoolSpec, NoneSpec, StrSpec, BytesSpec)
+_SCALARS = {name: kind for kind in _KINDS for name in kind.hints}
+_CONTAINERS = {name: kind for kind in (ListSpec, SetSpec, FrozensetSpec) for name in kind.hints}
 
 
 class HintError(ValueError):
@@ -89,7 +68,8 @@ class _Hint:
             case ast.Constant(value=str() as text):  # a hint in quotes
                 return self.spec(parse_expression(text))
             case ast.Name() | ast.Attribute() if (name := _name(node)) in _SCALARS:
-                return _SCALARS[name]()
+                scalar: Spec = _SCALARS[name]()
+                return scalar
             case ast.Name(id=name) if (spec := self.known(name)) is not None:
                 return spec
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
@@ -113,10 +93,10 @@ class _Hint:
             if len(inside) == 2 and isinstance(inside[1], ast.Constant) and inside[1].value is Ellipsis:
                 return TupleSpec(elements=self.spec(inside[0]))
             return TupleSpec(elements=tuple(self.spec(part) for part in inside))
-        if name in _MAPPINGS and len(inside) == 2:
+        if name in DictSpec.hints and len(inside) == 2:
             return DictSpec(keys=self.spec(inside[0]), values=self.spec(inside[1]))
-        if name in _SEQUENCES and inside:
-            made: Spec = _SEQUENCES[name](elements=self.spec(inside[0]))
+        if name in _CONTAINERS and inside:
+            made: Spec = _CONTAINERS[name](elements=self.spec(inside[0]))
             return made
         raise _no_spec(node)
 
@@ -152,7 +132,10 @@ def _bounded(spec: Spec, bound: ast.expr) -> Spec:
         raise HintError(f"{_text(bound)!r} is not a bound that is known")
     changes: dict[str, Any] = {}
     for key, value in named.items():
-        changes |= _change(spec, key, value, _text(bound))
+        change = spec.bound(key, value)
+        if change is None:
+            raise HintError(f"{_text(bound)!r} does not narrow a {spec.type}")
+        changes |= change
     return type(spec).model_validate({**spec.model_dump(), **changes})
 
 
@@ -166,19 +149,6 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "MinLen": ("min_length",),
     "MaxLen": ("max_length",),
 }
-
-
-def _change(spec: Spec, key: str, value: Any, text: str) -> dict[str, Any]:
-    whole = isinstance(spec, IntSpec)
-    if isinstance(spec, IntSpec | FloatSpec) and key in ("ge", "le") and type(value) in (int, float):
-        return {"min" if key == "ge" else "max": value}
-    if whole and key in ("gt", "lt") and type(value) is int:
-        return {"min": value + 1} if key == "gt" else {"max": value - 1}
-    if key in ("min_length", "max_length") and key in type(spec).model_fields:
-        return {key: value}
-    if key == "pattern" and isinstance(spec, StrSpec):
-        return {"regex": value}
-    raise HintError(f"{text!r} does not narrow a {spec.type}")
 
 
 def _name(node: ast.expr) -> str:

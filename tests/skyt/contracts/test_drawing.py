@@ -18,12 +18,9 @@ from pydantic import TypeAdapter
 from skyt.contracts.contract import Contract, load_contract
 from skyt.contracts.domain import Call, bound, generate_inputs, in_domain
 from skyt.contracts.drawing.draw import drawn
-from skyt.contracts.drawing.edges import edges
 from skyt.contracts.drawing.smaller import smallest
-from skyt.contracts.drawing.strategies import values
 from skyt.contracts.hints import spec_of_hint
 from skyt.contracts.literals import read_literal, write_literal
-from skyt.contracts.membership import fits
 from skyt.contracts.specs import Spec
 from skyt.oracle.inputs import inputs
 from skyt.oracle.oracle import Oracle
@@ -97,10 +94,12 @@ def pool() -> Any:
 @pytest.mark.parametrize("raw", SPECS, ids=lambda raw: json.dumps(raw)[:60])
 def test_drawn_values_and_edges_fit_the_spec_and_survive_as_literals(raw: dict[str, Any]) -> None:
     spec = spec_of(raw)
-    found = [value for value in islice(drawn(values(spec), "0"), 40) if value is not None or fits(spec, None)]
+    found = [
+        value for value in islice(drawn(spec.strategy(), "0"), 40) if value is not None or spec.fits(None)
+    ]
     assert len(found) > 30
-    for value in (*found, *edges(spec)):
-        assert fits(spec, value)
+    for value in (*found, *spec.edges()):
+        assert spec.fits(value)
         assert read_literal(write_literal(value)) == value
 
 

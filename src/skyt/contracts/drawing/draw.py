@@ -19,13 +19,14 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 
 from skyt.contracts.contract import Contract, Parameter
 from skyt.contracts.domain import Call, Operation
-from skyt.contracts.drawing.edges import edges
 from skyt.contracts.drawing.near import near
-from skyt.contracts.drawing.strategies import Values, values, widened
-from skyt.contracts.specs import GivenSpec, IntSpec, Spec, parts
+from skyt.contracts.specs import GivenSpec, IntSpec, Kind
 
 MOST_EDGES = 60
 _NEAR = 3  # calls near a listed input for each one that is drawn
+
+
+Values = st.SearchStrategy[Any]
 
 
 class _Provider(HypothesisProvider):
@@ -63,8 +64,8 @@ def inside(contract: Contract, seed: int) -> Iterator[Call | None]:
         yield from islice(listed, _NEAR)
 
 
-def _only_given(spec: Spec) -> bool:
-    return isinstance(spec, GivenSpec) or any(map(_only_given, parts(spec)))
+def _only_given(spec: Kind) -> bool:
+    return isinstance(spec, GivenSpec) or any(map(_only_given, spec.parts))
 
 
 def outside(contract: Contract, seed: int) -> Iterator[Call | None]:
@@ -72,14 +73,14 @@ def outside(contract: Contract, seed: int) -> Iterator[Call | None]:
     if any(_only_given(spec) for spec in contract.domain.parameters.values()):
         while True:
             yield None
-    yield from drawn(calls(contract, widened), f"outside:{contract.id}:{seed}")
+    yield from drawn(calls(contract, lambda spec: spec.widened()), f"outside:{contract.id}:{seed}")
 
 
-def calls(contract: Contract, change: Callable[[Spec], Spec] = lambda spec: spec) -> Values:
+def calls(contract: Contract, change: Callable[[Kind], Kind] = lambda spec: spec) -> Values:
     """Whole calls of a contract's entry point."""
     entry, domain = contract.entry_point, contract.domain
     specs = {name: change(spec) for name, spec in domain.parameters.items()}
-    arguments = _arguments(entry.parameters, specs, {name: values(spec) for name, spec in specs.items()})
+    arguments = _arguments(entry.parameters, specs, {name: spec.strategy() for name, spec in specs.items()})
     if entry.kind == "function":
         return arguments.map(lambda found: Call(*found))
     most = domain.max_operations
@@ -90,7 +91,7 @@ def calls(contract: Contract, change: Callable[[Spec], Spec] = lambda spec: spec
 
 @st.composite
 def _arguments(
-    draw: Any, parameters: tuple[Parameter, ...], specs: dict[str, Spec], strategies: dict[str, Values]
+    draw: Any, parameters: tuple[Parameter, ...], specs: dict[str, Kind], strategies: dict[str, Values]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Values by place and by name. A parameter that draws from another comes after it."""
     found: dict[str, Any] = {}
@@ -127,7 +128,7 @@ def _operations(draw: Any, contract: Contract, args: tuple[Any, ...], most: int)
     for specs in contract.domain.methods.values():
         for name, spec in specs.items():
             pool = pools.setdefault(name, [])
-            inside = values(spec)
+            inside = spec.strategy()
             pool += [draw(inside) for _ in range(few - len(pool))]
     # Some sequences prefer some methods.
     names = [m for m in contract.domain.methods for _ in range(draw(st.integers(1, 3)))]
@@ -145,7 +146,7 @@ def _edge_calls(contract: Contract, rng: random.Random) -> Iterator[Call | None]
     parameters = contract.entry_point.parameters
     combinations: list[tuple[Any, ...]] = [()]
     for spec in contract.domain.parameters.values():
-        options = edges(spec)
+        options = spec.edges()
         if len(combinations) * len(options) > 20_000:
             options = rng.sample(options, max(1, 20_000 // len(combinations)))
         combinations = [(*head, value) for head in combinations for value in options]

@@ -18,8 +18,6 @@ from typing import Any
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call, Operation, affordable, bound, in_domain
-from skyt.contracts.drawing.edges import edges
-from skyt.contracts.membership import fits
 from skyt.contracts.specs import (
     DictSpec,
     FloatSpec,
@@ -33,7 +31,6 @@ from skyt.contracts.specs import (
     StrSpec,
     TupleSpec,
     UnionSpec,
-    parts,
 )
 from skyt.text.parsing import parse
 
@@ -174,7 +171,7 @@ def _exactly(specs: list[Spec], found: Constants, base: list[Call], rng: random.
     """Every number and text as it is written, in every parameter and all combinations."""
     options: list[list[Any]] = []
     for spec in specs:
-        listed = [v for v in (*found.exact, *found.floats, *found.strings) if fits(spec, v)]
+        listed = [v for v in (*found.exact, *found.floats, *found.strings) if spec.fits(v)]
         options.append(listed or [None])
     products = list(itertools.islice(itertools.product(*options), 4000))
     rng.shuffle(products)
@@ -208,7 +205,7 @@ def _related(
     choices = []
     for (whole, number), (container, spec) in itertools.product(wholes, containers):
         drawn = [rng.choice(base).args[whole] for _ in range(6)]
-        wanted = [n for n in dict.fromkeys([*sizes, *drawn]) if 0 < n <= MAX_SIZE and fits(number, n)]
+        wanted = [n for n in dict.fromkeys([*sizes, *drawn]) if 0 < n <= MAX_SIZE and number.fits(n)]
         ends = _marks(spec, found) or [None]
         choices += [
             (whole, n, container, spec, n + off, end) for n in wanted for off in (0, 1) for end in ends
@@ -223,7 +220,7 @@ def _related(
 def _marks(spec: ListSpec | StrSpec, found: Constants) -> list[Any]:
     """The constants that can be elements of a list or stand in a text, as they are written."""
     inside = spec.elements if isinstance(spec, ListSpec) else spec
-    return [v for v in (*found.exact, *found.floats, *found.strings) if fits(inside, v)]
+    return [v for v in (*found.exact, *found.floats, *found.strings) if inside.fits(v)]
 
 
 def _ending(spec: ListSpec | StrSpec, size: int, end: Any, rng: random.Random) -> Any:
@@ -231,7 +228,7 @@ def _ending(spec: ListSpec | StrSpec, size: int, end: Any, rng: random.Random) -
     if isinstance(spec, StrSpec):
         end = end or ""
         return ((spec.alphabet or "ab ")[0] * size)[: max(0, size - len(end))] + end[:size]
-    edge = edges(spec.elements)
+    edge = spec.elements.edges()
     neutral = [v for v in edge if v != end and v in (0, "", [], 1)] or edge
     values = [rng.choice(neutral)] * (size - 1)
     return _in_order(spec, [*values, rng.choice(edge) if end is None else end])
@@ -241,7 +238,7 @@ def _values(
     spec: Spec, found: Constants, sizes: list[int], seen: list[Any], rng: random.Random
 ) -> Iterator[Any]:
     """Values of one parameter that the constants suggest. `seen` are values that were drawn for it."""
-    seen = [value for value in seen if fits(spec, value)] or edges(spec)
+    seen = [value for value in seen if spec.fits(value)] or spec.edges()
     if not seen:
         return
     if isinstance(spec, OptionalSpec | UnionSpec | TupleSpec | RecordSpec):
@@ -264,8 +261,8 @@ def _values(
             longer = [*drawn[:cut], value, *drawn[cut:]]
             yield from ([value], _in_order(spec, longer), [value, rng.choice(inner)])
     elif isinstance(spec, DictSpec):
-        known = [key for value in seen for key in value] or edges(spec.keys)
-        items = [item for value in seen for item in value.values()] or edges(spec.values)
+        known = [key for value in seen for key in value] or spec.keys.edges()
+        items = [item for value in seen for item in value.values()] or spec.values.edges()
         for key in itertools.islice(_values(spec.keys, found, sizes, known, rng), 20):
             yield {**rng.choice(seen), key: rng.choice(items)}
         for item in itertools.islice(_values(spec.values, found, sizes, items, rng), 20):
@@ -288,7 +285,7 @@ def _composed(
 ) -> Iterator[Any]:
     """Values of an alternative, or values with one place made from constants."""
     if isinstance(spec, OptionalSpec | UnionSpec):
-        for option in parts(spec):
+        for option in spec.parts:
             yield from itertools.islice(_values(option, found, sizes, seen, rng), 40)
     elif isinstance(spec, RecordSpec):
         for name, part in spec.fields.items():
@@ -319,7 +316,7 @@ def _sized(spec: Spec, found: Constants, size: int, seen: list[Any], rng: random
         yield (letters[0] * size)[: max(0, size - len(mark))] + mark[:size]
         yield "".join(rng.choice(letters) for _ in range(size))
     elif isinstance(spec, DictSpec):
-        items = [item for value in seen for item in value.values()] or edges(spec.values)
+        items = [item for value in seen for item in value.values()] or spec.values.edges()
         if isinstance(spec.keys, IntSpec):
             low = spec.keys.sample_range[0]
             keys: list[Any] = [low + i for i in range(size)]
@@ -331,7 +328,7 @@ def _sized(spec: Spec, found: Constants, size: int, seen: list[Any], rng: random
             low = spec.elements.sample_range[0]
             yield _in_order(spec, [low + i for i in range(size)])
             return
-        edge = edges(spec.elements)
+        edge = spec.elements.edges()
         known = [item for value in seen for item in value] or edge
         if not known:
             return
@@ -364,7 +361,7 @@ def _sequences(contract: Contract, found: Constants, base: list[Call], rng: rand
             place = rng.randrange(len(ops))
             specs = list(contract.domain.methods[ops[place].method].values())
             args = tuple(
-                rng.choice([v for v in numbers if fits(spec, v)] or [old])
+                rng.choice([v for v in numbers if spec.fits(v)] or [old])
                 for spec, old in zip(specs, ops[place].args, strict=False)
             )
             ops[place] = Operation(ops[place].method, args)

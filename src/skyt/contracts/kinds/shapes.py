@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from skyt.contracts.specs import StrSpec
+from skyt.contracts.kinds.texts import StrSpec
 
 Texts = st.SearchStrategy[str]
 

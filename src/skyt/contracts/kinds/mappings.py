@@ -1,0 +1,138 @@
+"""Dicts: of one kind of key and one kind of value, or with the keys of a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pydantic
+
+from skyt.contracts.facts import Facts
+from skyt.contracts.kinds.kind import Choose, Kind, Sized, rows, steps
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from skyt.contracts.specs import Spec
+
+
+class DictSpec(Sized):
+    """Dicts with one kind of key and one kind of value."""
+
+    hints: ClassVar = ("dict", "Dict", "Mapping", "MutableMapping")
+    type: Literal["dict"] = "dict"
+    sample_length: int = pydantic.Field(default=12, ge=0)
+    keys: Spec
+    values: Spec
+
+    @pydantic.model_validator(mode="after")
+    def _hashable(self) -> DictSpec:
+        if not self.keys.hashable:
+            raise ValueError(f"{self.keys.type} cannot be the key of a dict")
+        return self
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.keys, self.values
+
+    @property
+    def hashable(self) -> bool:
+        return False
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(
+            type="dict",
+            min_length=self.min_length,
+            max_length=self.max_length,
+            keys=self.keys.facts,
+            elements=self.values.facts,
+        )
+
+    def fits(self, value: Any) -> bool:
+        return self.fits_length(value) and all(
+            self.keys.fits(key) and self.values.fits(item) for key, item in value.items()
+        )
+
+    def coerced(self, value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {self.keys.coerced(key): self.values.coerced(item) for key, item in value.items()}
+
+    def affordable(self, value: Any) -> bool:
+        items = value.values() if isinstance(value, dict) else ()
+        return super().affordable(value) and all(map(self.values.affordable, items))
+
+    def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
+        """Dicts, many of whose keys have the same few values."""
+        from hypothesis import strategies as st
+
+        least, most = self.lengths(depth)
+        keys, items = self.keys.strategy(depth + 1), self.values.strategy(depth + 1)
+
+        def filled(inside: SearchStrategy[Any]) -> SearchStrategy[Any]:
+            return st.one_of(
+                [st.dictionaries(keys, inside, min_size=least, max_size=n) for n in steps(least, most)]
+            )
+
+        few = st.lists(items, min_size=1, max_size=2).flatmap(lambda pool: filled(st.sampled_from(pool)))
+        return st.one_of(filled(items), filled(items), few)
+
+    def candidates(self) -> list[Any]:
+        keys, values = self.keys.edges(), self.values.edges() or [None]
+        pairs = [(key, values[i % len(values)]) for i, key in enumerate(keys)]
+        same = [(key, values[-1]) for key in keys[:3]]
+        some: tuple[list[tuple[Any, Any]], ...] = ([], pairs[:1], pairs[:2], pairs[:2][::-1], same, pairs)
+        return [dict(chosen[: self.max_length]) for chosen in some]
+
+    def smaller(self, value: Any, choose: Choose) -> Any:
+        return {
+            self.keys.smaller(key, choose): self.values.smaller(item, choose)
+            for key, item in value.items()
+            if choose(1, 1)
+        }
+
+    def widened(self) -> Kind:
+        return self.model_copy(update={"min_length": 0, "max_length": None})
+
+
+class RecordSpec(Kind):
+    """Dicts with exactly these string keys, each with values of its own kind."""
+
+    type: Literal["record"] = "record"
+    fields: dict[str, Spec]
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return tuple(self.fields.values())
+
+    @property
+    def hashable(self) -> bool:
+        return False
+
+    def fits(self, value: Any) -> bool:
+        return (
+            type(value) is dict
+            and value.keys() == self.fields.keys()
+            and all(part.fits(value[name]) for name, part in self.fields.items())
+        )
+
+    def coerced(self, value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {k: self.fields[k].coerced(v) if k in self.fields else v for k, v in value.items()}
+
+    def affordable(self, value: Any) -> bool:
+        own = value.items() if isinstance(value, dict) else ()
+        return all(self.fields[name].affordable(item) for name, item in own if name in self.fields)
+
+    def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
+        from hypothesis import strategies as st
+
+        fields = st.fixed_dictionaries({name: part.strategy(depth) for name, part in self.fields.items()})
+        return fields.map(lambda found: {name: found[name] for name in self.fields})
+
+    def candidates(self) -> list[Any]:
+        return [dict(zip(self.fields, row, strict=True)) for row in rows(self.fields.values())]
+
+    def smaller(self, value: Any, choose: Choose) -> Any:
+        return {name: self.fields[name].smaller(item, choose) for name, item in value.items()}
