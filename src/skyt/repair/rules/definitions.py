@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import takewhile
 
 from skyt.repair.rules.analysis import syntax, trees
@@ -110,6 +111,8 @@ def imports_on_top(context: Context) -> bool:
     if not nested and all(isinstance(m, ast.Name) and m.id == name for name, m in meaning.items()):
         return False
     modules = syntax.read_names([*meaning.values()])
+    if syntax.read_names(tree) & (modules - meaning.keys()):  # which the program does not import
+        return False
     if {syntax.binds(n) for n in walk(tree) if not isinstance(n, ast.alias)} & {*modules, *meaning}:
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
@@ -129,7 +132,9 @@ def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.exp
     meaning: dict[str, ast.expr] = {}
     for s, alias in ((x, alias) for x in found for alias in x.names):
         owner, name = (alias.name, "") if isinstance(s, ast.Import) else (s.module or "", alias.name)
-        if owner not in FREE_MODULES or name == "*" or getattr(s, "level", None):
+        if owner not in FREE_MODULES or getattr(s, "level", None):
+            return None
+        if name and not hasattr(import_module(owner), name):
             return None
         if owner != "__future__":
             means = ast.parse(f"{owner}.{name}" if name else owner, mode="eval").body

@@ -17,7 +17,7 @@ from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.reach import REUSABLE, Liveness, Reach, loading, unbound_name
+from skyt.repair.rules.analysis.reach import REUSABLE, Liveness, Reach, loading, of_scripts, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, clone, shape, text, walk
 from skyt.repair.rules.facts import Facts
@@ -128,7 +128,7 @@ class NormalForm:
     """The normal form of a program.
 
     `complete` is False where the engine gave up: text that is not Python, a program beyond the size limit,
-    or a bound reached. The text is then what normalisation or the last complete round gave.
+    or a bound reached. The text is then the program's own, or what the last complete round gave.
     """
 
     text: str
@@ -152,8 +152,8 @@ def normal_form(
     """
     plain = normalise(code)
 
-    def failed(why: str, text: str = plain.text) -> NormalForm:
-        return NormalForm(text, complete=False, failure=why)
+    def failed(why: str) -> NormalForm:
+        return NormalForm(code, complete=False, failure=why)
 
     if not plain.parsed:
         return failed(plain.problem)
@@ -167,11 +167,11 @@ def normal_form(
         form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
         problem = why_not_compiled(form.text)
         return failed(f"the rules lead to what is not Python: {problem}") if problem else form
-    except BeyondError as error:  # normalisation drops what `__doc__` shows
-        return failed(str(error), code if "__doc__" in code else plain.text)
+    except BeyondError as error:
+        return failed(str(error))
     except Exception as error:
-        # A defect of a rule must not take a measurement down: the program keeps its normalised text, the
-        # failure is on the record, and the tests hold that no program of the development data gets here.
+        # A defect of a rule must not take a measurement down: the program keeps its text, the failure is on
+        # the record, and the tests hold that no program of the development data gets here.
         return failed(f"{type(error).__name__}: {error}")
 
 
@@ -184,7 +184,7 @@ def _clean(context: Context) -> None:
     tree, name = context.tree, context.facts.name
     defined = any(getattr(s, "name", None) == name for s in tree.body)
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
-    why = reflective(tree) or before_cleaning(kept)
+    why = reflective([s for s in tree.body if not of_scripts(s)]) or before_cleaning(kept)
     if why is None:
         _check_loading(context, kept)
         _apply_modules(context, "0")

@@ -1,4 +1,4 @@
-"""Whatever a model writes, the rules answer soon: with a normal form, or with the normalised text and a
+"""Whatever a model writes, the rules answer soon: with a normal form, or with the text as it is and a
 reason."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
 from skyt.sandbox import capability
-from skyt.text.normalise import normalise
 
 CONTRACT = load_contract("factorial")
 FACTS = Facts.from_contract(CONTRACT)
@@ -69,12 +68,12 @@ SLOW = {
 
 
 @pytest.mark.parametrize("title", REFUSED)
-def test_what_is_refused_keeps_its_normalised_text_and_gets_a_reason(title: str) -> None:
+def test_what_is_refused_keeps_its_text_and_gets_a_reason(title: str) -> None:
     code, reason = REFUSED[title]
     start = time.process_time()
     form = normal_form(code, FACTS)
     assert time.process_time() - start < SECONDS
-    assert (form.text, form.trace, form.complete) == (normalise(code).text, (), False)
+    assert (form.text, form.trace, form.complete) == (code, (), False)
     assert reason in form.failure
 
 

@@ -40,6 +40,8 @@ REFLECTION = words(
 REFLECTING_MODULES = words("sys inspect builtins importlib gc ctypes types")
 TYPES = words("int str float bool list dict set tuple frozenset")
 FREE = words("typing dataclasses abc unittest doctest time random os")
+# Special methods that only an operator, a builtin or a loop runs.
+UNASKED = {f"__{name}__" for name in words("init str repr len contains iter eq ne lt le gt ge hash getitem")}
 IDENTITY = (ast.Is, ast.IsNot)
 OF_CLASSES = {("dict", "fromkeys"), ("str", "maketrans")}
 KEYWORDS: dict[str, frozenset[str]] = {
@@ -65,7 +67,7 @@ def special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def reflective(tree: ast.AST) -> str | None:
+def reflective(tree: Sequence[ast.AST]) -> str | None:
     """What in a program looks at the program itself, demo code included; None if nothing does."""
     for n in walk(tree):
         if binds(n) in {"__name__", "__class_getitem__"}:
@@ -95,6 +97,8 @@ def before_cleaning(kept: Sequence[ast.stmt]) -> str | None:
     if noted - TYPES or noted & bound_anywhere(kept):
         return "an annotation that a call evaluates"
     for n in walk(kept):
+        if isinstance(n, ast.FunctionDef) and special(n.name) and n.name not in UNASKED:
+            return n.name
         if any(isinstance(x, ast.Call) for part in ANNOTATIONS for x in walk(getattr(n, part, None) or [])):
             return "a call in an annotation"
         if isinstance(n, ast.AnnAssign):

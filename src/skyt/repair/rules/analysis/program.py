@@ -205,9 +205,9 @@ class Program:
                 judge = pure_call if changed is None else pure_callbacks
                 if not judge(node, candidates, self.by_name):
                     return False
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                mutable = kind(info.env.get(node.target.id, ANY)) in {"", "list", "set", "dict", "deque"}
-                changed = node.target if mutable else None
+            elif isinstance(node, ast.AugAssign):  # of an entry: the entry, which others may hold
+                whole = self.inference.of(syntax.loaded(node.target), info.env)
+                changed = node.target if kind(whole) in {"", "list", "set", "dict", "deque"} else None
             if changed is not None and not (isinstance(changed, ast.Name) and changed.id in info.owned):
                 return False
         return True

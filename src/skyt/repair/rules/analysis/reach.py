@@ -44,7 +44,7 @@ class Reach:
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor can change what is needed."""
-        if _of_scripts(s):
+        if of_scripts(s):
             return True
         run = at_once(s)
         if isinstance(s, DEFINITIONS):
@@ -69,14 +69,15 @@ def at_once(s: ast.stmt) -> list[ast.AST]:
     return [s]
 
 
-def _of_scripts(s: ast.stmt) -> bool:
+def of_scripts(s: ast.stmt) -> bool:
+    """Whether a statement does nothing in a module that is imported."""
     return isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'"
 
 
 def loading(s: ast.stmt) -> list[ast.stmt]:
     """What of a statement may do something while the module loads, as statements of a function."""
     parts: list[Any] = []
-    for x in [] if _of_scripts(s) else at_once(s):
+    for x in [] if of_scripts(s) else at_once(s):
         inside = [getattr(n, "annotation", n) for n in children(x)]
         parts += inside if isinstance(x, ast.arguments) else [getattr(x, TESTED.get(type(x), ""), x)]
     loud = [x for x in parts if x is not None and any(n.__class__ not in QUIET for n in walk(x))]

@@ -223,7 +223,9 @@ def own(*names: str) -> Condition:
     """Variables that nothing else sees: what they hold is the rule's business alone."""
 
     def holds(found: Found, where: Where) -> bool:
-        after = where.place.live_at(where.matched[-1]) if where.place is not None else ()
+        away = syntax.own_breaks(where.matched, (ast.Break, ast.Continue))
+        ends: list[Any] = [*where.matched[-1:], *away]
+        after = {n for s in ends for n in where.place.live_at(s)} if where.place is not None else set[str]()
         blocks = [piece for piece in found.values() if isinstance(piece, list)]
         variables = [p.id for p in found.values() if isinstance(p, ast.Name)]
         for name in names:
