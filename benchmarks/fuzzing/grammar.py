@@ -13,10 +13,14 @@ from benchmarks.fuzzing.expressions import Expressions
 from benchmarks.fuzzing.subjects import Subject, from_facts
 from benchmarks.fuzzing.vocabulary import (
     EXCEPTIONS,
+    HOLDING,
+    IMPORTS,
+    LOADED,
     MUTATIONS,
     PLAIN_PRELUDES,
     PRELUDES,
     SIGNATURES,
+    SPECIAL,
 )
 
 from skyt.text.parsing import why_not_compiled
@@ -44,11 +48,33 @@ class Grammar(Expressions):
         self.scope = dict(self.parameters)
         preludes = PLAIN_PRELUDES if self.plain else PRELUDES
         prelude = self.rng.choice(preludes) if self.rng.random() < 0.5 else ""
+        prelude = self.rng.choice(self.rng.choice((HOLDING, SPECIAL))) if self.rng.random() < 0.2 else prelude
         self.helper = bool(prelude)
         body = [*self.block(1, 5), *self.ending()]
         if "LOG" in prelude and self.rng.random() < 0.7:
             body.append("    return LOG[-5:]")
-        return prelude + "\n".join([f"def f({', '.join(self.parameters)}):", *body]) + "\n"
+        if self.rng.random() < 0.08:
+            prelude, body = self.importing(prelude, body)
+        code = prelude + "\n".join([f"def f({', '.join(self.parameters)}):", *body]) + "\n"
+        return code + (self.loading() if self.rng.random() < 0.08 else "")
+
+    def importing(self, prelude: str, body: list[str]) -> tuple[str, list[str]]:
+        """An import on top, in the function or in another one, and a use of it, perhaps on some ways only."""
+        self.scope = dict(self.parameters)
+        (line, use), where = self.rng.choice(IMPORTS), self.rng.random()
+        uses = [f"    if {self.expression('test', 1)}:", f"        return {self.filled(use, 1)}", *body]
+        if where < 0.3:
+            return f"{line}\n{prelude}", uses
+        if where < 0.7:
+            return prelude, [f"    {line}", *uses]
+        called = [f"    if {self.expression('test', 1)}:", "        return imported()", *body]
+        return f"{prelude}def imported():\n    {line}\n    return 1\n", called
+
+    def loading(self) -> str:
+        """What runs behind the function while the module loads."""
+        name = "t" if self.helper and self.rng.random() < 0.5 else "f"
+        new = "lambda *given: len(given)" if name == "f" else self.rng.choice(["abs", "str", "lambda v: v"])
+        return self.rng.choice(LOADED).replace("<g>", name).replace("<new>", new)
 
     def block(self, indent: int, most: int) -> list[str]:
         """Some statements at this depth. Names bound in them are forgotten afterwards, mostly."""
@@ -79,10 +105,11 @@ class Grammar(Expressions):
             return ["    " * indent + line for line in made]
         compound = [
             self.if_, self.if_, self.for_, self.for_, self.while_, self.try_, self.try_, self.nested,
-            self.match_, self.collect, self.search,
+            self.match_, self.collect, self.search, self.restart,
         ]  # fmt: skip
         if self.plain:
             compound = [self.if_, self.if_, self.for_, self.for_, self.while_, self.collect, self.search]
+            compound.append(self.restart)
         if self.rng.random() < 0.45:
             return self.rng.choice(compound)(indent)
         return ["    " * indent + line for line in self.rng.choice(plain)()]
@@ -137,6 +164,10 @@ class Grammar(Expressions):
         return [f"{a}, {b} = {right if self.helper else right.replace('t(', '(')}"]
 
     def mutate(self) -> list[str]:
+        if self.helper and "ints" in self.scope.values() and self.rng.random() < 0.3:
+            size, whole = self.fresh("int"), self.name("ints")  # of a list that a helper may change
+            self.scope[size] = "int"
+            return [f"{size} = len({whole})", f"t({whole})"]
         if not {"ints", "dict", "set", "strs"} & set(self.scope.values()):
             return self.assign()
         return [self.filled(self.pick(MUTATIONS), 1)]
@@ -284,6 +315,30 @@ class Grammar(Expressions):
         self.scope = {**before, name: kind}
         start = f"{name} = {starts.get(kind, '[]')}"
         return [pad + line for line in [start, f"for {target} in {source}:", *step]]
+
+    def restart(self, indent: int) -> list[str]:
+        """A loop in which something starts anew, a way out, and what fills it; it is read afterwards."""
+        pad, rng = "    " * indent, self.rng
+        before, i = dict(self.scope), self.fresh("int")
+        self.scope[i] = "int"
+        test = rng.choice([f"{i} > 1", f"{i} == 1", self.expression("test", 1)])
+        leave = [f"if {test}:", f"    {rng.choice(['break', 'break', 'continue', 'return 3'])}"]
+        filling = self.collect(0)
+        name = filling[0].partition(" =")[0]
+        kind = self.scope[name]
+        started = [] if rng.random() < 0.5 else [f"{name} = {self.expression(kind, 1)}"]
+        inner = [filling[0], *leave, *filling[1:]]
+        if rng.random() < 0.3:  # what the loop counts, or looks things up in
+            i2, source = self.fresh("int"), self.expression("ints", 1)
+            inner = [f"{name} = 0", *leave, f"for {i2} in {source}:", f"    {i} = {i} + {name}"]
+            inner += [f"    {name} = {name} + 1"]
+            kind = "int"
+        self.scope = {**before, name: kind}
+        loop = [f"{i} = 0", "while True:", f"    {i} = {i} + 1", f"    if {i} > 4:", "        break"]
+        if rng.random() < 0.4:
+            loop = [f"for {i} in range(4):"]
+        lines = [*started, *loop, *("    " + line for line in inner)]
+        return [pad + line for line in lines]
 
     def search(self, indent: int) -> list[str]:
         """A loop that looks for something and says so, in one of the usual ways."""

@@ -144,3 +144,52 @@ PLAIN_PRELUDES = (
     "K = 3\ndef t(v):\n    if K > 2:\n        return v\n    return None\n",
     "def double(v):\n    return v + v\ndef t(v):\n    return double(v)\n",
 )
+# Helpers that put what they are given into a container of their own, and change it there.
+HOLDING = (
+    "def t(v):\n    d = []\n    d.append(v)\n    d[0] += d[0]\n    return v\n",
+    "def t(v):\n    d = {0: v}\n    d[0] *= 2\n    return v\n",
+    "def t(v):\n    d = [v, v]\n    d[1] = d[0]\n    for i in range(2):\n        d[i] *= 2\n    return v\n",
+    "def t(v):\n    d = {}\n    d['a'] = v\n    e = [d['a']]\n    e.append(v)\n    return v\n",
+)
+# Classes with methods that operators, lookups and stores run, and a helper that makes an object.
+MADE = "def t(v):\n    box = Box(v)\n    return box.get()\n"
+SPECIAL = tuple(
+    f"class Box:\n    def __init__(self, v):\n        self.v = v\n    def {method}\n"
+    f"    def get(self):\n        return self.v\n{MADE}"
+    for method in (
+        "__getattr__(self, name):\n        return 3",
+        "__setattr__(self, name, value):\n        self.__dict__[name] = 7",
+        "__new__(cls, v):\n        made = object.__new__(cls)\n        made.w = v\n        return made",
+        "__len__(self):\n        return 0",
+        "__eq__(self, other):\n        return True",
+        "__del__(self):\n        self.v = 0",
+    )
+)
+# What a function or the module imports; a use of the module follows, which the import need not allow.
+IMPORTS = (
+    ("import math", "math.floor(<int>)"),
+    ("import math as m", "m.isqrt(abs(<int>))"),
+    ("import math as m", "math.isqrt(abs(<int>))"),
+    ("from math import isqrt", "isqrt(abs(<int>))"),
+    ("from math import isqrt", "math.isqrt(abs(<int>))"),
+    ("from collections import deque", "len(deque(<ints>))"),
+    ("from collections import deque", "len(collections.deque(<ints>))"),
+    ("from collections import Mapping", "<int>"),
+    ("from typing import Nothing", "<int>"),
+    ("from typing import List", "<int>"),
+)
+# What stands behind the function and runs while the module loads: it may put another in its place.
+SWAP = "def swap(k=0):\n    global <g>\n    <g> = <new>\n    return k\n"
+LOADED = (
+    SWAP + "swap()\n",
+    SWAP + "for k in range(2):\n    swap(k)\n",
+    SWAP + "unused = swap()\n",
+    SWAP + "unused = [swap(k) for k in range(2)]\n",
+    SWAP + "def unused(x=swap()):\n    return x\n",
+    SWAP + "class Unused:\n    swap()\n",
+    SWAP + "if 2 > 1:\n    swap()\n",
+    SWAP + "print(swap())\n",
+    "def twice(k):\n    return k * 2\nfor k in range(3):\n    print(twice(k))\n",
+    "DONE = [3, 1]\nprint(sorted(DONE))\n",
+    "class Point:\n    def __init__(self, x):\n        self.x = x\nprint(Point(2).x)\n",
+)
