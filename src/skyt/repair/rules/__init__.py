@@ -6,7 +6,7 @@ from skyt.repair.rules.engine import NormalForm, normal_form
 from skyt.repair.rules.facts import Facts, Parameter
 from skyt.repair.rules.registry import RULES, Applied, Rule
 
-RULES_VERSION = "19"
+RULES_VERSION = "20"
 
 # The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
 # the end.

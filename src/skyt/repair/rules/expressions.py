@@ -253,6 +253,20 @@ rewrite(
 )
 
 
+rewrite(
+    "integer-root",
+    *(
+        (f"{whole}({root})", "math.isqrt(n)")
+        for whole in ("int", "math.floor")
+        for root in ("n ** 0.5", "math.sqrt(n)")
+    ),
+    needs=[when.at_least(0, "n"), when.at_most(2**50, "n")],
+    because="below 2**52 the double nearest to a square root never rounds past an integer",
+    fires="n: int >= 0 <= 1000000\nreturn int(n ** 0.5)",
+    keeps="n: int >= 0\nreturn int(n ** 0.5)",
+)
+
+
 def _first_term(found: Found, where: Where) -> ast.expr | None:
     name, begin = found["x"].id, int_value(found.get("a", syntax.number(0))) or 0  # type: ignore[union-attr,arg-type]
     total = where.scope.effects(found["c"]).total

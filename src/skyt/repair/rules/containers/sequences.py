@@ -4,6 +4,7 @@ entries that are looked up one by one, copies, slices, sorting and stacks, each 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from skyt.repair.rules.analysis import syntax
@@ -105,12 +106,10 @@ def _looked_up(found: Found, where: Where) -> bool:
     return not late and any(same(n, entry) for n in nodes) and all(where.scope.effects(p).pure for p in parts)
 
 
+KINDS = ("[f for {} if c]", "{{f for {} if c}}", "{{f: g for {} if c}}", "u(f for {} if c)")
 rewrite(
     "entry-for-key",
-    *(
-        (kind.format("k in d"), kind.format("k, x in d.items()"))
-        for kind in ("[f for {} if c]", "{{f for {} if c}}", "{{f: g for {} if c}}")
-    ),
+    *((kind.format("k in d"), kind.format("k, x in d.items()")) for kind in KINDS[:3]),
     needs=[
         when.of_kind("dict", "d"),
         when.plain("d"),
@@ -120,6 +119,34 @@ rewrite(
     because="an item is a key with the entry under it",
     fires="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] for c in d if d[c] > 60]",
     keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
+)
+
+
+def _by_index(found: Found, where: Where) -> bool:
+    parts: Any = [found[piece] for piece in "fgc" if piece in found]
+    uses, index = sum(same(n, value("s[i]", **found)) for n in walk(parts)), getattr(found["i"], "id", "")
+    late = any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in walk(parts))
+    return (
+        not late and 0 < uses == count_reads(parts, index) and all(where.scope.effects(p).pure for p in parts)
+    )
+
+
+rewrite(
+    "element-for-index",
+    *(
+        (kind.format(f"i in {indices}"), kind.format(f"x in {items}"), [consumer("u")] * kind.startswith("u"))
+        for kind in KINDS
+        for indices, items in (("range(len(s))", "s"), ("range(len(s) - 1, -1, -1)", "s[::-1]"))
+    ),
+    needs=[
+        when.of_kind("str list", "s"),
+        when.plain("s"),
+        Condition("elements without effects that have `i` in `s[i]` alone", _by_index, own=frozenset("i")),
+    ],
+    made={"x": fresh("x"), **{piece: replacing(piece, ("s[i]", "x")) for piece in "fgc"}},
+    because="the elements come in the order of their indices",
+    fires="xs: list[int]\nreturn sum(xs[i] * xs[i] for i in range(len(xs)))",
+    keeps="xs: list[int]\nreturn [i + xs[i] for i in range(len(xs))]",
 )
 rewrite(
     "change-in-place",
@@ -152,12 +179,31 @@ rewrite(
     fires="s: str; t: str\nreturn sorted(set(s).intersection(set(t)))",
     keeps="s: str; t: str\nreturn sorted(set(s).intersection(t))",
 )
+
+
+def _given_whole(found: Found, where: Where) -> ast.expr | None:
+    copied = getattr(found["u"], "id", "") in {"set", "frozenset"}
+    return None if copied else value("u(x)", **found)
+
+
+ONE_BY_ONE = when.each("not a set or dict", ("x",), lambda e, where: kind(where.scope.type_of(e)) in IN_TURN)
+VARIABLE = replace(
+    when.each("a variable", ("y",), lambda e, where: isinstance(e, ast.Name)), own=frozenset("y")
+)
 rewrite(
     "plain-copy",
     ("x[:]", "list(x)", [when.of_kind("list", "x")]),
     ("x[:]", "x", [when.text("x")]),
     ("x.copy()", "list(x)", [when.of_kind("list", "x")]),
     ("''.join(x)", "x", [when.text("x")]),
+    ("[y for y in x]", "z", [VARIABLE]),
+    ("{y for y in x}", "w", [VARIABLE, ONE_BY_ONE]),
+    ("u(y for y in x)", "a", [VARIABLE, consumer("u")]),
+    made={
+        "z": Made("`list(x)`", lambda found, where: value("list(x)", **found), like="[y for y in x]"),
+        "w": Made("`set(x)`", lambda found, where: value("set(x)", **found), like="{y for y in x}"),
+        "a": Made("`u(x)`", _given_whole, like="u(y for y in x)"),
+    },
     because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
     fires="xs: list[int]; s: str\nys = xs[:]\nys.append(1)\nreturn [ys, s[:]]",
     keeps="xs: list[int]; ts: list[str]\nys = xs[1:]\nys.append(1)\nreturn [ys, ''.join(ts)]",
