@@ -24,7 +24,6 @@ from skyt.contracts.domain import Call
 from skyt.repair.rules import Facts, NormalForm, Parameter, normal_form
 from skyt.repair.rules.analysis.types import Type, parse_type
 from skyt.sandbox import CallResult, Job, Limits, SandboxPool, encode_calls
-from skyt.text.normalise import normalise
 
 ENTRY = "observed_call"
 PATIENT = Limits(call_seconds=3.0, cpu_seconds=15.0, wall_seconds=60.0)
@@ -178,7 +177,7 @@ def main() -> None:
         with SandboxPool(workers=2) as pool:
             found = list(differences(read_programs(path), pool, options.calls, options.seed))
         bad = [d for _, _, d in found if d is not None]
-        alone = [p for p, form, _ in found if form.text == normalise(p.code).text]
+        alone = [p for p, form, _ in found if form.complete and not form.trace]
         refused = [p for p, form, _ in found if not form.complete]
         for d in bad:
             print(f"{d.program.title}: {d.call}: {d.before}, normal form {d.after}")

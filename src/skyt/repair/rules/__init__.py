@@ -8,8 +8,7 @@ from skyt.repair.rules.registry import RULES, Applied, Rule
 
 RULES_VERSION = "20"
 
-# The modules with rules, in the order in which they are tried. It decides the way and, as far as tested, not
-# the end.
+# The modules with rules, in the order in which they are tried. As far as tested it does not decide the end.
 FAMILIES = """
 definitions names.renaming expressions containers.tables containers.plain
 control containers.sequences names.assignments

@@ -66,8 +66,7 @@ rewrite(
         "inner": replacing("body", ("x", "s[i]")),
         "both": replacing("body", ("a", "s[j]"), ("b", "s[j + k]")),
     },
-    because="the element that comes with an index is the one at that index; the shorter of two tails of one "
-    "sequence ends with it",
+    because="the element with an index is the one at that index; the shorter of two tails of a list ends it",
     fires="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n t += i * x\nreturn t",
     keeps="xs: list[int]\nt = 0\nfor i, x in enumerate(xs):\n if xs.pop() > i:\n  t = t * 2 + x\nreturn t",
 )
@@ -140,8 +139,7 @@ rewrite(
     ),
     needs=[when.own("i")],
     made={"j": fresh("i"), "k": looks_back("i", "body", "a"), "inner": replacing("body", ("i", "j + k"))},
-    because="counting from 1 and looking at i - 1 is counting from 0 and looking at i; where nobody looks, "
-    "only the number of rounds matters",
+    because="counting from 1 and looking at i - 1 is counting from 0; unseen, the number of rounds matters",
     fires="xs: list[int]\nt = 1\nfor i in range(1, len(xs)):\n t = 2 * t + xs[i] - xs[i - 1]\nreturn t",
     keeps="xs: list[int]\nt = 1\nfor i in range(1, len(xs)):\n t = i * t + xs[i] - xs[i - 1]\nreturn t",
 )
@@ -152,8 +150,7 @@ LARGEST = 60  # nodes of a statement that is repeated
 
 
 def _values(test: ast.expr, scope: Scope) -> tuple[str, Sequence[Any]] | None:
-    """(variable, the few values it can have when the test holds). Of `len(x) < 2`: no element, or one of
-    which nothing is known."""
+    """(variable, its few values where the test holds); of `len(x) < 2`: none, or one that is not known."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name) as x):
             t = scope.type_of(x)
@@ -272,8 +269,7 @@ rewrite(
     ("if c:\n if d: body", "if c and d: body"),
     ("if c: body\nif d: body", "if c or d: body", [when.leaving("body")]),
     ("if c: body\nelse:\n if d: body", "if c or d: body"),
-    because="what is done under two conditions is done under their `and`, what is done under either under "
-    "their `or`",
+    because="what is done under both conditions is done under their `and`, under either under their `or`",
     fires="n: int; m: int\nif n > 3:\n if m > 4:\n  return 1\nif m > 5:\n return 1\nreturn 0",
     keeps="n: int; m: int\nif n > 3:\n m = 1\nif m > 4:\n m = 1\nreturn m",
 )
@@ -283,8 +279,7 @@ rewrite(
     ast.Return,
     ast.Assign,
     ast.Expr,
-    needs="a conditional expression that a statement surely evaluates, once; what is evaluated before it "
-    "commutes with its test",
+    needs="a conditional expression evaluated surely and once; what comes before it commutes with its test",
     sound="the test decides which of the two values the statement is executed with",
     fires="n: int\nr = []\nr.append(n + (1 if n < 1 else 2))\nreturn r[0] if r[0] > 3 else 2",
     keeps="n: int\nreturn [1][n] + (1 if 5 // (n - 1) < 1 else 2)",

@@ -18,19 +18,15 @@ from skyt.repair.rules.engine import Context
 from skyt.repair.rules.names.assignments import before, simple_target
 from skyt.repair.rules.registry import Place, block, module
 
-FREE_MODULES = frozenset(
-    [*MODULES, *("typing", "__future__", "sys", "os", "dataclasses", "abc", "unittest", "doctest", "time")]
-)
+FREE_MODULES = MODULES | trees.words("typing __future__ sys os dataclasses abc unittest doctest time")
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 @module(
     phases="01",
-    needs="statements that neither define nor change what the entry point reaches; methods that no caller "
-    "and nothing in the program names, and special methods, which nothing in this language runs; for "
-    "annotations in the body of a class: neither decorators nor bases, which may read them",
-    sound="such statements cannot change a call's result; a definition that nothing names is never used; "
-    "output, `__main__` and annotations are not observed",
+    needs="statements that neither define nor change what the entry point needs; methods that nothing names, "
+    "or in this language runs; for annotations in a class: neither decorators nor bases, which may read them",
+    sound="such statements cannot change a result; output, `__main__` and annotations are not observed",
     fires="n: int\nclass Box:\n def __init__(self, x: int):\n  self.x = x\n def unused(self):\n  return 0\n"
     "def f(n: int) -> int:\n return Box(n).x\nif __name__ == '__main__':\n print(f(1))",
     keeps="n: int\nclass Box:\n def __init__(self, x):\n  self.x = x\n def all(self):\n"
@@ -94,13 +90,12 @@ def _drop_methods(tree: ast.Module, public: frozenset[str]) -> list[ast.AST]:
 @module(
     phases="0",
     needs="the module is one of the standard library without effects on import",
-    sound="importing such a module binds a name and does nothing else, so where it stands does not matter",
+    sound="importing such a module only binds a name, so where it stands does not matter",
     fires="n: int >= 0\nfrom math import isqrt\nreturn isqrt(n)",
     keeps="n: int >= 0\nimport json\nreturn json.dumps(n)",
 )
 def imports_on_top(context: Context) -> bool:
-    """`import re` inside a function, `from math import sqrt`, `import math as m`: all become `import math`
-    on top."""
+    """`import re` in a function, `from math import sqrt`, `import math as m`: all become imports on top."""
     tree = context.tree
     found = [s for s in walk(tree) if isinstance(s, IMPORTS)]
     nested = [s for s in found if s not in tree.body]
@@ -111,9 +106,9 @@ def imports_on_top(context: Context) -> bool:
     if not nested and all(isinstance(m, ast.Name) and m.id == name for name, m in meaning.items()):
         return False
     modules = syntax.read_names([*meaning.values()])
-    if syntax.read_names(tree) & (modules - meaning.keys()):  # which the program does not import
-        return False
-    if {syntax.binds(n) for n in walk(tree) if not isinstance(n, ast.alias)} & {*modules, *meaning}:
+    bound = {syntax.binds(n) for n in walk(tree) if not isinstance(n, ast.alias)}
+    missing = modules - meaning.keys()  # which the program does not import
+    if syntax.read_names(tree) & missing or bound & {*modules, *meaning}:
         return False
     before = "\n".join(("    " if s in nested else "") + text(s) for s in found)
     syntax.substitute(tree, meaning)
@@ -132,9 +127,8 @@ def _imported(found: Sequence[ast.Import | ast.ImportFrom]) -> dict[str, ast.exp
     meaning: dict[str, ast.expr] = {}
     for s, alias in ((x, alias) for x in found for alias in x.names):
         owner, name = (alias.name, "") if isinstance(s, ast.Import) else (s.module or "", alias.name)
-        if owner not in FREE_MODULES or getattr(s, "level", None):
-            return None
-        if name and not hasattr(import_module(owner), name):
+        known = owner in FREE_MODULES and not getattr(s, "level", None)
+        if not known or not hasattr(import_module(owner), name or "__name__"):
             return None
         if owner != "__future__":
             means = ast.parse(f"{owner}.{name}" if name else owner, mode="eval").body
@@ -154,10 +148,8 @@ def _imported_first(function: ast.FunctionDef, tree: ast.Module) -> list[ast.stm
     ast.Expr,
     ast.Pass,
     ast.Assign,
-    needs="for a store: a local that is not live afterwards; the evaluation of a value that has effects or "
-    "may raise stays",
-    sound="`pass` and expressions without effects that cannot raise do nothing, and a value nobody can read "
-    "need not be stored",
+    needs="for a store: a local that is not live afterwards; a value with effects, or that may raise, stays",
+    sound="expressions without effects that cannot raise do nothing; a value that nobody reads is not needed",
     fires="n: int\nn + 1\nm = n + 1\nreturn n",
     keeps="n: int\n1 // n\nm = n + 1\nreturn m",
 )
@@ -180,17 +172,14 @@ Given = dict[str, ast.expr]  # the arguments of a call, by the names of the para
 
 
 @module(
-    needs="a private function that does not call itself, with plain parameters, called in a place where "
-    "its body fits",
-    sound="parameters become locals with fresh names, assigned in order; returns become the caller's "
-    "returns or its value",
+    needs="a private function that does not call itself, with plain parameters, called where its body fits",
+    sound="parameters become fresh locals, assigned in order; returns become the caller's, or its value",
     fires="n: int\ndef f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b:\n  return b\n return a",
     keeps="n: int\ndef f(n):\n return g(n, 1)\ndef g(a, b):\n if a < b or a < 1:\n  return b\n"
     " return g(a - 1, b)",
 )
 def inline_function(context: Context) -> bool:
-    """`return helper(a, b)` becomes the helper's body; `x = helper(a)` too where the helper returns only at
-    its end."""
+    """`return helper(a)` becomes the helper's body; `x = helper(a)` too where it returns only at its end."""
     functions = list(context.program.functions.values())
     for info in (i for i in functions if _inlinable(i, context)):
         calls = [(owner, c) for owner in functions for c in _calls(owner.node, info)]
@@ -264,8 +253,7 @@ def _locate(body: list[ast.stmt], call: ast.Call) -> tuple[list[ast.stmt], int] 
 def _expression(
     s: ast.stmt, call: ast.Call, info: FunctionInfo, given: Given, scope: Scope
 ) -> list[ast.stmt] | None:
-    """A statement with the value of a helper that is one `return value` for its call, if the arguments may
-    be moved there."""
+    """A statement with the value of a helper that is one `return` for its call, if arguments may move."""
     only = info.node.body[0]
     if not isinstance(only, ast.Return) or only.value is None:
         return None
@@ -313,14 +301,12 @@ def _assigning(body: list[ast.stmt], name: str) -> list[ast.stmt] | None:
 @module(
     needs="a nested function that uses no variable of the function around it but parameters that nothing "
     "assigns; if it reads some, it is only called",
-    sound="such a function does not depend on where it is defined; what it reads when it is called is what "
-    "is passed when it is called",
+    sound="where such a function is defined does not matter; what it reads when called is passed to it then",
     fires="n: int\ndef g(k):\n if k > 3:\n  return g(k - 3) + n\n return k * n\nreturn g(n) + g(5)",
     keeps="n: int\nt = n\ndef g(k):\n return k * t\nt = 5\nreturn g(n)",
 )
 def lift_function(context: Context) -> bool:
-    """A nested function takes the parameters of the outer function that it reads as parameters of its own,
-    and moves to the top of the module."""
+    """A nested function takes what it reads of the outer one as parameters, and moves to the top."""
     for outer in [s for s in context.tree.body if isinstance(s, ast.FunctionDef)]:
         for inner in [s for s in outer.body if isinstance(s, ast.FunctionDef)]:
             others, free = [x for x in outer.body if x is not inner], free_names(inner)

@@ -1,8 +1,7 @@
 """The engine: apply rules until none fires, with a bound, and keep the trace.
 
 One round walks every function once, innermost first: expression rules on each expression with the conditions
-known there, then block rules on each list of statements, then module rules. Rounds repeat until nothing
-changes.
+known there, then block rules on each list of statements, then module rules, until nothing changes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from skyt.repair.rules.analysis import syntax, trees
 from skyt.repair.rules.analysis.effects import Effects
 from skyt.repair.rules.analysis.language import before_cleaning, beyond, reflective
 from skyt.repair.rules.analysis.program import FunctionInfo, Program
-from skyt.repair.rules.analysis.reach import REUSABLE, Liveness, Reach, loading, of_scripts, unbound_name
+from skyt.repair.rules.analysis.reach import REUSABLE, Liveness, Reach, at_once, loading, unbound_name
 from skyt.repair.rules.analysis.scope import MODULES, Scope
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, clone, shape, text, walk
 from skyt.repair.rules.facts import Facts
@@ -48,10 +47,6 @@ class Census:
         reads = [n for n in nodes if getattr(n, "ctx", None).__class__ is ast.Load]
         names = ["." + n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in reads]
         return {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
-
-
-class OutOfBudgetError(Exception):
-    """More applications than any terminating run needs."""
 
 
 @dataclass
@@ -110,7 +105,7 @@ class Context:
         self.trace.append(Applied(rule, before, after))
         self.moved()
         if len(self.trace) > self.most:
-            raise OutOfBudgetError(f"no end after {self.most} applications of rules to {self.nodes:,} nodes")
+            raise RuntimeError(f"no end after {self.most} applications of rules to {self.nodes:,} nodes")
 
     def name(self, base: str = "t") -> str:
         """A name that occurs nowhere in the program."""
@@ -167,12 +162,9 @@ def normal_form(
         form = _run(Context(tree, facts, RULES if rules is None else rules, steps))
         problem = why_not_compiled(form.text)
         return failed(f"the rules lead to what is not Python: {problem}") if problem else form
-    except BeyondError as error:
-        return failed(str(error))
     except Exception as error:
-        # A defect of a rule must not take a measurement down: the program keeps its text, the failure is on
-        # the record, and the tests hold that no program of the development data gets here.
-        return failed(f"{type(error).__name__}: {error}")
+        # A defect of a rule must not take a measurement down; no program of the development data gets here.
+        return failed(f"{type(error).__name__}: {error}".removeprefix("BeyondError: "))
 
 
 class BeyondError(Exception):
@@ -184,7 +176,7 @@ def _clean(context: Context) -> None:
     tree, name = context.tree, context.facts.name
     defined = any(getattr(s, "name", None) == name for s in tree.body)
     kept = Reach(tree, name).kept if defined and len(tree.body) > 1 else tree.body
-    why = reflective([s for s in tree.body if not of_scripts(s)]) or before_cleaning(kept)
+    why = reflective([s for s in tree.body if at_once(s)]) or before_cleaning(kept)
     if why is None:
         _check_loading(context, kept)
         _apply_modules(context, "0")
@@ -198,12 +190,12 @@ def _clean(context: Context) -> None:
 def _check_loading(context: Context, kept: Sequence[ast.stmt]) -> None:
     """What runs while the module loads, and goes, must leave nothing behind: as a function it has to be in
     the language of the rules, in which nothing outlives a call. Else BeyondError."""
-    body = context.tree.body
-    if run := [x for s in body if s not in kept for x in loading(s)]:
-        load = ast.parse(f"def {context.name('load')}(): pass").body[0]
-        load.body = run  # type: ignore[attr-defined]
-        tree = ast.Module([*(s for s in body if s in kept or isinstance(s, REUSABLE)), load], [])
-        name = load.name  # type: ignore[attr-defined]
+    body, name = context.tree.body, context.name("load")
+    run = [x for s in body if s not in kept for x in loading(s)]
+    if any(isinstance(n, ast.Call) for n in walk(run)):
+        load = ast.parse(f"def {name}(): pass").body
+        load[0].body = run  # type: ignore[attr-defined]
+        tree = ast.Module([*(s for s in body if s in kept or isinstance(s, REUSABLE)), *load], [])
         tree.body = clone(ast.Module(Reach(tree, name).kept, [])).body
         _clean(Context(tree, Facts(name=name, public=frozenset({name})), context.rules))
 

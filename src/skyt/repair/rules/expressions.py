@@ -111,8 +111,7 @@ rewrite(
     ("x != []", "bool(x)", [when.of_kind("list", "x")]),
     ("x == ''", "not x", [when.of_kind("str", "x")]),
     ("x != ''", "bool(x)", [when.of_kind("str", "x")]),
-    because="such a value is empty exactly when its length is 0, or it equals the empty value of its type, "
-    "and exactly then it is false",
+    because="such a value is false exactly when its length is 0, or it equals the empty value of its type",
     fires="s: str; xs: list[int]\nreturn [len(s) == 0, s != '', xs == []]",
     keeps="s: str; xs: list[int]\nreturn [len(s) == 1, len(xs) == [], s == []]",
 )
@@ -149,8 +148,7 @@ rewrite(
     ("a * b", "x * y", [integer("a", "b")]),
     *((f"{extreme}(a, b)", f"{extreme}(x, y)", [integer("a", "b")]) for extreme in ("max", "min")),
     made={"x": ranked("a", "b", 0), "y": ranked("a", "b", 1)},
-    because="equality, products and extremes are symmetric, and conditions hold together, or not, in "
-    "whichever order they are asked",
+    because="equality, products and extremes are symmetric; conditions hold together, in whichever order",
     fires="a: int; b: int\nif a + b < 9 and a != b:\n return 3 * a\nif 3 == b:\n return max(b, a)\nreturn a",
     keeps="a: int; b: int; x: float; y: any\nreturn [9 // (a + b) < 9 and a != b, 3 * x, 3 == y]",
 )
@@ -160,8 +158,7 @@ rewrite(
     ast.Compare,
     ast.Name,
     ast.UnaryOp,
-    needs="the condition, or its opposite, holds on every path here; or bounds from the contract's domain"
-    " decide it",
+    needs="the condition, or its opposite, holds on every path here, or the domain's bounds decide it",
     sound="nothing it reads has changed since it was decided; in-domain values lie within the bounds",
     fires="n: int >= 0\nif n < 0:\n return 1\nreturn 2",
     keeps="n: int\nif n < 0:\n return 1\nreturn 2",
@@ -216,8 +213,7 @@ rewrite(
     ast.BinOp,
     ast.UnaryOp,
     needs="operands of type int; terms without effects that can be evaluated in any order",
-    sound="integer addition is associative and commutative, multiplication distributes over it, and both are "
-    "exact",
+    sound="on integers + is exact, associative and commutative, and * is exact and distributes over it",
     fires="n: int\nreturn 1 + n + 2",
     keeps="n: float\nreturn 1 + n + 2",
 )
@@ -348,9 +344,7 @@ rewrite(
     needs=[when.own("r")],
     made={
         "t": fresh("t"),
-        "inner": Made(
-            "`rest` with `t = t + x` for `r.append(x)` and `t` for `''.join(r)`", _growing, like="rest"
-        ),
+        "inner": Made("`rest` with `t` for what is appended and joined", _growing, like="rest"),
     },
     because="the join of the pieces so far is their concatenation so far",
     fires="s: str\nr = []\nfor c in s:\n if c == 'a':\n  r.append(c)\n r.append('b')\nreturn ''.join(r)",

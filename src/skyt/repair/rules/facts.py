@@ -1,7 +1,6 @@
 """Facts: what the contract guarantees of every in-domain call, in the form that rules ask for.
 
-A rule never guesses. Types, bounds and public names come from here (or are inferred from the program
-itself); where a fact is missing, the rule that needs it does not fire.
+A rule never guesses: where a fact is missing, the rule that needs it does not fire.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The rules, and the record of one application.
 
-A rule is a function with a name, the facts it needs, and the reason why it keeps behaviour. Three shapes:
-- expression rules see one expression (its children done) and give another in its place;
-- block rules see one list of statements and give another in its place;
-- module rules change the whole tree and say whether they did.
+A rule is a function with the facts it needs, and the reason why it keeps behaviour. It gives another
+expression, or list of statements, in the place of one, or changes the whole tree and says whether it did.
 """
 
 from __future__ import annotations
@@ -40,8 +38,7 @@ def example(given: str) -> Example:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One rewriting rule, with what its documentation says, a program on which it fires, and one on which it
-    must not."""
+    """One rewriting rule, what its documentation says, and programs on which it fires and must not."""
 
     name: str
     shape: Kind
@@ -126,8 +123,7 @@ def finder(rules: tuple[Rule, ...]) -> Callable[[Kind, frozenset[object], str], 
 def rule(
     shape: Kind, *nodes: type, needs: str, sound: str, fires: str, keeps: str, phases: str = "1"
 ) -> Callable[[F], F]:
-    """What enters a function as a rule. `nodes` are kinds of expression, or of statement that a block must
-    have one of."""
+    """What enters a function as a rule; `nodes`: kinds of which a block, or expression, must have one."""
 
     def register(f: F) -> F:
         about = (needs, sound, f, frozenset(nodes), phases, example(fires), example(keeps))

@@ -1,10 +1,8 @@
-"""Effects: what an expression or statement reads, writes and may raise, so that rules know what may move
-past what.
+"""Effects: what an expression or statement reads, writes and may raise, so that rules know what may move.
 
 A kind of node that is not listed does everything. The heap is divided by roots: `stack.append(x)` writes the
 object that `stack` names. A root that its function owns (made there, never handed out) can only be reached by
-that name; all other roots may be the same object. Attributes are divided by their names: `a.x` and `b.y` are
-never the same place, `a.x` and `b.x` may be.
+that name; all others may be one object. So may `a.x` and `b.x`, but never `a.x` and `b.y`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A tiny interpreter for the part of Python that guards are about: integers, strings, lists, loops.
 
-It computes what a function returns for one known argument, to find guards that say what the rest of the
-function would say anyway. It follows Python exactly or gives up; it never runs the program itself.
+It finds guards that say what the rest of a function would say anyway. It follows Python exactly or gives up.
 """
 
 from __future__ import annotations

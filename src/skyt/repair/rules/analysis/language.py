@@ -1,9 +1,8 @@
 """The language of the rules: the part of Python in which their idea of what runs when is true.
 
 Everything else is refused, and a program that uses it keeps its text. So the analysis never meets a caught
-exception, a generator that is held, a closure that changes, a decorator, reflection, an operator of a class
-of the program, or a value that is called: it need not be right about them. Whoever wants a new construct in
-has to enter it here, and to say in the tables of effects what it does.
+exception, a generator that is held, a closure that changes, a decorator, reflection, an own operator, or a
+value that is called. A new construct has to be entered here, and in the tables of effects.
 """
 
 from __future__ import annotations
@@ -90,15 +89,14 @@ def before_cleaning(kept: Sequence[ast.stmt]) -> str | None:
     names = {getattr(n, part, None) for n in walk(kept) for part in ("id", "arg", "asname")} if fields else ()
     if any(name and name.startswith("__") and not special(name) for name in names):
         return "a name that Python changes in a class"
-    inner = [
-        f for f in walk(kept) if isinstance(f, ast.FunctionDef) and f not in kept and id(f) not in fields
-    ]
+    defined = [f for f in walk(kept) if isinstance(f, ast.FunctionDef)]
+    inner = [f for f in defined if f not in kept and id(f) not in fields]
     noted = read_names([n for f in inner for n in (f.args, f.returns) if n is not None])
     if noted - TYPES or noted & bound_anywhere(kept):
         return "an annotation that a call evaluates"
+    if unasked := [f.name for f in defined if special(f.name) and f.name not in UNASKED]:
+        return unasked[0]
     for n in walk(kept):
-        if isinstance(n, ast.FunctionDef) and special(n.name) and n.name not in UNASKED:
-            return n.name
         if any(isinstance(x, ast.Call) for part in ANNOTATIONS for x in walk(getattr(n, part, None) or [])):
             return "a call in an annotation"
         if isinstance(n, ast.AnnAssign):

@@ -3,8 +3,7 @@ containers a function made itself, so that nobody else can reach them while it r
 
 Types are found by iterating to a fixed point. A variable has the join of everything ever assigned to it,
 whatever the order. Which container a name means is not followed: what is put into one may be in every one of
-its kind. Only where all values of a name are new containers nothing else is widened: what else they become is
-inferred from the name.
+its kind, unless all values of the name are new containers.
 """
 
 from __future__ import annotations
@@ -159,8 +158,7 @@ class Program:
 
     @cached_property
     def attribute_order(self) -> dict[str, str]:
-        """For attributes that only the program names: a number in the order in which they are first assigned,
-        and nothing for methods."""
+        """For attributes that only the program names: a number in their order; for methods nothing."""
         nodes, public = in_order(self.tree) if self.inference.classes else [], self.facts.public
         stores = [n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
         order = {attr: f"{i:03d}" for i, attr in enumerate(dict.fromkeys(stores)) if attr not in public}

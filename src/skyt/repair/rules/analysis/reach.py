@@ -5,20 +5,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
 
-from skyt.repair.rules.analysis import trees
 from skyt.repair.rules.analysis.syntax import DEFINITIONS, bound_anywhere, is_true, read_names, stored_names
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, NESTED, SCOPES, SHALLOW, children, text, walk
 
 IDLE = (ast.If, ast.Expr, ast.Assign, ast.For, ast.Assert, ast.With, ast.Pass, *DEFINITIONS)  # perhaps
 REUSABLE = (*DEFINITIONS, ast.Import, ast.ImportFrom)
-# What does nothing while a module loads: no object of the program's classes is made, and none has operators.
-QUIET = trees.OPERATORS.union(
-    [ast.Assign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Dict],
-    [ast.Set, ast.Attribute, ast.Subscript, ast.Slice, ast.BinOp, ast.UnaryOp],
-)
-TESTED: dict[type, str] = {ast.Assert: "test", ast.keyword: "value"}  # what of these is evaluated
 Names = frozenset[str]
 EMPTY: Names = frozenset()
 
@@ -44,8 +36,6 @@ class Reach:
 
     def _idle(self, s: ast.stmt) -> bool:
         """Whether a statement neither binds nor can change what is needed."""
-        if of_scripts(s):
-            return True
         run = at_once(s)
         if isinstance(s, DEFINITIONS):
             parents = [*getattr(s, "bases", ()), *getattr(s, "keywords", ())]
@@ -61,7 +51,9 @@ class Reach:
 
 
 def at_once(s: ast.stmt) -> list[ast.AST]:
-    """What of a statement runs where it stands: of a function its defaults and annotations."""
+    """What of a statement runs at once: of a function its defaults and annotations, of a demo nothing."""
+    if isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'":
+        return []
     if isinstance(s, ast.ClassDef):
         return [*s.bases, *s.keywords, *s.decorator_list, *(n for m in s.body for n in at_once(m))]
     if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -69,19 +61,12 @@ def at_once(s: ast.stmt) -> list[ast.AST]:
     return [s]
 
 
-def of_scripts(s: ast.stmt) -> bool:
-    """Whether a statement does nothing in a module that is imported."""
-    return isinstance(s, ast.If) and not s.orelse and text(s.test) == "__name__ == '__main__'"
-
-
 def loading(s: ast.stmt) -> list[ast.stmt]:
-    """What of a statement may do something while the module loads, as statements of a function."""
-    parts: list[Any] = []
-    for x in [] if of_scripts(s) else at_once(s):
-        inside = [getattr(n, "annotation", n) for n in children(x)]
-        parts += inside if isinstance(x, ast.arguments) else [getattr(x, TESTED.get(type(x), ""), x)]
-    loud = [x for x in parts if x is not None and any(n.__class__ not in QUIET for n in walk(x))]
-    return [x if isinstance(x, ast.stmt) else ast.Expr(x) for x in loud]
+    """What runs while the module loads, as statements of a function; of definitions the calls alone."""
+    run = at_once(s)
+    calls = [n for x in run if not isinstance(x, ast.stmt) for n in walk(x) if isinstance(n, ast.Call)]
+    whole = [ast.Expr(x.test) if isinstance(x, ast.Assert) else x for x in run if isinstance(x, ast.stmt)]
+    return [*whole, *map(ast.Expr, calls)]
 
 
 def closure(names: Iterable[str], uses: Mapping[str, set[str]], without: Container[str] = ()) -> set[str]:
@@ -127,8 +112,7 @@ class Liveness:
         self.entry = self.always | self._block(function.body, EMPTY, {})[0]
 
     def _block(self, body: Sequence[ast.stmt], out: Names, ends: Mapping[type, Names]) -> tuple[Names, Names]:
-        """(live before a block, live where the jumps in it lead), given what is live behind it and where
-        `break` and `continue` end."""
+        """(live before a block, live where its jumps lead), by what is live behind it and at the `ends`."""
         away = EMPTY
         for s in reversed(body):
             before, left = self._statement(s, out, ends)

@@ -1,11 +1,9 @@
 """The names that the rules know, and a small lattice of types, enough to know which operators mean what.
 
-No other builtin, method or module is in the language. A call has its name from `called_name`: `len`,
-`math.gcd`, `.append`. Expressions have types by their form: what operators, builtins and methods give.
+No other builtin, method or module is in the language. Calls have names: `len`, `math.gcd`, `.append`.
 
-A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, a class of the
-program as `object:Name`) or a tuple of a container and its element types. `None` is "no value seen yet", ANY
-is "could be anything".
+A type is a name (`int`, `bool`, `str`, `char` for a string of length one, `float`, `none`, `object:Name`) or
+a tuple of a container and its element types. `None` is "no value seen yet", ANY is "could be anything".
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ CONSUMERS = words(
 )
 
 VIEWS = words("keys values items")
-TEXT_QUESTIONS = words(
+QUESTIONS = words(
     "isalnum isalpha isdigit isspace islower isupper isnumeric isdecimal isascii startswith endswith"
 )
 TEXT_TO_TEXT = words(
@@ -57,7 +55,7 @@ PURE_METHODS = words(
     "split rsplit splitlines partition find rfind index count get copy group most_common intersection union "
     "difference symmetric_difference issubset issuperset isdisjoint fromkeys maketrans sub "
     "match search fullmatch findall"
-).union(VIEWS, TEXT_QUESTIONS, TEXT_TO_TEXT)
+).union(VIEWS, QUESTIONS, TEXT_TO_TEXT)
 PURE = BUILTINS | MEMBERS | {"." + name for name in PURE_METHODS}
 MUTATORS = words(
     "append pop extend insert remove clear sort reverse add discard update popitem move_to_end setdefault "
@@ -168,7 +166,7 @@ ALWAYS: dict[str, Type] = {
         ("str", "str repr re.sub unicodedata.normalize"),
         ("str", "string.ascii_lowercase string.ascii_letters string.digits string.punctuation"),
         ("str", " ".join(f"str.{method}" for method in TEXT_TO_TEXT)),
-        ("bool", " ".join(f"str.{method}" for method in TEXT_QUESTIONS)),
+        ("bool", " ".join(f"str.{method}" for method in QUESTIONS)),
         ("bool", "bool isinstance any all"),
         ("char", "chr"),
         ("float", "float math.sqrt"),
@@ -211,8 +209,7 @@ BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 @dataclass
 class Inference:
-    """Types of expressions, given types of variables, attributes, and results of the program's own
-    functions."""
+    """Types of expressions, from types of variables, attributes and results of own functions."""
 
     classes: set[str]
     attributes: dict[str, Type]

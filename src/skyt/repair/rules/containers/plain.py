@@ -12,7 +12,7 @@ from skyt.repair.rules.analysis.program import READ, FunctionInfo, use_of
 from skyt.repair.rules.analysis.scope import Scope
 from skyt.repair.rules.analysis.syntax import call, int_value, mentions
 from skyt.repair.rules.analysis.trees import COMPREHENSIONS, children, same, text, walk
-from skyt.repair.rules.analysis.types import is_int, is_str, kind
+from skyt.repair.rules.analysis.types import is_int, kind
 from skyt.repair.rules.containers.tables import VIEWS
 from skyt.repair.rules.engine import Context
 from skyt.repair.rules.patterns import when
@@ -23,6 +23,7 @@ from skyt.repair.rules.registry import module
 
 COUNTER = "collections.Counter(e)"
 INSERT = "if k not in d: d[k] = {}"
+COUNTED_KINDS = frozenset(("str", "char", "list", "tuple", "set", "deque", "iter"))
 STARTS = {"int": "0", "list": "[]", "dict": "{}", "set": "set()"}  # what `defaultdict(int)` puts in
 
 
@@ -55,8 +56,7 @@ def _around(node: ast.AST, parents: dict[int, ast.AST], context: Context) -> Fun
 
 
 def holders(context: Context, makes: Callable[[ast.expr], bool]) -> Iterator[Holder]:
-    """Locals and private attributes whose every value is made by an expression of `collections` that `makes`
-    knows."""
+    """Locals and private attributes whose every value is made by an expression that `makes` knows."""
     if not any(isinstance(s, ast.Import) and s.names[0].name == "collections" for s in context.tree.body):
         return
     nodes = walk(context.tree)
@@ -96,10 +96,7 @@ def _of_itself(node: ast.expr, info: FunctionInfo | None) -> bool:
 def countable(node: ast.expr, scope: Scope) -> bool:
     """A container that is not a dict: `Counter` counts its elements. A set that is written there would become
     what a loop goes through, which has another order."""
-    t = scope.type_of(node)
-    return is_str(t) or (
-        kind(t) in {"list", "tuple", "set", "deque", "iter"} and not isinstance(node, ast.Set)
-    )
+    return kind(scope.type_of(node)) in COUNTED_KINDS and not isinstance(node, ast.Set)
 
 
 def counting_loop(counts: Value, source: Value, item: str) -> list[ast.stmt]:
@@ -119,11 +116,9 @@ def _start(node: ast.expr) -> str:
 
 
 @module(
-    needs="a local or private attribute that is always a `defaultdict` or `Counter`, used only by its "
-    "entries, membership, length, truth and iteration; for reading an entry of a `defaultdict` that may be "
-    "missing: 0 as default, and nothing that could tell whether the entry is there",
-    sound="a missing entry is put in where the `defaultdict` would put it in; what a `Counter` gives for a "
-    "missing entry is what `get` gives",
+    needs="a local or private attribute that is always a `defaultdict` or `Counter`, of which only entries, "
+    "membership, length, truth and iteration matter; for entries that may be missing: 0 as default, unseen",
+    sound="a missing entry is put in where a `defaultdict` puts it, and a `Counter` gives what `get` gives",
     fires="s: str\nimport collections\nd = collections.defaultdict(int)\nn = collections.Counter(s)\n"
     "g = collections.defaultdict(lambda: [])\nfor c in s:\n d[c] += n['a']\n g[c.lower()].append(c)\n"
     "return [dict(d), [k for k in d if d[k] > 2], max(n.values()), len(g)]",
@@ -131,8 +126,7 @@ def _start(node: ast.expr) -> str:
     "for c in s:\n d[c] += d['a'] + 1\nreturn [dict(d), e]",
 )
 def default_to_get(context: Context) -> bool:
-    """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1` on a dict; on a `defaultdict` the entry is made
-    first."""
+    """`d[k] += 1` on a `Counter` is `d[k] = d.get(k, 0) + 1`; on a `defaultdict` the entry is made first."""
     for holder in holders(context, lambda e: _start(e) != ""):
         change = _Plain(holder, context)
         if change.allowed():
@@ -294,8 +288,7 @@ def _again(found: Found, where: Where) -> bool:
     return stable and not disturbs(_stored(found, scope), scope.effects(key), scope)
 
 
-# A dict, and a key that can be evaluated again after its entry was stored. When that is done is the rule's
-# business.
+# A dict, and a key that can be evaluated again after its entry was stored.
 ENTRY = [
     of_kind("dict", "d"),
     when.plain("d"),
@@ -304,8 +297,7 @@ ENTRY = [
 
 
 def unseen(item: str, whole: str = "") -> Condition:
-    """What goes into an entry cannot tell that the entry was made before it, nor leave it behind by raising
-    (nor can what is made of it)."""
+    """What goes into an entry cannot tell that the entry was made first, nor leave it behind by raising."""
 
     def holds(found: Found, where: Where) -> bool:
         scope, seen = where.scope, where.scope.effects(found[item])
@@ -380,8 +372,7 @@ rewrite(
         [Condition("`d` is local, empty at first, and nobody has one of its lists", _lists_kept)],
     ),
     needs=[*ENTRY, unseen("x")],
-    because="a list of one element is an empty list to which it is appended; a list that nobody else has may "
-    "be lengthened in place",
+    because="a list of one element is an empty one with it appended; a list nobody else has may grow",
     fires="s: str\nd = {}\nfor x in s:\n if x in d:\n  d[x].append(x)\n else:\n  d[x] = [x]\nreturn d",
     keeps="s: str\nd = {}\ne = {}\nr = []\nfor x in s:\n if x in d:\n  d[x].append(len(d))\n else:\n"
     "  d[x] = [len(d)]\n e[x] = e.get(x, []) + [x]\n r.append(e[x])\nreturn [d, r]",

@@ -4,7 +4,6 @@ entries that are looked up one by one, copies, slices, sorting and stacks, each 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import Any
 
 from skyt.repair.rules.analysis import syntax
@@ -56,8 +55,7 @@ def in_step(function: str, argument: str) -> Condition:
 
 
 def _generated(template: str, like: str) -> Made:
-    """A generator with what a function gives for each element: a lambda with one parameter, a builtin, or a
-    function of the program."""
+    """A generator with what a lambda, a builtin or a function of the program gives for each element."""
 
     def compute(found: Found, where: Where) -> Any:
         function: Any = found["h"]
@@ -99,50 +97,39 @@ rewrite(
 )
 
 
-def _looked_up(found: Found, where: Where) -> bool:
-    parts: Any = [found[piece] for piece in "fgc" if piece in found]
-    nodes, entry = walk(parts), value("d[k]", **found)
-    late = any(isinstance(n, ast.Lambda) for n in nodes)
-    return not late and any(same(n, entry) for n in nodes) and all(where.scope.effects(p).pure for p in parts)
+def _looking_up(entry: str, index: str = "") -> Condition:
+    """Elements without effects that look something up; an index stands nowhere else in them."""
+
+    def holds(found: Found, where: Where) -> bool:
+        parts: Any = [found[piece] for piece in "fgc" if piece in found]
+        uses = sum(same(n, value(entry, **found)) for n in walk(parts))
+        late = any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in walk(parts))
+        alone = not index or uses == count_reads(parts, getattr(found[index], "id", ""))
+        return uses > 0 and alone and not late and all(where.scope.effects(p).pure for p in parts)
+
+    words = f"elements without effects that have `{entry}`" + f", and `{index}` only there" * bool(index)
+    return Condition(words, holds, own=frozenset(index))
 
 
 KINDS = ("[f for {} if c]", "{{f for {} if c}}", "{{f: g for {} if c}}", "u(f for {} if c)")
+INDICES = (("range(len(s))", "s"), ("range(len(s) - 1, -1, -1)", "s[::-1]"))
 rewrite(
     "entry-for-key",
     *((kind.format("k in d"), kind.format("k, x in d.items()")) for kind in KINDS[:3]),
-    needs=[
-        when.of_kind("dict", "d"),
-        when.plain("d"),
-        Condition("elements without effects that have `d[k]`", _looked_up),
-    ],
+    needs=[when.of_kind("dict", "d"), when.plain("d"), _looking_up("d[k]")],
     made={"x": fresh("x"), **{piece: replacing(piece, ("d[k]", "x")) for piece in "fgc"}},
     because="an item is a key with the entry under it",
     fires="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] for c in d if d[c] > 60]",
     keeps="s: str\nd = {x: ord(x) for x in s}\nreturn [d[c] + d.pop(c) for c in list(d)]",
 )
-
-
-def _by_index(found: Found, where: Where) -> bool:
-    parts: Any = [found[piece] for piece in "fgc" if piece in found]
-    uses, index = sum(same(n, value("s[i]", **found)) for n in walk(parts)), getattr(found["i"], "id", "")
-    late = any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in walk(parts))
-    return (
-        not late and 0 < uses == count_reads(parts, index) and all(where.scope.effects(p).pure for p in parts)
-    )
-
-
 rewrite(
     "element-for-index",
     *(
-        (kind.format(f"i in {indices}"), kind.format(f"x in {items}"), [consumer("u")] * kind.startswith("u"))
+        (kind.format(f"i in {indices}"), kind.format(f"x in {items}"), [consumer("u")] * ("u(" in kind))
         for kind in KINDS
-        for indices, items in (("range(len(s))", "s"), ("range(len(s) - 1, -1, -1)", "s[::-1]"))
+        for indices, items in INDICES
     ),
-    needs=[
-        when.of_kind("str list", "s"),
-        when.plain("s"),
-        Condition("elements without effects that have `i` in `s[i]` alone", _by_index, own=frozenset("i")),
-    ],
+    needs=[when.of_kind("str list", "s"), when.plain("s"), _looking_up("s[i]", "i")],
     made={"x": fresh("x"), **{piece: replacing(piece, ("s[i]", "x")) for piece in "fgc"}},
     because="the elements come in the order of their indices",
     fires="xs: list[int]\nreturn sum(xs[i] * xs[i] for i in range(len(xs)))",
@@ -181,27 +168,25 @@ rewrite(
 )
 
 
+variable = when.asking("a variable", lambda e, where: isinstance(e, ast.Name), "own")
+
+
 def _given_whole(found: Found, where: Where) -> ast.expr | None:
+    """A set made of a set or dict would have another order."""
     copied = getattr(found["u"], "id", "") in {"set", "frozenset"}
     return None if copied else value("u(x)", **found)
 
 
-ONE_BY_ONE = when.each("not a set or dict", ("x",), lambda e, where: kind(where.scope.type_of(e)) in IN_TURN)
-VARIABLE = replace(
-    when.each("a variable", ("y",), lambda e, where: isinstance(e, ast.Name)), own=frozenset("y")
-)
 rewrite(
     "plain-copy",
     ("x[:]", "list(x)", [when.of_kind("list", "x")]),
     ("x[:]", "x", [when.text("x")]),
     ("x.copy()", "list(x)", [when.of_kind("list", "x")]),
     ("''.join(x)", "x", [when.text("x")]),
-    ("[y for y in x]", "z", [VARIABLE]),
-    ("{y for y in x}", "w", [VARIABLE, ONE_BY_ONE]),
-    ("u(y for y in x)", "a", [VARIABLE, consumer("u")]),
+    ("[y for y in x]", "l", [variable("y")]),
+    ("u(y for y in x)", "a", [consumer("u"), variable("y")]),
     made={
-        "z": Made("`list(x)`", lambda found, where: value("list(x)", **found), like="[y for y in x]"),
-        "w": Made("`set(x)`", lambda found, where: value("set(x)", **found), like="{y for y in x}"),
+        "l": Made("`list(x)`", lambda found, where: value("list(x)", **found), like="[y for y in x]"),
         "a": Made("`u(x)`", _given_whole, like="u(y for y in x)"),
     },
     because="all ways to copy a list make a new list of the same elements; a copy of a str is the str",
@@ -313,8 +298,7 @@ def _nested(s: ast.stmt) -> tuple[list[ast.comprehension], ast.stmt]:
 
 
 def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
-    """The index of `name = …` before a loop, with nothing about the name in between, nor a way to where it
-    may be read."""
+    """The index of `name = …` before a loop, with nothing about the name, nor a way out, in between."""
     last = next((k for k in range(index - 1, -1, -1) if mentions(body[k], {name})), None)
     if last is None or syntax.own_breaks(body[last:index], (ast.Break, ast.Continue)):
         return None
@@ -322,8 +306,7 @@ def _start_of(body: list[ast.stmt], index: int, name: str) -> int | None:
 
 
 def needs_loop(node: ast.expr, scope: Scope) -> bool:
-    """Whether an element is better made by statements: it is a choice, or a private function of several
-    statements is called."""
+    """Whether an element is better made by statements: a choice, or a call of a longer private function."""
     named = [f for n in syntax.read_names(node) if (f := scope.program.by_name.get(n)) is not None]
     return isinstance(node, ast.IfExp) or any(not f.public and len(f.node.body) > 1 for f in named)
 
@@ -358,8 +341,7 @@ rewrite(
         ROUND,
         [when.one_by_one("[f for target in e if c]", "targets", "body")],
     ),
-    because="a generator makes each element when the loop asks for it; elements without effects can be made "
-    "then",
+    because="a generator makes each element when it is asked for; elements without effects can be made then",
     fires="xs: list[int]\nt = 0\nfor y in [x * x for x in xs if x > 1]:\n t = t * 2 + y\nreturn t",
     keeps="xs: list[int]\nfor y in [x + len(xs) for x in xs]:\n xs.append(y)\nreturn xs",
 )

@@ -102,21 +102,18 @@ rewrite(
 @block(
     ast.Assign,
     ast.If,
-    needs="one use, in the next statement (behind an assignment that may come after it too), before which "
-    "nothing is evaluated there that does not commute with the value (a local that every branch assigns last "
-    "is used for each); or one assignment of a pure value that cannot raise (or whose first use comes next) "
-    "of which nothing that it reads changes before the last use; for several uses: a small value of "
-    "immutable type without calls other than `len`, `str`, `abs`, `int` that cannot raise, or a plain name",
-    sound="the value is computed at the same point of the computation as before, or evaluating it again "
-    "gives the same value, and nothing else",
+    needs="one use, in the next statement, before which nothing is evaluated that does not commute with "
+    "the value (of every branch that ends with one); or one assignment of a pure value that cannot raise (or "
+    "whose first use comes next) of which nothing changes before the last use; for several uses: a small "
+    "value of immutable type with no calls but `len`, `str`, `abs`, `int`, or a plain name",
+    sound="the value is computed at the same point as before, or evaluating it again gives the same",
     fires="xs: list[int]; n: int\nif n > 1:\n t = n\nelse:\n t = 3\nk = len(xs)\nreturn k * k + t",
     keeps="xs: list[int]; n: int\nt = 7 // n\nk = len(xs)\nxs.append(1)\nif n > 1:\n m = n\nelse:\n"
     " m = 7 // n\nreturn [[8][n], m, k * k, n < 3 or t < 2]",
     phases="01",
 )
 def inline_temporary(body: list[ast.stmt], place: Place) -> list[ast.stmt] | None:
-    """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; `if c: t = a` `else: t = b` `f(t)` is
-    `if c: f(a)` `else: f(b)`."""
+    """`k = len(xs)` `return k * k` is `return len(xs) * len(xs)`; branches that assign get the statement."""
     for i, (s, t) in enumerate(pairwise(body)):
         last = s
         while isinstance(last, ast.If):
@@ -164,8 +161,7 @@ def _uses(t: ast.AST, name: str) -> list[ast.AST]:
 
 
 def before(t: ast.stmt, part: ast.AST) -> list[ast.expr] | None:
-    """What a statement evaluates before a part of it; None if that may happen not at all, or more than
-    once."""
+    """What a statement evaluates before a part of it; None if that may happen not at all, or twice."""
     found: list[ast.expr] = []
     way = _evaluated(t)
     while True:
@@ -240,8 +236,7 @@ def _repeatable(value: ast.expr, uses: int, rest: list[ast.stmt], name: str, sco
 
 @block(
     needs="neighbouring assignments of pure values, changes to containers, or an assignment and a condition "
-    "behind it, neither of which reads or writes what the other writes, and of which not both may raise or "
-    "leave",
+    "behind it, neither of which touches what the other writes, and not both of which may raise or leave",
     sound="two computations that do not touch each other's data can be done in either order",
     fires="xs: list[int]; n: int\na = len(xs)\nb = 0\nif n > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
     keeps="xs: list[int]; n: int\na = len(xs)\nb = a\nif b > 2:\n n = n - 2\nreturn [a, b, a, b, n]",
@@ -273,8 +268,7 @@ def _target(s: ast.stmt) -> ast.Name | ast.Attribute | None:
 
 
 def _key(s: ast.stmt, place: Place) -> tuple[bool, str, int]:
-    """Variables before attributes, by the shape of the value, then by how far into the program they are read
-    first."""
+    """Variables before attributes, by the shape of the value, then by where they are read first."""
     target, context, info = _target(s), place.context, place.info
     known = context.facts.public | MUTATORS
     shape = spelled(

@@ -20,8 +20,8 @@ RESERVED = NAMES | MODULES
 
 @module(
     phases="0",
-    needs="a name of a builtin that a function or the module binds, with no `global` and no keyword of that "
-    "name; or a variable of a comprehension that is also a name outside it",
+    needs="a name of a builtin that is bound, with no `global` nor keyword of that name; or a variable of a "
+    "comprehension that is also a name outside it",
     sound="a name means one thing within its scope, so it can be any name that is not taken",
     fires="xs: list[int]\nsum = 0\nfor max in xs:\n sum = sum + max\nreturn [x for x in xs] + [sum]",
     keeps="xs: list[int]\ndef f(xs):\n return g(xs, sum=2)\ndef g(xs, sum):\n return [sum, *xs]",
@@ -78,8 +78,7 @@ def _renamed(where: ast.AST, names: set[str], context: Context) -> None:
 @block(
     ast.Assign,
     ast.For,
-    needs="a value, or the variable of a loop, that is not read after its block or loop, under a name that "
-    "is bound elsewhere too",
+    needs="a value, or a loop's variable, not read after its block or loop; its name is bound elsewhere too",
     sound="values that never meet others under their name can have any free name",
     fires="s: str\nt = 0\nfor x in s:\n t = t + 1\nfor x in s:\n t = t * 2\ns = s.lower()\nreturn s * t + s",
     keeps="s: str; xs: list[int]\nx = 0\nfor x in xs:\n t = x\nwhile len(s) > 3:\n s = s[1:]\nreturn s * x",

@@ -4,12 +4,10 @@ A template is executed symbolically, once for every way its conditions may turn 
 of things that happen on that way. Where the sequences of before and after differ, the rule may only be
 applied to what bears it: what is dropped or added must not be noticed, what is repeated must give the same
 again, what changes places must commute, and what goes into or out of a loop must not be noticed, nor be
-changed by the loop. The engine asks the analysis about exactly these at every match, so that no rule can
-forget it.
+changed by the loop. The engine asks the analysis about exactly these at every match.
 
 Of a loop one round is executed: a way ends where the next round begins. Two loops whose rounds do the same
-things in the same order, and which are left in the same way, do the same. Blocks that a name stands for may
-leave by `break` or `continue` where the program's block does.
+things in the same order, and which are left in the same way, do the same.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ from skyt.repair.rules.analysis.trees import COMPREHENSIONS, Comprehension, chil
 from skyt.repair.rules.patterns.template import FIXED, Found, Template, block_name, made, value
 from skyt.repair.rules.patterns.when import Condition
 
-# A name of the template; `x =` or `d[k] =` for a store; what an operation on names does, by its text; the
-# start of a loop; a jump.
+# A name of the template; `x =` or `d[k] =` for a store; what an operation does, by its text; a loop; a jump.
 Event = str
 LOOP = "loop "
 DOES = "do "

@@ -3,9 +3,8 @@ the after side that is not in the program as it is stands for a computed piece:
 
     rewrite("strict-integers", ("a <= k", "a < m"), made={"m": folded("k + 1")}, …)
 
-The order of evaluation is checked with them too. A piece that is computed from others is, unless it says
-otherwise, something new in the place of something dropped, and both must go unnoticed. One that evaluates
-what a template of the matched pieces evaluates, in its order, names that template (`like`).
+The order of evaluation is checked with them too. A piece that is computed from others is something new for
+something dropped, and both must go unnoticed, unless it names a template (`like`) that evaluates the same.
 """
 
 from __future__ import annotations
@@ -232,9 +231,7 @@ def rewrite(
     asked = [n.words for r in rules for n in r.needs]
     words = "; ".join(dict.fromkeys([*asked, *(f"`{n}`: {m.words}" for n, m in (made or {}).items())]))
     single = all(r.before.expression is not None and isinstance(r.after.body[0], ast.Expr) for r in rules)
-    groups = [
-        (group[0].before, group) for group in ([*g] for _, g in groupby(rules, lambda r: r.before.text))
-    ]
+    groups = [(g[0].before, g) for g in ([*x] for _, x in groupby(rules, lambda r: r.before.text))]
     looks: set[object] = {*on} or {shape(r.before.body[0]) for r in rules}
     if single and not on:
         looks = {r.before.shape or type(r.before.expression) for r in rules}
@@ -247,8 +244,7 @@ def rewrite(
 
 
 def _rewritten(group: Sequence[Rewriting], pattern: object, node: Any, where: Callable[[Any], Where]) -> Any:
-    """What the first of the forms with one before side that applies makes of a piece of program, and what
-    follows it."""
+    """What the first form of a group that applies makes of a piece of program, with what follows it."""
     found: Found = {}
     if not templates.match(pattern, node, found):
         return None

@@ -3,10 +3,7 @@
 In an expression a name stands for any expression; a name that is assigned stands for a variable; a name that
 is a statement by itself stands for one or more statements, with a star for any number of them. The condition
 of a comprehension stands for all that it has, and for True if it has none. A name that occurs twice stands
-for the same thing both times. Rules that are functions take programs apart and put them together with them:
-
-    p = pieces("for i, x in enumerate(s): body", statement)      # None, or what each name stands for
-    made("for i in range(len(s)): body", i=p["i"], s=p["s"], body=new)
+for the same thing both times. Functions take programs apart and put them together with `pieces` and `made`.
 """
 
 from __future__ import annotations

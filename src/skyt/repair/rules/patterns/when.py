@@ -1,8 +1,6 @@
-"""When a rule applies: what it may ask of the pieces that it matched, of their place, and of what its blocks
-do to its variables.
+"""When a rule applies: what it may ask of the pieces that it matched, of their place, and of its variables.
 
-A condition is a function of what was matched and of the place, with words for people. There is no other way
-for a rule in templates to look at the program.
+A condition is a function of these, with words for people: templates look at the program in no other way.
 """
 
 from __future__ import annotations
@@ -223,8 +221,7 @@ def own(*names: str) -> Condition:
     """Variables that nothing else sees: what they hold is the rule's business alone."""
 
     def holds(found: Found, where: Where) -> bool:
-        away = syntax.own_breaks(where.matched, (ast.Break, ast.Continue))
-        ends: list[Any] = [*where.matched[-1:], *away]
+        ends: Any = [*where.matched[-1:], *syntax.own_breaks(where.matched, (ast.Break, ast.Continue))]
         after = {n for s in ends for n in where.place.live_at(s)} if where.place is not None else set[str]()
         blocks = [piece for piece in found.values() if isinstance(piece, list)]
         variables = [p.id for p in found.values() if isinstance(p, ast.Name)]
