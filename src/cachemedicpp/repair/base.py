@@ -139,7 +139,7 @@ class Repair(ABC):
                 state.start(layer)
             )
             repaired[layer] = self.repair_layer(state[layer], stored)
-            moved[str(layer)] = _relative_change(state[layer], repaired[layer])
+            moved[str(layer)] = relative_change(state[layer], repaired[layer])
         write(cache, repaired)
         return RepairReport(repair=self.name, relative_change=moved)
 
@@ -220,7 +220,8 @@ def load_repair(path: str | Path, model: Any = None, *, strict: bool = True) -> 
     return repair
 
 
-def _relative_change(before: KV, after: KV) -> float:
+def relative_change(before: KV, after: KV) -> float:
+    """How far a layer moved, as a share of its size."""
     moved = sum(float((a - b).double().square().sum()) for a, b in zip(after, before, strict=True))
     size = sum(float(b.double().square().sum()) for b in before)
     return float((moved / size) ** 0.5) if size else 0.0

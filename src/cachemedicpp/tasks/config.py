@@ -84,10 +84,32 @@ class EvalConfig(ConfigModel):
         return list(dict.fromkeys(tasks))
 
 
+class LocalConfig(ConfigModel):
+    """The first stage: learning from stored states, without a pass of the model."""
+
+    steps: int = Field(0, ge=0, description="0: no such stage")
+    rows: int = Field(2, ge=1, description="windows in a step, each with its own damage")
+    windows: int = Field(160, ge=8, description="windows of training text whose states are collected")
+    window_len: int = Field(128, ge=16)
+    validation_share: float = Field(0.1, gt=0.0, lt=0.5, description="of these windows, kept aside")
+    lr: float = Field(2e-3, gt=0.0)
+    lambda_id: float = Field(10.0, ge=0.0, description="weight of what sound vectors are moved by")
+    perturbed: Probability = Field(0.2, description="windows that are perturbed as stability measures it")
+    delta_norms: tuple[Annotated[float, Field(gt=0.0)], ...] = (0.5, 2.0, 8.0, 32.0)
+    validate_every: int = Field(100, ge=1)
+    patience: int = Field(
+        0, ge=0, description="stop after so many validations without a better one; 0: never"
+    )
+
+
 class TrainConfig(ConfigModel):
     """The objective and its optimisation."""
 
-    steps: int = Field(300, ge=1)
+    local: LocalConfig = LocalConfig()
+    minutes: float | None = Field(
+        None, gt=0.0, description="CPU minutes of steps, looked at after each validation; null: no limit"
+    )
+    steps: int = Field(300, ge=0, description="steps of distillation through the model")
     batch_size: int = Field(4, ge=1)
     draws_per_batch: int = Field(
         4, ge=1, description="steps that share one batch's clean pass, each with its own damage"

@@ -137,6 +137,20 @@ def spread(items: list[T], count: int) -> list[T]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
+def stratified(items: list[T], count: int, label: Callable[[T], Any]) -> list[T]:
+    """The same with every label's share kept: no period in a file's order can change it."""
+    count = min(count, len(items))
+    places: dict[Any, list[int]] = {}
+    for place, item in enumerate(items):
+        places.setdefault(label(item), []).append(place)
+    exact = {name: count * len(own) / len(items) for name, own in places.items()}
+    wanted = {name: int(number) for name, number in exact.items()}
+    for name in sorted(exact, key=lambda name: wanted[name] - exact[name])[: count - sum(wanted.values())]:
+        wanted[name] += 1
+    chosen = [place for name, own in places.items() for place in spread(own, wanted[name])]
+    return [items[place] for place in sorted(chosen)]
+
+
 def _first_source(
     dataset: str,
     offline_only: bool,

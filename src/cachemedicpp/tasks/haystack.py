@@ -18,7 +18,7 @@ PREFIX = "There is one line that begins with NEEDLE in this text. Find it."
 STATEMENT = "NEEDLE: {needle_token} = {needle_value}."
 
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
-_LAST = ("and", "so", "it", "a", "I")  # single words that fill the last tokens of a context
+_NEGATED = r"(?:\b(?:not|never|no|neither|nor|without)|n['\u2019]t)\s+(?:the\s+)?[\"'\u2018\u201c]?$"
 _WHO = (
     "the ferryman", "a retired surveyor", "the night porter", "our neighbour", "the beekeeper",
     "a young clerk", "the schoolteacher", "an old cartographer", "the gardener", "a passing cyclist",
@@ -44,8 +44,10 @@ _THEN = (
     "There was little else to report.", "The lamps were lit a little later.", "It was soon forgotten.",
     "The river was high for the season.", "Supper was late that evening.",
 )  # fmt: skip
-
-
+_SHORT = (
+    "It was late by then, and everybody went home.", "The wind turned to the west.", "Nothing else happened.",
+    "The road was empty.", "It rained.", "It rained.", "So it was.",
+)  # fmt: skip
 _COLOURS = ("violet", "amber", "silver", "crimson", "indigo", "golden", "scarlet", "ivory", "copper", "green")
 
 
@@ -134,6 +136,11 @@ def needle_value(config: LongContextConfig, seed: int, index: int) -> str:
     return f"{rng.choice(_COLOURS)}-{rng.randrange(1, 10)}"
 
 
+def needle_values(value: str) -> list[str]:
+    """Every value that may be drawn where `value` is configured, itself included."""
+    return list(dict.fromkeys((value, *(f"{colour}-{n}" for colour in _COLOURS for n in range(1, 10)))))
+
+
 def fill(
     rng: random.Random,
     statements: Sequence[tuple[float, str]],
@@ -144,7 +151,7 @@ def fill(
 ) -> tuple[str, list[int]]:
     """A prompt of `length` tokens: statements, each after its share of the filler, among filler.
 
-    Whole sentences as far as they fit, then single words: a context is as long as it says it is.
+    Whole sentences to the end: what is missing then is less than the shortest of them.
     """
     filler: list[str] = []
 
@@ -166,17 +173,13 @@ def fill(
     while len(ids) > length:
         filler.pop()
         text, ids = made()
-    last = ""
-    while len(ids) < length:
-        for word in _LAST:
-            filler = [*(filler[:-1] if last else filler), f"{last} {word}".strip()]
-            longer = made()
-            if len(ids) < len(longer[1]) <= length:
-                last, (text, ids) = filler[-1], longer
-                break
-            filler = [*filler[:-1], *([last] if last else [])]
+    for last in _SHORT:  # whole sentences to the end
+        filler.append(last)
+        tried = made()
+        if len(tried[1]) > length:
+            filler.pop()
         else:
-            break
+            text, ids = tried
     return text, ids
 
 
@@ -205,8 +208,12 @@ def extract(answer: str, value: str) -> list[str]:
 
 
 def matches(answer: str, value: str) -> bool:
-    """The value stands in the answer, and nothing else of its form does. Case aside."""
-    return extract(answer, value) == [_DASHES.sub("-", value).casefold()]
+    """The value stands in the answer, not denied, and nothing else of its form does. Case aside."""
+    if extract(answer, value) != [_DASHES.sub("-", value).casefold()]:
+        return False
+    plain, wanted = _DASHES.sub("-", answer).casefold(), _DASHES.sub("-", value).casefold()
+    before = [plain[: found.start()] for found in re.finditer(re.escape(wanted), plain)]
+    return not any(re.search(_NEGATED, part) for part in before)
 
 
 def matches_strictly(answer: str, value: str) -> bool:

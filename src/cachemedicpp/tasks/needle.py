@@ -14,7 +14,7 @@ from homeostat.core.errors import UserError
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import MedicConfig
 
-_STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
+STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
 
 
 @register(
@@ -48,11 +48,11 @@ class NeedleTask:
         for index in range(wanted.num_examples):
 
             def drawn(earlier: int, index: int = index) -> Example:
-                made = generate(wanted, tokenizer, seed, index, _STEP * earlier)
+                made = generate(wanted, tokenizer, seed, index, STEP * earlier)
                 key, ids = f"needle:{seed}:{index}", made.ids
                 return Example(key, ids[:-1], ids[-1:], made.answer, made.focus, made.span)
 
-            examples.append(reaching("needle", axes, drawn, int(1 / _STEP) + 1))
+            examples.append(reaching("needle", axes, drawn, int(1 / STEP) + 1))
         check_stored("needle", examples, axes)
         settings = {
             "source": {"dataset": "needle", "origin": "generator", "seed": seed},

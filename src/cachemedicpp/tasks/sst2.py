@@ -11,7 +11,7 @@ from pydantic import Field
 from cachemedicpp.corruption.masks import AxesConfig
 from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, short
 from cachemedicpp.tasks.choice import label_logprobs
-from cachemedicpp.tasks.data import load_sentences, spread
+from cachemedicpp.tasks.data import load_sentences, stratified
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
@@ -59,7 +59,7 @@ class Sst2Task:
                 "data.sst2: both labels tokenise to the same tokens; nothing could tell them apart"
             )
         data = load_sentences(config.data)
-        sentences = spread(list(data.items), wanted.num_examples)
+        sentences = stratified(list(data.items), wanted.num_examples, lambda sentence: sentence.label)
         short("sst2", len(sentences), wanted.num_examples, "data.sst2.num_examples")
         examples = []
         for index, sentence in enumerate(sentences):

@@ -81,6 +81,7 @@ class Wikitext2Task:
             "score_len": wanted.score_len,
             "stride": step,
             "stored": stored,
+            "form": _form(corpus.text),
             "n": len(examples),
             "asked": wanted.num_sequences,
             "time_mode": axes.time_mode,
@@ -98,6 +99,14 @@ class Wikitext2Task:
         ).view(target.shape)
         count = len(example.target)
         return [Score(float(total), count) for total in logprob.double().sum(-1)]
+
+
+def _form(text: str) -> str:
+    """Whether the text is Wikitext's tokenised form, in which perplexity is another than of plain text."""
+    unknown, joined = text.count("<unk>"), text.count("@-@") + text.count("@,@") + text.count("@.@")
+    return (
+        f"tokenised: {unknown} times <unk>, {joined} times @-@, @,@ or @.@" if unknown + joined else "plain"
+    )
 
 
 def strided_windows(ids: Sequence[int], length: int, stride: int | None) -> list[tuple[int, tuple[int, ...]]]:

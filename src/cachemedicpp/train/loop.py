@@ -6,26 +6,30 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from cachemedicpp.corruption import CorruptionFamily, Stream
+from cachemedicpp.repair.base import Repair
 from cachemedicpp.repair.operators import Trained
 from cachemedicpp.tasks.config import MedicConfig, TrainConfig
 from cachemedicpp.tasks.windows import Windows
 from cachemedicpp.train import objective
 from cachemedicpp.train.checkpoint import load_checkpoint, save_checkpoint
+from cachemedicpp.train.local import Local
 from cachemedicpp.train.passes import Student, Teacher, study, teach
 from cachemedicpp.train.validate import Validation
 from homeostat.core.errors import UserError
-from homeostat.core.progress import progress
+from homeostat.core.progress import Bar, progress
 from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir
 
 CHECKPOINT = "checkpoint.safetensors"
 BEST = "best.safetensors"
+LOCAL = "local.safetensors"
+_RISE = 50  # steps
 
 
 class DivergedError(UserError):
@@ -44,15 +48,27 @@ class Trainer:
     family: CorruptionFamily
     windows: Windows
     validation: Validation | None = None
+    local: Local | None = None
 
     def __post_init__(self) -> None:
         self.operator.to(self.model.device).train().requires_grad_(True)
-        self.optimiser = torch.optim.Adam(self.operator.parameters(), lr=self.config.train.lr)
+        groups = [{"params": found, "pace": pace} for found, pace in self.operator.paces()]
+        self.optimiser = torch.optim.Adam(groups, lr=self.config.train.lr)
+        self.first = 0 if self.local is None else self.config.train.local.steps  # steps of the local stage
         self._taught: tuple[int, Teacher] | None = None
         self.finished = False  # every step is done, or more of them do not help
 
     def step(self, number: int) -> Record:
         """One optimisation step: returns what was drawn and what was measured."""
+        if self.local is not None and number < self.first:
+            loss, fields = self.local.loss(number)
+        else:
+            loss, fields = self._distil(number - self.first)
+        self._descend(number, loss, fields)
+        return fields
+
+    def _distil(self, number: int) -> tuple[Tensor, Record]:
+        """The loss of one step through the model, and what is logged of it."""
         train = self.config.train
         stream = Stream((self.config.seed, "train", number))
         teacher = self._teach(number // train.draws_per_batch)
@@ -62,6 +78,10 @@ class Trainer:
         loss, fields = self._losses(teacher, student)
         fields["clean_batch"] = clean
         fields["corruption"] = [event.as_record() for event in student.plan.events] if student.plan else []
+        return loss, fields
+
+    def _descend(self, number: int, loss: Tensor, fields: Record) -> None:
+        train = self.config.train
         if not torch.isfinite(loss):
             raise DivergedError(f"step {number}: the loss is {float(loss.detach())}; {_blame(fields)}")
         self.optimiser.zero_grad(set_to_none=True)
@@ -69,10 +89,11 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.operator.parameters(), train.grad_clip)
         if not torch.isfinite(norm):
             raise DivergedError(f"step {number}: the gradient is {float(norm)}; {_blame(fields)}")
+        rate = local_rate(train, number) if number < self.first else learning_rate(train, number - self.first)
         for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(train, number)
+            group["lr"] = group["pace"] * rate
         self.optimiser.step()
-        return {**fields, "grad_norm": float(norm)}
+        fields["grad_norm"] = float(norm)
 
     def _teach(self, batch: int) -> Teacher:
         """The clean pass of a batch, kept while steps that draw other damage for it follow."""
@@ -106,56 +127,97 @@ class Trainer:
         }
 
     def run(self, run: RunDir, stop_at: int | None = None) -> int:
-        """Train from the last checkpoint on. Returns the number of finished steps."""
+        """Train from the last checkpoint on, stage by stage. Returns the number of finished steps."""
         train = self.config.train
-        path = run.path / "checkpoints" / CHECKPOINT
-        first = load_checkpoint(path, self.operator, self.optimiser)
-        last = train.steps if stop_at is None else min(stop_at, train.steps)
-        log, board = run.log("train"), _tensorboard(run.path)
-        log.rewind(first)
-        checked = Checked(self.validation, run, first)
-        done = first
-        with progress(f"train {self.operator.name}", train.steps, done=first) as bar:
-            try:
-                if first == 0:
-                    checked.at(0, self.operator, self.optimiser)
-                for number in range(first, last):
-                    if checked.enough(train.patience):
-                        break
-                    wall, cpu = time.perf_counter(), time.process_time()
-                    fields = self.step(number)
-                    spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-                    log.append(number, **fields, **spent)
-                    done = number + 1
-                    _plot(board, number, fields)
-                    bar.advance(note=_note(fields))
-                    if done % train.checkpoint_every == 0 or done == last:
-                        if done % train.checkpoint_every == 0 or done == train.steps:
-                            checked.at(done, self.operator, self.optimiser)
-                        save_checkpoint(path, done, self.operator, self.optimiser)
-            except KeyboardInterrupt:
-                if done > first:
-                    save_checkpoint(path, done, self.operator, self.optimiser)
-                raise
-            finally:
-                if board is not None:
-                    board.close()
-        self.finished = done == train.steps or checked.enough(train.patience)
-        if self.finished:
-            checked.restore(self.operator, self.optimiser)
+        done = load_checkpoint(run.path / "checkpoints" / CHECKPOINT, self.operator, self.optimiser)
+        total = self.first + train.steps
+        stop = total if stop_at is None else min(stop_at, total)
+        run.log("train").rewind(done)
+        with progress(f"train {self.operator.name}", total, done=done) as bar:
+            if self.local is not None and done < self.first:
+                local = train.local
+                checked = Checked(self.local, run, done, "validation_local", LOCAL)
+                last = min(stop, self.first)
+                every = Stage(0, done, last, self.first, local.validate_every, local.patience)
+                done = self._stage(run, checked, every, bar)
+                if not checked.over(every, done):
+                    return done
+                checked.restore(self.operator, self.optimiser)
+                done = self.first
+                save_checkpoint(run.path / "checkpoints" / CHECKPOINT, done, self.operator, self.optimiser)
+            checked = Checked(self.validation, run, done, "validation", BEST)
+            every = Stage(self.first, done, stop, total, train.checkpoint_every, train.patience)
+            done = self._stage(run, checked, every, bar)
+            self.finished = checked.over(every, done)
+            if self.finished:
+                checked.restore(self.operator, self.optimiser)
         return done
+
+    def _stage(self, run: RunDir, checked: Checked, stage: Stage, bar: Bar) -> int:
+        """The steps of one stage, with validations and checkpoints. Returns how many steps there are now."""
+        path, log, board = run.path / "checkpoints" / CHECKPOINT, run.log("train"), _tensorboard(run.path)
+        begin, done = stage.begin, stage.first
+        try:
+            if done == begin:
+                checked.at(done, self.operator, self.optimiser)
+            for number in range(stage.first, stage.last):
+                if checked.enough(stage.patience):
+                    break
+                wall, cpu = time.perf_counter(), time.process_time()
+                fields = self.step(number)
+                spent = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+                log.append(number, **fields, **spent)
+                done = number + 1
+                _plot(board, number, fields)
+                bar.advance(note=_note(fields))
+                whole = (done - begin) % stage.every == 0
+                if whole or done == stage.last:
+                    if whole or done == stage.end:
+                        checked.at(done, self.operator, self.optimiser)
+                    save_checkpoint(path, done, self.operator, self.optimiser)
+                    if checked.spent(self.config.train.minutes):
+                        break
+        except KeyboardInterrupt:
+            if done > stage.first:
+                save_checkpoint(path, done, self.operator, self.optimiser)
+            raise
+        finally:
+            if board is not None:
+                board.close()
+        return done
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Steps `first` to `last` of a stage that has those from `begin` to `end`."""
+
+    begin: int
+    first: int
+    last: int
+    end: int
+    every: int
+    patience: int
+
+
+class Measured(Protocol):
+    """What validates an operator: lower is better."""
+
+    def measure(self, operator: Repair | None) -> Record: ...
 
 
 @dataclass
 class Checked:
     """The validations of a run, and the best state among them. Without a validation it does nothing."""
 
-    validation: Validation | None
+    validation: Measured | None
     run: RunDir
     done: int  # steps that are done already: later validations are made again
+    log: str
+    file: str
 
     def __post_init__(self) -> None:
-        self._log = self.run.log("validation")
+        self._log = self.run.log(self.log)
+        self._minutes = False
         if self.validation is not None:
             self._log.rewind(self.done + 1)
 
@@ -177,6 +239,17 @@ class Checked:
             bool(patience) and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
         )
 
+    def spent(self, minutes: float | None) -> bool:
+        """Whether the steps so far have taken more CPU time than they may."""
+        if minutes is not None:
+            seconds = sum(record["cpu_seconds"] for record in self.run.log("train").read())
+            self._minutes = seconds > 60 * minutes
+        return self._minutes
+
+    def over(self, stage: Stage, done: int) -> bool:
+        """Whether the stage has ended: all steps are done, or more do not help or take too long."""
+        return done == stage.end or self.enough(stage.patience) or self._minutes
+
     def restore(self, operator: Trained, optimiser: torch.optim.Optimizer) -> None:
         """Go back to the best state."""
         if self.validation is not None:
@@ -184,10 +257,16 @@ class Checked:
 
     @property
     def _path(self) -> Path:
-        return self.run.path / "checkpoints" / BEST
+        return self.run.path / "checkpoints" / self.file
 
     def _losses(self) -> list[float]:
         return [record["loss"] for record in self._log.read()] if self.validation is not None else []
+
+
+def local_rate(train: TrainConfig, number: int) -> float:
+    """The same in the local stage: a short rise, then a cosine down to 0."""
+    local = train.local
+    return local.lr * min(1.0, (number + 1) / _RISE) * (1 + math.cos(math.pi * number / local.steps)) / 2
 
 
 def learning_rate(train: TrainConfig, number: int) -> float:

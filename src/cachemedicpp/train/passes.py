@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.cache.shared import entering, resumed_at
-from cachemedicpp.cache.state import KV, KVState
+from cachemedicpp.cache.state import KV, KVState, write
 from cachemedicpp.corruption import Injection, Plan, sequence_keys
 from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import Repair
@@ -64,6 +64,14 @@ def study(
     plan = None
     if injection is not None:
         plan = injection.corrupt_cache(cache, sequence_keys(teacher.prefix))
+    if isinstance(repair, Trained) and repair.whole_cache:
+        student = Student(teacher.logits, plan)
+        student.stored = {layer: KVState(cache)[layer] for layer in repair.layers}
+        student.repaired = repair.mend(student.stored, {})
+        write(cache, student.repaired)
+        with resumed_at(model, *teacher.entered):
+            student.logits = model(input_ids=teacher.continuation, past_key_values=cache).logits
+        return student
     seen: dict[int, tuple[Tensor, KV]] = {}
     with medic(model, repair=repair) as session, resumed_at(model, *teacher.entered):
         if observe and session.repairing is not None:

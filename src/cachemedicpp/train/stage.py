@@ -13,11 +13,13 @@ from cachemedicpp.cache.attention import check_decoder
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
 from cachemedicpp.repair.operators import Trained, build_operator, parameter_count
+from cachemedicpp.repair.operators.states import QUERIES, States, collect
 from cachemedicpp.repair.operators.store import save
 from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
 from cachemedicpp.train.heldout import heldout_kl
+from cachemedicpp.train.local import Local
 from cachemedicpp.train.loop import Trainer
 from cachemedicpp.train.passes import frozen
 from cachemedicpp.train.validate import Validation, settled
@@ -26,6 +28,9 @@ from homeostat.core.records import Record
 from homeostat.core.rundir import RunDir, check_out, open_run
 
 OPERATOR = "operator"
+STATES = "states.safetensors"
+Layers = tuple[int, ...]
+_STATES: dict[str, Any] = {}  # of the model that was trained for last
 
 
 def train_run(
@@ -74,14 +79,25 @@ def train_into(
             validation = Validation.build(config, model, tokenizer, apart, kept)
         learned = windows  # without what is kept for validation
         operator.prepare(model, lambda: _calibration(config, learned))
-        trainer = Trainer(config, model, operator, apart, windows, validation)
-        done = trainer.run(run, stop_at)
+        local = None
+        if config.train.local.steps:
+            states = clean_states(run, config, model, learned, operator.layers)
+            operator.start(states)
+            local = Local.build(config, operator, states, apart)
+        trainer = Trainer(config, model, operator, apart, windows, validation, local)
+        trainer.run(run, stop_at)
         if not trainer.finished:
             return None
         operator.eval().requires_grad_(False)
-        metrics: Record = {"train.steps": done, "train.parameters": parameter_count(operator)}
+        steps = sum(1 for _ in run.log("train").read())
+        metrics: Record = {"train.steps": steps, "train.parameters": parameter_count(operator)}
         if validation is not None:
             metrics["train.validation"] = _validated(run, operator, validation)
+        if local is not None:
+            metrics["train.local"] = _learned(run)
+            metrics["train.parameter_share"] = metrics["train.parameters"] / sum(
+                p.numel() for p in model.parameters()
+            )
         settings: Record = {"family": config.repair.family, "layers": list(operator.layers)}
         settings["train_text"] = corpus.source.as_record()
         settings["threads"] = torch.get_num_threads()
@@ -102,6 +118,33 @@ def train_into(
     return metrics
 
 
+def clean_states(run: RunDir, config: MedicConfig, model: Any, windows: Windows, layers: Layers) -> States:
+    """The clean states of training text, collected once in a run; one that is resumed reads them."""
+    local, path = config.train.local, run.path / "checkpoints" / STATES
+    if path.exists():
+        return States.load(path, layers)
+    key = (id(model), layers, local.windows, local.window_len, len(windows.ids))
+    if _STATES.get("key") != key:  # the families of a run share them
+        spread = replace(windows, length=local.window_len + QUERIES).spread(local.windows)
+        _STATES.update(key=key, states=collect(model, spread, layers))
+    found: States = _STATES["states"]
+    found.save(path)
+    return found
+
+
+def _learned(run: RunDir) -> Record:
+    """The local stage: how much of the distance is left, at the start and at its best."""
+    kept = list(run.log("validation_local").read())
+    best = min(kept, key=lambda record: record["loss"])
+    return {
+        "start": kept[0]["loss"],
+        "best": best["loss"],
+        "best_step": best["step"],
+        "cells": best["cells"],
+        "curve": [[record["step"], record["loss"]] for record in kept],
+    }
+
+
 def _calibration(config: MedicConfig, windows: Windows) -> Tensor:
     """The windows of training text that closed forms are learned from."""
     return replace(windows, length=config.eval.calibration_len).spread(config.eval.calibration_windows)
@@ -114,9 +157,13 @@ def _validated(run: RunDir, operator: Trained, validation: Validation) -> Record
     parts = run.once("train_parts", lambda: settled(operator, validation))
     for part in parts["off"]:
         operator.switch(part, False)
+    none = run.once("train_validation_none", lambda: validation.measure(None))
+    useful = parts["after"]["loss"] < none["loss"]
+    operator.useful.fill_(useful)
     losses = ("text_damaged", "text_clean", "retrieval_clean", "retrieval_damaged", "loss")
     return {
-        "none": run.once("train_validation_none", lambda: validation.measure(None)),
+        "none": none,
+        "useful": useful,  # otherwise the operator is stored as the identity
         "start": {name: kept[0][name] for name in losses},
         "best_step": best["step"],
         "parts": parts,

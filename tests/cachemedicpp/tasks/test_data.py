@@ -11,7 +11,14 @@ import pytest
 
 from cachemedicpp.tasks import data
 from cachemedicpp.tasks.config import DataConfig
-from cachemedicpp.tasks.data import load_sentences, load_text, read_paragraphs, read_sentences, spread
+from cachemedicpp.tasks.data import (
+    load_sentences,
+    load_text,
+    read_paragraphs,
+    read_sentences,
+    spread,
+    stratified,
+)
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource
 
@@ -132,3 +139,11 @@ def test_the_development_data_reads_as_sst2(shared_data: Path) -> None:
     sentences = read_sentences(shared_data / "sst2" / "dev.tsv")
     assert len(sentences) == 872
     assert json.dumps(sentences[0].text)
+
+
+@pytest.mark.parametrize("count", [4, 10, 16, 20, 33])
+def test_a_stratified_choice_keeps_the_share_of_each_label_whatever_the_order(count: int) -> None:
+    alternating = [("a", i) if i % 2 else ("b", i) for i in range(100)]
+    chosen = stratified(alternating, count, lambda item: item[0])
+    assert len(chosen) == count == len(set(chosen))
+    assert abs(sum(label == "a" for label, _ in chosen) - count / 2) <= 0.5

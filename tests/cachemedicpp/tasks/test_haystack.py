@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from cachemedicpp.tasks.haystack import (
     matches_strictly,
     needle_value,
 )
+from cachemedicpp.tasks.needle_value import NeedleValueTask
 from homeostat.core.errors import UserError
 
 STATEMENT = "NEEDLE: the_key = violet-7."
@@ -31,14 +33,15 @@ def test_every_prompt_holds_the_needle_once_and_never_exceeds_its_length(
     assert prompt.text.count(f"NEEDLE: the_key = {prompt.answer}.") == 1
     assert prompt.text.startswith(PREFIX)
     assert prompt.text.endswith("Question: What is the_key? Answer:")
-    assert length - 2 <= len(prompt.ids) <= length  # a byte is a token: one more word takes two
+    assert length - 11 <= len(prompt.ids) <= length  # a byte is a token: "It rained." takes eleven
+    assert prompt.text.rpartition("\n\n")[0].endswith(".")
     assert bytes(prompt.ids[prompt.focus :]).decode("latin-1").strip().startswith("NEEDLE")
 
 
 def test_depths_and_lengths_are_taken_in_turn(byte_tokenizer: Any) -> None:
     config = LongContextConfig(depths=[0.0, 1.0], lengths=[400, 600])
     made = [generate(config, byte_tokenizer, 0, index) for index in range(4)]
-    assert [round(len(prompt.ids), -1) for prompt in made] == [400, 400, 600, 600]
+    assert [round(len(prompt.ids), -2) for prompt in made] == [400, 400, 600, 600]
     assert [prompt.focus < 100 for prompt in made] == [True, False, True, False]
 
 
@@ -74,6 +77,9 @@ def test_same_seed_same_text_and_other_seeds_or_numbers_differ(byte_tokenizer: A
         ("violet\u20117", True),
         ("violet\u20137.", True),
         ("violet-8, not violet-7", False),
+        ("not violet-7", False),
+        ("It isn't the violet-7", False),
+        ("I do not know, but I think it is violet-7", True),
         ("violet-8", False),
         ("violet", False),
         ("The_key = violet-77", False),
@@ -124,3 +130,18 @@ def test_every_example_has_a_value_of_its_own_and_the_first_the_configured_one()
     values = [needle_value(config, 5, index) for index in range(30)]
     assert values[0] == "violet-7" and len(set(values)) > 15
     assert all(extract(value, "violet-7") == [value] for value in values)
+
+
+def test_needle_values_are_asked_for_among_values_of_equal_length(
+    byte_tokenizer: Any, small_config: Callable[..., Any], tiny_llama: Any
+) -> None:
+    config = small_config(data__needle_value={"context_len": 400, "num_examples": 6})
+    task = NeedleValueTask.build(config, tiny_llama, byte_tokenizer)
+    rights = []
+    for example in task.examples:
+        right, choices = example.target
+        rights.append(right)
+        assert len(choices) == 6 == len(set(choices)) and len({len(choice) for choice in choices}) == 1
+        text, *values = byte_tokenizer.batch_decode([example.stored, *choices])
+        assert [value.strip() in text for value in values] == [i == right for i in range(6)]
+    assert len(set(rights)) > 1

@@ -34,4 +34,6 @@ def load(folder: Path, card: Record) -> Trained:
     operator = build_operator(config, Geometry(**card["geometry"]))
     operator.load_state_dict(read_tensors(folder, card))
     operator.model_id = card["model"]
+    if not bool(operator.useful):
+        operator.layers = ()  # the identity
     return operator.eval().requires_grad_(False)
