@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,6 @@ def test_needle_values_are_asked_for_among_values_of_equal_length(
         right, choices = example.target
         rights.append(right)
         assert len(choices) == 6 == len(set(choices)) and len({len(choice) for choice in choices}) == 1
-        text, *values = byte_tokenizer.batch_decode([example.stored, *choices])
+        text, *values = byte_tokenizer.batch_decode([torch.tensor(x) for x in (example.stored, *choices)])
         assert [value.strip() in text for value in values] == [i == right for i in range(6)]
     assert len(set(rights)) > 1

@@ -75,7 +75,8 @@ def collect(model: Any, windows: Tensor, layers: tuple[int, ...]) -> States:
         stored.append(join(layers, {layer: state[layer] for layer in layers}).float().cpu())
         seen: dict[int, Tensor] = {}
         with medic(model, repair=_Watch(layers)) as session:
-            session.observer = lambda layer, query, _, seen=seen: seen.update({layer: query})
+            assert session.repairing is not None  # noqa: S101
+            session.repairing.observer = lambda layer, query, _, seen=seen: seen.update({layer: query})
             model.base_model(input_ids=ids[:, -QUERIES:], past_key_values=cache, use_cache=True)
         asked.append(torch.stack([seen[layer] for layer in layers], dim=1).float().cpu())
     return States(layers, torch.cat(stored), torch.cat(asked))
