@@ -11,7 +11,7 @@ from homeostat.core.errors import UserError
 from homeostat.report.build import Report
 from homeostat.report.page import render
 
-DRAWN = ("chart", "heatmap", "dots", "shares")  # the kinds of blocks that are pictures
+DRAWN = ("answers", "chart", "heatmap", "dots", "shares")  # the kinds of blocks that are pictures
 _SCALE = 2.0  # pixels of a PNG per pixel of the page
 
 
