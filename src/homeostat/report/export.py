@@ -41,7 +41,7 @@ def _photographed(pages: Sequence[Path]) -> list[Path]:
     taken = []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        view = browser.new_page(viewport={"width": 1000, "height": 2400}, device_scale_factor=_SCALE)
+        view = browser.new_page(viewport={"width": 1280, "height": 2400}, device_scale_factor=_SCALE)
         for page in pages:
             view.goto(page.resolve().as_uri())
             view.wait_for_selector("html[data-ready=yes]")
