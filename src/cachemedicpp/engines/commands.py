@@ -78,3 +78,54 @@ def slots(
         proxy.serve_forever()
     except KeyboardInterrupt:
         print("stopped")
+
+
+@app.command()
+def check(folder: Annotated[Path, typer.Argument(help="A folder with chunks, pages or slots.")]) -> None:
+    """Check every file that LMCache, SGLang or llama.cpp stored with the guard; 1 if any is damaged.
+
+    Example: homeostat engine check kv
+    """
+    from cachemedicpp.engines.folders import checked
+
+    found = list(checked(folder))
+    for path, why in found:
+        if why:
+            print(f"{path}: {why}")
+    damaged = sum(bool(why) for _, why in found)
+    print(f"{len(found)} files checked, {damaged} damaged or stored without the guard")
+    raise typer.Exit(code=int(damaged > 0))
+
+
+@app.command()
+def conformance(
+    engine: Annotated[
+        str, typer.Option(help="transformers, vllm, llama.cpp or sglang-storage.")
+    ] = "transformers",
+    connector: Annotated[
+        str, typer.Option(help="vllm: another connector's name, wrapped; others: none, for no guard.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="An alias or a folder; llama.cpp: a GGUF file, too.")] = "",
+    dtype: Annotated[list[str] | None, typer.Option(help="float32, bfloat16, float16; repeatable.")] = None,
+    block: Annotated[list[int] | None, typer.Option(help="Tokens of a block; repeatable.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Only these round trips; repeatable.")] = None,
+    planted: Annotated[
+        str, typer.Option(help="transformers: a fault on purpose: layout, dtype, table or version.")
+    ] = "",
+    out: Annotated[Path | None, typer.Option(help="A JSON file for the rows.")] = None,
+) -> None:
+    """Compare answers from stored, reloaded, evicted and damaged blocks with cold ones; 1 if any differ.
+
+    Example: homeostat engine conformance --engine vllm --dtype float32 --block 32
+    """
+    import json
+
+    from cachemedicpp.engines.conformance.cases import conform, jobs, line
+
+    rows = []
+    for job, names in jobs(engine, connector, model, dtype or (), block or (), case or (), planted):
+        rows += conform(job, names, lambda row: print(line(row), flush=True))
+    if out is not None:
+        out.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    print(f"{sum(row['passed'] for row in rows)} of {len(rows)} round trips passed")
+    raise typer.Exit(code=int(not all(row["passed"] for row in rows)))

@@ -29,6 +29,8 @@ class Counts:
     suspect: int = 0  # computed from changed ones, or in a step that failed
     recomputed: int = 0  # blocks that were rewritten and left quarantine
     unknown: int = 0  # hit without a fingerprint: nothing could be verified
+    audited: int = 0  # hit without a fingerprint of ours, and judged against their tokens
+    foreign: int = 0  # audited, and not of their tokens
     implausible: int = 0  # numbers that cannot be, as they were written
     stored: int = 0
     loaded: int = 0

@@ -28,6 +28,8 @@ class GuardSettings:
     store_limit: float = 8.0  # mode store: GiB that the folder may hold
     model_id: str = ""  # mode store: names the weights, where they are not in a local folder
     inner: Mapping[str, Any] | None = None  # mode wrap: the wrapped connector's kv_connector, module path, …
+    audit: str = ""  # a folder with an operator G or the model: what it judges blocks without fingerprint by
+    audit_hits: bool = False  # judge this engine's own blocks too, once each, when they are hit
     plausible: str = ""  # a folder with an operator G calibrated for the model
     plausible_every: int = 1  # of the blocks that are written, one in this many is judged
     untried: bool = False  # start where the guard was never tried
@@ -64,11 +66,15 @@ class GuardSettings:
             raise UserError(
                 "kv_connector_extra_config.inner (a connector) goes with mode 'wrap', and only with it"
             )
-        if self.plausible and not Path(self.plausible).is_dir():
-            raise UserError(
-                f"kv_connector_extra_config.plausible = {self.plausible!r}: no such folder; make one with "
-                "`homeostat cache calibrate MODEL --out FOLDER`"
-            )
+        for name in ("plausible", "audit"):
+            folder = getattr(self, name)
+            if folder and not Path(folder).is_dir():
+                raise UserError(
+                    f"kv_connector_extra_config.{name} = {folder!r}: no such folder; make one with "
+                    "`homeostat cache calibrate MODEL --out FOLDER`"
+                )
+        if self.audit_hits and not self.audit:
+            raise UserError("kv_connector_extra_config.audit_hits needs audit, a folder")
         return self
 
 

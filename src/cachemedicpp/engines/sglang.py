@@ -22,6 +22,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from cachemedicpp.engines.frame import HEADER, DamagedError, check, mark, opened
 from homeostat.core.errors import UserError, nearest
 
 WHOLE_PAGES = ("file", "shm")  # backends that take and return pages as tensors
+VERSION = metadata.version("sglang")
 _KV = "kv"
 _POOL = ("layout", "dtype", "page_size", "layer_num", "start_layer", "head_num", "head_dim")
 logger = logging.getLogger("sglang.cachemedicpp")
@@ -83,7 +85,12 @@ class GuardStorage(HiCacheStorage):
         """What pages of this engine are, beside their keys."""
         shown = {k: v for k, v in dataclasses.asdict(self._config).items() if k != "extra_config"}
         host = getattr(self, "registered_pools", {}).get(pool, getattr(self, "mem_pool_host", None))
-        return {**shown, "pool": pool, **{name: str(getattr(host, name, "")) for name in _POOL}}
+        return {
+            **shown,
+            "sglang": VERSION,
+            "pool": pool,
+            **{name: str(getattr(host, name, "")) for name in _POOL},
+        }
 
     def name(self, key: str, pool: str = _KV) -> str:
         """Where a page is stored."""

@@ -20,6 +20,7 @@ class RequestStep:
     start: int
     end: int
     admitted: bool = False  # `new_blocks` is the whole table: a new request, or one that comes back
+    tokens: tuple[int, ...] = ()  # of the positions before `start`, where blocks are audited
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Span:
     end: int
     size: int  # positions in a block
     admitted: bool
+    tokens: tuple[int, ...] = ()
 
     def reads(self) -> Iterator[tuple[int, int]]:
         """Blocks computed before this step, and how many of their positions this step reads."""
@@ -95,7 +97,9 @@ class Tables:
                     f"request {step.request} computes position {step.end - 1} with {len(blocks)} blocks of "
                     f"{self.size}: the scheduler's block table and the guard's differ"
                 )
-            found.append(Span(step.request, blocks, step.start, step.end, self.size, step.admitted))
+            found.append(
+                Span(step.request, blocks, step.start, step.end, self.size, step.admitted, step.tokens)
+            )
         return found
 
     def drop(self, requests: Iterable[str]) -> None:

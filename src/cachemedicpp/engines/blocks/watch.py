@@ -13,7 +13,7 @@ attention read is still there to be seen, and that the token can still be discar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -40,9 +40,19 @@ class Cache(Protocol):
     def clear(self, block: int, first: int) -> None: ...
 
 
+Audit = Callable[[Sequence[int], Sequence[int]], Mapping[int, str]]  # blocks, tokens → what is wrong
+
+
 class Watch:
     def __init__(
-        self, cache: Cache, events: Events, every: int = 16, budget: int = 64, vouch: bool = False
+        self,
+        cache: Cache,
+        events: Events,
+        every: int = 16,
+        budget: int = 64,
+        vouch: bool = False,
+        audit: Audit | None = None,
+        audit_hits: bool = False,
     ) -> None:
         self.cache = cache
         self.events = events
@@ -51,6 +61,10 @@ class Watch:
         self.vouch = (
             vouch  # a request that fills a block has all it read verified: the block leaves the engine
         )
+        self._audit = audit
+        self._audit_hits = audit_hits
+        self._audited: set[int] = set()  # blocks that need no audit until they are written again
+        self.foreign: set[int] = set()  # blocks of the last step that were not of their tokens
         self.ledger = BlockLedger(cache.blocks, len(cache))
         self.tables = Tables(cache.size)
         self.quarantine = Quarantine(cache.size)
@@ -59,9 +73,11 @@ class Watch:
         self.failed: set[str] = set()  # requests whose last step was worthless
         self.filled: list[tuple[Span, Write]] = []  # blocks that the last step filled and that are right
 
-    def load(self, span: Span, block: int, expected: Sums | None, broken: bool) -> None:
+    def load(
+        self, span: Span, block: int, expected: Sums | None, broken: bool, vouched: bool = False
+    ) -> None:
         """A block was filled from outside; `expected` is its fingerprint, where one is known. With it the
-        block leaves quarantine, because it is verified after this step."""
+        block leaves quarantine, because it is verified after this step. `vouched`: it was computed here."""
         index = span.blocks.index(block)
         self.ledger.wrote(block, 0, span.blocks[index - 1] if index else None, self.now)
         if broken:
@@ -69,6 +85,10 @@ class Watch:
         elif expected is not None:
             self.quarantine.release(block)
             self.ledger.record([block], [self.cache.size], expected[None], self.now)
+        if vouched:
+            self._audited.add(block)
+        else:
+            self._audited.discard(block)
 
     def begin(self, plan: StepPlan) -> list[Span]:
         """A step begins: tables grow, requests that ended are forgotten.
@@ -79,6 +99,7 @@ class Watch:
         self.now += 1
         self.tables.drop(plan.finished)
         self.ledger.forget(plan.copied)
+        self._audited.difference_update(plan.copied)
         spans = self.tables.spans(plan.steps)
         made = {w.block: w.low for span in spans for w in span.writes()}
         with self.events.timed():
@@ -126,11 +147,13 @@ class Watch:
         looked = [s for s in spans if s.admitted or (self.vouch and s.end // size > s.start // size)]
         hit = dict.fromkeys(block for span in looked for block in at_rest(span))
         strange = [block for block in hit if not self.ledger.known(block)]
+        judged = self._judged(looked, [block for block in hit if block not in self._audited])
         if strange:  # nothing to compare with; from here on there is
-            self.events.counts.unknown += len(strange)
-            whole = [self.cache.size] * len(strange)
-            self.ledger.record(strange, whole, self.cache.sums(strange, whole), self.now)
-        due = [block for block in hit if block not in set(strange)]
+            self.events.counts.unknown += sum(block not in judged for block in strange)
+            kept = [block for block in strange if block not in self.quarantine]
+            whole = [self.cache.size] * len(kept)
+            self.ledger.record(kept, whole, self.cache.sums(kept, whole), self.now)
+        due = [block for block in hit if block not in {*strange, *self.foreign}]
         if self._scans and len(due) < self.budget:
             others = {b for span in spans for b in at_rest(span)} - hit.keys()
             waiting = sorted(
@@ -138,6 +161,24 @@ class Watch:
             )
             due += waiting[: self.budget - len(due)]
         return due
+
+    def _judged(self, spans: list[Span], blocks: list[int]) -> set[int]:
+        """Of the blocks that are hit, those that are audited; what is not of its tokens is condemned."""
+        self.foreign, judged = set(), set[int]()
+        for span in spans if self._audit is not None and blocks else ():
+            whole = span.blocks[: min(span.start, len(span.tokens)) // self.cache.size]
+            due = {block for block in whole if block in set(blocks) - judged}
+            if not due or self._audit is None:
+                continue
+            why = self._audit(whole, span.tokens)
+            judged |= due
+            self.events.counts.audited += len(due)
+            for block in due & why.keys():
+                self.foreign.add(block)
+                self._condemn(block, [], why[block], span.request)
+        self.events.counts.foreign += len(self.foreign)
+        self._audited |= judged - self.foreign
+        return judged
 
     def _begun(self, made: Mapping[int, Write]) -> list[int]:
         """Blocks fingerprinted unfinished that have grown since: what was there must still be there."""
@@ -187,6 +228,10 @@ class Watch:
             for write in writes[span.request]:
                 before = span.blocks[write.number - 1] if write.number else None
                 self.ledger.wrote(write.block, write.low, before, self.now)
+                if not self._audit_hits:  # computed here
+                    self._audited.add(write.block)
+                elif write.low == 0:
+                    self._audited.discard(write.block)
         held = len(self.quarantine)
         whole = self.quarantine.settle(writes, self.failed)
         for request in self.failed:

@@ -12,6 +12,7 @@ is loaded, vLLM calls `start_load_kv` after the forward pass.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -22,6 +23,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     SupportsHMA,
 )
 
+from cachemedicpp.engines.blocks.audit import Auditor
 from cachemedicpp.engines.blocks.idle import IdleScan
 from cachemedicpp.engines.blocks.paged import PagedCache
 from cachemedicpp.engines.blocks.plan import RequestStep, Span, StepPlan
@@ -79,6 +81,7 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
                 new.num_computed_tokens,
                 new.num_computed_tokens + scheduled[new.req_id],
                 admitted=True,
+                tokens=self._tokens(new.prompt_token_ids, new.num_computed_tokens),
             )
             for new in scheduler_output.scheduled_new_reqs
         ]
@@ -88,10 +91,14 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
         ):
             new_blocks = tuple(blocks[0]) if blocks else ()
             back = request in old.resumed_req_ids
-            steps.append(RequestStep(request, new_blocks, start, start + scheduled[request], admitted=back))
+            tokens = self._tokens(old.all_token_ids.get(request) if back else None, start)
+            steps.append(RequestStep(request, new_blocks, start, start + scheduled[request], back, tokens))
         copied = tuple(int(copy[-1]) for copy in scheduler_output.kv_cache_block_copies or ())
         plan = StepPlan(steps, tuple(scheduler_output.finished_req_ids), copied=copied)
         return GuardMetadata(plan, self.source.plan(plan, scheduler_output))
+
+    def _tokens(self, tokens: list[int] | None, count: int) -> tuple[int, ...]:
+        return tuple(tokens[:count]) if self.settings.audit and tokens else ()
 
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
         self.source.ended(request.request_id)
@@ -117,7 +124,11 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
         name, first = next(iter(kv_caches.items()))
         layer = self._vllm_config.compilation_config.static_forward_context[name]
         cache = PagedCache(kv_caches, blocks, size, probe(layer, first, blocks, size))
-        self.watch = Watch(cache, self.events, self.settings.every, self.settings.budget, self.source.vouch)
+        given = self.settings
+        audit = partial(Auditor(given.audit).foreign, cache) if given.audit else None
+        self.watch = Watch(
+            cache, self.events, given.every, given.budget, self.source.vouch, audit, given.audit_hits
+        )
         self._idle = IdleScan(self.watch, self.settings.idle_after)
         if self.settings.plausible:
             plausible = Plausibility(self.settings.plausible)
@@ -187,6 +198,33 @@ class GuardConnector(KVConnectorBase_V1, SupportsHMA):
         cls, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any
     ) -> GuardMetrics:
         return GuardMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+    # Sleep, since vLLM 0.33: memory goes away, and other memory comes back at the same place
+
+    @classmethod
+    def supports_sleep_mode(cls, kv_transfer_config: Any) -> bool:
+        inner = GuardSettings.read(kv_transfer_config.kv_connector_extra_config).inner
+        if inner is None:
+            return True
+        from vllm.config import KVTransferConfig
+        from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+
+        config = KVTransferConfig(**{"kv_role": kv_transfer_config.kv_role, **inner})
+        return bool(KVConnectorFactory.get_connector_class(config).supports_sleep_mode(config))
+
+    def unregister_kv_caches(self) -> None:
+        if self._idle is not None:
+            self._idle.busy()  # it reads no memory that is not there
+        if self.watch is not None:
+            self.watch.ledger.forget(range(self.watch.cache.blocks))
+        if self.source.inner is not None:
+            self.source.inner.unregister_kv_caches()
+
+    def restore_kv_caches(self) -> None:
+        if self.source.inner is not None:
+            self.source.inner.restore_kv_caches()
+        if self._idle is not None:
+            self._idle.done()
 
     def shutdown(self) -> None:
         if self._idle is not None:

@@ -103,6 +103,7 @@ class StoreSource(KeyedSource):
     def __init__(self, settings: GuardSettings, root: str, size: int, events: Events) -> None:
         super().__init__(root, size)
         self.store = BlockStore(settings.store, events, settings.store_limit)
+        self._loaded: dict[int, str] = {}  # blocks that hold what was stored under a key
         self._events = events
 
     def matched(self, request: Any, computed: int) -> tuple[int | None, bool]:
@@ -134,13 +135,18 @@ class StoreSource(KeyedSource):
                 watch.load(span, load.block, None, broken=True)
                 continue
             cache.write(load.block, content)
+            self._loaded[load.block] = load.key
             watch.load(span, load.block, expected, broken=False)
             self._events.counts.loaded += 1
 
     def save(self, plan: StepPlan, watch: Watch) -> None:
         cache = watch.cache
         assert isinstance(cache, PagedCache)  # noqa: S101
+        for block in watch.foreign & self._loaded.keys():  # intact, and another text's
+            self.store.remove(self._loaded.pop(block))
+            self._events.counts.refused += 1
         for span, write in watch.filled:
+            self._loaded.pop(write.block, None)
             key = self.key(span, write.number)
             if key and key not in self.store:
                 self.store.save(
@@ -193,7 +199,8 @@ class InnerSource(KeyedSource):
             first = {block: i * self._size for i, block in enumerate(span.blocks)}.get(load.block, span.start)
             if first < span.start:
                 rewritten = span.start < first + self._size
-                watch.load(span, load.block, self._seen.get(load.key), broken=rewritten)
+                seen = self._seen.get(load.key)
+                watch.load(span, load.block, seen, broken=rewritten, vouched=seen is not None)
                 self._events.counts.loaded += 1
 
     def save(self, plan: StepPlan, watch: Watch) -> None:

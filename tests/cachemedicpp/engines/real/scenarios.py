@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -360,6 +361,115 @@ def refused(folder: Path) -> dict[str, Any]:
     except Exception as error:
         said["policy"] = f"{type(error).__name__}: {error}"
     return said
+
+
+def audited(folder: Path) -> dict[str, Any]:
+    """Blocks from a store, intact by every checksum, that are another text's, another place's, transposed or
+    another model's; with the model as auditor, and without."""
+    other = subprocess.run(
+        [sys.executable, __file__, "fill", str(folder / "theirs")],
+        env={**os.environ, "HOMEOSTAT_TEST_MODEL": os.environ["HOMEOSTAT_TEST_OTHER"]},
+        capture_output=True,
+        check=True,
+    )
+    assert b"RESULT" in other.stdout
+    found = {}
+    for audit in (MODEL, ""):
+        shutil.rmtree(folder / "store", ignore_errors=True)
+        guard = {"mode": "store", "store": str(folder / "store"), "audit": audit, "model_id": "m"}
+        found["audit" if audit else "none"] = _audited(folder, guard)
+    return found
+
+
+def fill(folder: Path) -> dict[str, Any]:
+    session = Session({"mode": "store", "store": str(folder), "model_id": "m"})
+    session.ask([PREFIX], 1)
+    _store().flush()
+    return {}
+
+
+def _store() -> Any:
+    from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+    return get_kv_transfer_group().source.store
+
+
+def _audited(folder: Path, guard: dict[str, Any]) -> dict[str, Any]:
+    from cachemedicpp.engines.store import BlockStore
+
+    session = Session(guard)
+    prompts = [f"{PREFIX}{ENDS[0]}", f"Bees build combs of wax. {PREFIX}{ENDS[1]}"]
+    clean = session.ask(prompts)[0]
+    store = _store()
+    store.flush()
+    mine = sorted(store.folder.rglob("*.kv"), key=lambda path: path.stat().st_mtime_ns)
+    layout, blocks = _layout(mine[0]), {}
+    for path in mine:
+        blocks[path.stem] = store.load(path.stem, layout)
+    keys, theirs = list(blocks), BlockStore(str(folder / "theirs"), store._events)
+    kinds = {
+        "foreign": lambda i: blocks[keys[-1 - i]],
+        "shifted": lambda i: blocks[keys[i + 1]],
+        "transposed": lambda i: _sealed(blocks[keys[i]][0].transpose(1, 2).reshape(blocks[keys[i]][0].shape)),
+        "stale": lambda i: theirs.load(keys[i], layout) if keys[i] in theirs else blocks[keys[i]],
+        "none": lambda i: blocks[keys[i]],
+    }
+    found: dict[str, Any] = {}
+    for kind, content in kinds.items():
+        for key, (block, sums) in blocks.items():
+            store.write(key, layout, block, sums)
+        for i in (1, 3):
+            store.write(keys[i], layout, *content(i))
+        session.fresh()
+        before = session.counts()
+        answers, cached = session.ask(prompts)
+        after = session.counts()
+        about = {name: after[name] - before[name] for name in ("audited", "foreign", "loaded", "refused")}
+        found[kind] = {**about, "same": answers == clean, "cached": cached}
+    return found
+
+
+def _layout(path: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return str(file.metadata()["layout"])
+
+
+def _sealed(block: Any) -> tuple[Any, Any]:
+    from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+    block = block.contiguous()
+    return block, get_kv_transfer_group().watch.cache.sums_of(block)
+
+
+def sleep(folder: Path) -> dict[str, Any]:
+    """vLLM 0.33's hooks around a sleep: other memory at the same place is no damage, and is watched anew."""
+    from vllm.config import KVTransferConfig
+    from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+    session = Session({"every": 1, "idle_after": 0.05})
+    clean = session.ask([PREFIX])[0]
+    guard, cache = get_kv_transfer_group(), session.rpc("fault_cache")
+    guard.unregister_kv_caches()
+    for layer in cache.layers:
+        layer.fill_(float("nan"))  # whatever was there
+    time.sleep(0.5)
+    quiet = session.counts()["bad"]
+    for layer in cache.layers:
+        layer.zero_()
+    guard.restore_kv_caches()
+    session.fresh()
+    again = session.ask([PREFIX])[0]
+    session.rpc("fault_inject", {"kind": "bit", "epsilon": 0.01}, session.prefix_blocks()[1:2], "s", [])
+    after = session.ask([PREFIX])[0]
+    config = KVTransferConfig(kv_connector="x", kv_role="kv_both", kv_connector_extra_config={})
+    return {
+        "same": clean == again == after,
+        "quiet": quiet,
+        "bad": session.counts()["bad"],
+        "supported": type(guard).supports_sleep_mode(config),
+    }
 
 
 if __name__ == "__main__":

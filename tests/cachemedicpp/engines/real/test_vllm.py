@@ -79,6 +79,22 @@ def test_numbers_that_cannot_be_are_computed_once_more_and_reported_if_they_stay
     assert "stays-so" in always["then"]
 
 
+def test_intact_blocks_of_another_text_place_layout_or_model_are_computed_again(scenario: Scenario) -> None:
+    found = scenario("audited")
+    for kind in ("foreign", "shifted", "transposed", "stale"):
+        row, bare = found["audit"][kind], found["none"][kind]
+        assert row["same"] and row["foreign"] >= 1 and row["refused"] >= 1, kind
+        assert bare["loaded"] >= 2 and bare["foreign"] == 0
+    assert sum(not found["none"][kind]["same"] for kind in found["none"]) >= 3, "the blocks were harmless"
+    whole = found["audit"]["none"]
+    assert whole["same"] and whole["audited"] >= 8 and whole["foreign"] == 0, "a false alarm"
+
+
+def test_sleep_is_no_damage_and_damage_after_it_is_found(scenario: Scenario) -> None:
+    found = scenario("sleep")
+    assert found == {"same": True, "quiet": 0, "bad": 1, "supported": True}
+
+
 def test_a_policy_that_fails_requests_is_refused_in_one_line(scenario: Scenario) -> None:
     said = scenario("refused")["policy"]
     assert "kv_load_failure_policy = 'fail'" in said and "recompute" in said
