@@ -1,16 +1,18 @@
 """The tokens as evidence: what a token's keys and values should be, and whether a block is of its tokens.
 
-    y = Wᵀ x + r,    x = (e(token), e(token before), 1),    r ~ N(0, (1 + h) R),    h = xᵀ (XᵀX + λI)⁻¹ x
+    y = Wᵀ x + r,    x = (e(token), e(token before), 1),    r ~ t_d(0, (1 + h) R),    h = xᵀ (XᵀX + λI)⁻¹ x
 
-Ridge regression for the keys (before rotary) and values `y` of every head, over ordinary tokens. `e` is the
-model's input embedding, scaled to unit RMS as its first norm does. `h` is the leverage: what calibration has
-not seen, it predicts with less confidence. The evidence of a head vector is the log Bayes factor of "of these
-tokens" against "of any others",
+Ridge regression for the keys (before rotary) and values `y`, `d` numbers of each head, over ordinary tokens.
+`e` is the model's input embedding, scaled to unit RMS as its first norm does. `h` is the leverage: what
+calibration has not seen, it predicts with less confidence. Residuals have the tails of Student's t: a few
+tokens of any text surprise one head. The evidence of a head vector is the log Bayes factor, per dimension, of
+"of these tokens" against "of any others":
 
-    log N(y; Wᵀx, (1 + h) R) - log N(y; μ, C)
+    (1/d) log t_d(y; Wᵀx, (1 + h) R) / t_d(y; μ, C)
 
 with the mean `μ` and covariance `C` of all tokens. It is averaged over the tokens of a block for each head,
-each layer and the whole, and compared with held-out text.
+each layer and the whole. What is unusual about a text shows in all layers alike, so a head is compared with
+what all other heads of the block say, and a layer with all other layers: by its residual given them.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ class Prior:
     residual: Tensor  # [L, G, d, d]: R
     mean: Tensor  # [L, G, d]: μ
     covariance: Tensor  # [L, G, d, d]: C
-    typical: Tensor  # [2, L G + L + 1]: mean and standard deviation of each unit's evidence, held-out text
+    typical: Tensor  # [L G + L + 1]: mean evidence of each unit of held-out text
+    heads: Tensor  # [L G, L G]: evidence missing to scores
+    layers: Tensor  # [L, L]
+    whole: Tensor  # [1, 1]
     tail: Tensor  # [3, 4]: the tail of each level's largest score
     blocks: Tensor  # [] of held-out text
 
@@ -72,18 +77,21 @@ class Prior:
         for layer in range(y.shape[1]):
             here = y[:, layer].transpose(0, 1)  # [G, N, d]
             mean = (x @ self.weight[:, layer].flatten(1)).view(len(x), -1, d).transpose(0, 1)
-            given = ((here - mean) @ own[layer].mT).square().sum(-1)  # [G, N]
-            without = ((here - self.mean[layer].unsqueeze(1)) @ other[layer].mT).square().sum(-1)
-            out[:, layer] = ((without - given / wider).T / 2 + log_ratio[layer]) / d
+            given = ((here - mean) @ own[layer].mT).square().mean(-1)  # [G, N]
+            without = ((here - self.mean[layer].unsqueeze(1)) @ other[layer].mT).square().mean(-1)
+            out[:, layer] = (without.log1p() - (given / wider).log1p()).T + log_ratio[layer] / d
         return out - wider.log()[:, None, None] / 2
 
     def scores(self, evidence: Tensor, block: Tensor, blocks: int) -> Scores:
-        """How far the evidence `[N, L, G]` of the tokens of each block is below that of held-out text."""
+        """How far the evidence `[N, L, G]` of the tokens of each block is below what is to be expected."""
         means, count = unit_means(evidence, block, blocks)
-        z = (self.typical[0] - means) / self.typical[1] * (count / BLOCK).clamp(max=1).sqrt().unsqueeze(1)
         L, G = evidence.shape[1:]
-        z = z.masked_fill((count < FEWEST).unsqueeze(1), torch.nan)
-        head, layer, whole = torch.split(z, [L * G, L, 1], 1)
+        missing = (self.typical - means) * (count / BLOCK).clamp(max=1).sqrt().unsqueeze(1)
+        missing = missing.masked_fill((count < FEWEST).unsqueeze(1), torch.nan)
+        forms = (self.heads, self.layers, self.whole)
+        head, layer, whole = (
+            part @ form for part, form in zip(torch.split(missing, [L * G, L, 1], 1), forms, strict=True)
+        )
         return Scores(head.view(-1, L, G), layer, whole.squeeze(1), means[:, : L * G].view(-1, L, G))
 
     def limits(self, alpha: float) -> tuple[float, float, float]:
@@ -95,7 +103,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Scores:
-    """Standard deviations below the evidence of clean text; NaN for a block that cannot be judged."""
+    """Standard deviations below the evidence to expect of clean text; NaN where there is too little."""
 
     head: Tensor  # [blocks, L, G]
     layer: Tensor  # [blocks, L]

@@ -11,7 +11,8 @@ from torch import Tensor
 from cachemedicpp.repair.gaussian import tails
 from cachemedicpp.repair.gaussian.prior import FEWEST, Prior, unit_means
 
-PENALTY = 30.0  # λ, of the squared weights of embeddings of unit RMS; a tenth and ten times it do as well
+PENALTY = 30.0  # λ, of the squared weights of embeddings of unit RMS
+SHRUNK = 0.1  # of the correlations of units, to none: other kinds of text differ in them
 
 # ordinary tokens: features `[N, P]`, head vectors `[N, L, G, d]`, the block of each `[N]`, number of blocks
 Batch = tuple[Tensor, Tensor, Tensor, int]
@@ -59,9 +60,19 @@ class Gram:
         fitted = torch.einsum("plgi,plgj->lgij", weight, xy)  # WᵀXᵀY = Wᵀ(XᵀX + λ)W
         shrunk = torch.einsum("plgi,p,plgj->lgij", weight, penalty.float(), weight)
         residual = (self._yy - fitted - shrunk) / free
-        none = torch.zeros(2, L * G + L + 1)
+        units = [torch.zeros(n, n) for n in (L * G, L, 1)]
         return Prior(
-            weight, inverse.float(), residual, mean, covariance, none, torch.zeros(3, 4), torch.tensor(0)
+            weight=weight,
+            inverse=inverse.float(),
+            residual=residual,
+            mean=mean,
+            covariance=covariance,
+            typical=torch.zeros(L * G + L + 1),
+            heads=units[0],
+            layers=units[1],
+            whole=units[2],
+            tail=torch.zeros(3, 4),
+            blocks=torch.tensor(0),
         )
 
 
@@ -70,8 +81,32 @@ def measured(prior: Prior, heldout: Iterable[Batch]) -> Prior:
     batches = [unit_means(prior.evidence(x, y), block, blocks) for x, y, block, blocks in heldout]
     means, count = (torch.cat(parts) for parts in zip(*batches, strict=True))
     means = means[count >= FEWEST]
-    typical = torch.stack((means.mean(0), means.std(0).clamp(min=1e-6)))
-    z = (typical[0] - means) / typical[1]
+    typical = means.mean(0)
     L, G = prior.mean.shape[:2]
-    tail = [tails.fit(part.amax(1)) for part in torch.split(z, [L * G, L, 1], 1)]
-    return replace(prior, typical=typical, tail=torch.tensor(tail), blocks=torch.tensor(len(z)))
+    forms, tail = [], []
+    for part in torch.split(typical - means, [L * G, L, 1], 1):
+        form = given_the_others(part)
+        forms.append(form)
+        tail.append(tails.fit((part @ form).amax(1)))
+    return replace(
+        prior,
+        typical=typical,
+        heads=forms[0],
+        layers=forms[1],
+        whole=forms[2],
+        tail=torch.tensor(tail),
+        blocks=torch.tensor(len(means)),
+    )
+
+
+def given_the_others(missing: Tensor) -> Tensor:
+    """What takes missing evidence `[blocks, units]` to each unit's residual given all others, in standard
+    deviations: `[units, units]`."""
+    spread = missing.std(0).clamp(min=1e-6)
+    z = missing / spread
+    correlation = z.T @ z / len(z)
+    eye = torch.eye(len(correlation))
+    precision = torch.linalg.inv((1 - SHRUNK) * correlation + SHRUNK * eye)
+    size = (z @ precision).std(0).clamp(min=1e-6)
+    form: Tensor = precision / spread.unsqueeze(1) / size
+    return form
