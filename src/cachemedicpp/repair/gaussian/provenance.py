@@ -29,6 +29,7 @@ class Judged:
 
     tokens: Tokens
     features: Tensor  # [N, P]
+    evidence: Tensor  # [N, L, G]: nats per dimension
     scores: Scores
     block: Tensor  # [T']: number of each position's block
     first: int
@@ -96,8 +97,9 @@ def _judge(
     given = x[ordinary]
     assert stats.prior is not None  # noqa: S101
     prior = stats.prior
-    scores = prior.scores(prior.evidence(given, tokens.x), tokens.block, count)
-    return Judged(tokens, given, scores, number[0], first)
+    evidence = prior.evidence(given, tokens.x)
+    scores = prior.scores(evidence, tokens.block, count)
+    return Judged(tokens, given, evidence, scores, number[0], first)
 
 
 def replace_foreign(
