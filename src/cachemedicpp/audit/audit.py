@@ -20,7 +20,7 @@ from cachemedicpp.repair.base import layout
 from cachemedicpp.repair.gaussian import tails
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.gaussian.provenance import check_ids
-from cachemedicpp.repair.gaussian.tokens import blocks_of
+from cachemedicpp.repair.gaussian.tokens import blocks_of, gather
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 
@@ -149,8 +149,15 @@ def _by_model(model: Any, state: KVState, input_ids: Tensor, mask: Tensor | None
         spans.append([(int(x[0]), int(x[-1])) for x in at])
     most = max(map(len, spans))
     places = torch.tensor([[last for _, last in s] + [s[-1][1]] * (most - len(s)) for s in spans])
-    apart = witness.distances(model, state, ids, real, places.to(ids.device))  # [B, blocks, L, G]
-    score = apart / witness.FOREIGN
+    places = places.to(ids.device)
+    apart, spread = witness.distances(model, state, ids, real, places)  # [B, blocks, L, G], [L, G]
+    score = apart / spread / witness.FOREIGN
+    number = {(row, *span): k for row, row_spans in enumerate(spans) for k, span in enumerate(row_spans)}
+    suspects = [one for one, k in number.items() if bool((score[one[0], k] > 1).any())]
+    stored = gather(list(state)) if suspects else score
+    for one, fresh in witness.in_order(model, state, ids, mask, suspects):
+        off = (stored[one[0], one[1] : one[2] + 1] - fresh).square().sum(-1).nan_to_num(torch.inf)
+        score[one[0], number[one]] = off.amax(0) / spread / witness.FOREIGN
     known = torch.tensor([[k < len(s) for k in range(most)] for s in spans], device=ids.device)
     found = (score > 1) & known[..., None, None]
     return Audit(found, score.amax(-1), known, spans, 0.0)

@@ -8,6 +8,7 @@ a block of other tokens is as far off as another token is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -65,13 +66,13 @@ def _mask(real: Tensor, places: Tensor, window: int, dtype: torch.dtype) -> Tens
     )
 
 
-def distances(model: Any, state: KVState, ids: Tensor, real: Tensor, places: Tensor) -> Tensor:
-    """How far what is stored at `places` `[B, n]` is from what the model recomputes there, `[B, n, L, G]`, as
-    a share of the squared distance between two different tokens of these."""
+def distances(model: Any, state: KVState, ids: Tensor, real: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared distances of what is stored at `places` `[B, n]` to what the model recomputes there,
+    `[B, n, L, G]`, and the typical one of two different tokens of these, `[L, G]`."""
     fresh = recompute(model, state, ids, real, places)
     rows = torch.arange(state.batch, device=places.device).unsqueeze(1)
     stored = gather([KV(*(x[rows, :, places].transpose(1, 2) for x in kv)) for kv in state])
-    apart = (stored - fresh).square().sum(-1)
+    apart = (stored - fresh).square().sum(-1).nan_to_num(torch.inf)
     numbers = (real.long().cumsum(-1) - 1).clamp(min=0).gather(1, places)
     rotary, plain = Rotary(model), fresh.clone()
     heads = fresh.shape[3] // 2
@@ -80,8 +81,37 @@ def distances(model: Any, state: KVState, ids: Tensor, real: Tensor, places: Ten
         plain[:, :, layer, :heads] = rotary.unrotate(keys, numbers, layer).transpose(1, 2)
     every = plain.flatten(0, 1)  # [B n, L, G, d]
     typical = every.median(0).values
-    spread = 2 * (every - typical).square().sum(-1).median(0).values  # of two tokens, sinks aside
-    return (apart / spread.clamp(min=1e-12)).nan_to_num(torch.inf)
+    spread = 2 * (every - typical).square().sum(-1).median(0).values  # the median: sinks aside
+    return apart, spread.clamp(min=1e-12)
+
+
+def in_order(
+    model: Any, state: KVState, ids: Tensor, mask: Tensor | None, spans: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[tuple[int, int, int], Tensor]]:
+    """Spans `(row, first, last)`, each with what the model makes of its tokens, `[n, L, G, d]`.
+
+    First to last: what comes before a span is sound, or was recomputed by then.
+    """
+    real, numbers = layout(state.length, state.batch, mask, ids.device)
+    sound = {i: KV(*(x.clone() for x in kv)) for i, kv in enumerate(state)}
+    for one in sorted(spans):
+        row, (a, b) = slice(one[0], one[0] + 1), (one[1], one[2] + 1)
+        start = int(real[row].long().argmax())
+        before = DynamicCache(config=model.config.get_text_config())
+        if a > start:
+            for layer, (K, V) in sound.items():
+                before.update(K[row, :, start:a], V[row, :, start:a], layer)
+        model.base_model(
+            input_ids=ids[row, a:b],
+            position_ids=numbers[row, a:b],
+            past_key_values=before,
+            use_cache=True,
+        )
+        fresh = [KV(*(x[..., a - b :, :] for x in kv)) for kv in KVState(before)]
+        for layer, kv in enumerate(fresh):
+            for x, new in zip(sound[layer], kv, strict=True):
+                x[row, :, a:b] = new
+        yield one, gather(fresh)[0]
 
 
 def check_whole(model: Any, state: KVState) -> None:
@@ -105,32 +135,15 @@ def check_whole(model: Any, state: KVState) -> None:
 def heal(
     model: Any, cache: Cache, input_ids: Tensor, audit: Audit, attention_mask: Tensor | None = None
 ) -> int:
-    """Recompute the blocks that an audit named from their tokens, in place; how many there were.
-
-    First to last: what comes before a block is sound or healed by then, so its numbers are those that the
-    model once made.
-    """
+    """Recompute the blocks that an audit named from their tokens, in place; how many there were."""
     state = readable(cache)
     check_whole(model, state)
     ids = torch.as_tensor(input_ids, device=state[0].K.device).view(state.batch, -1)
-    real, numbers = layout(state.length, state.batch, attention_mask, ids.device)
+    named = [(one["row"], one["first"], one["last"]) for one in audit.findings()]
     healed = {i: KV(*(x.clone() for x in kv)) for i, kv in enumerate(state)}
-    named = audit.findings()
-    for one in named:
-        row, (a, b) = slice(one["row"], one["row"] + 1), (one["first"], one["last"] + 1)
-        before = DynamicCache(config=model.config.get_text_config())
-        start = int(real[row].long().argmax())
-        if a > start:
-            for layer, (K, V) in healed.items():
-                before.update(K[row, :, start:a], V[row, :, start:a], layer)
-        model.base_model(
-            input_ids=ids[row, a:b],
-            position_ids=numbers[row, a:b],
-            past_key_values=before,
-            use_cache=True,
-        )
-        for layer, kv in enumerate(KVState(before)):
-            for x, new in zip(healed[layer], kv, strict=True):
-                x[row, :, a:b] = new[..., a - b :, :]
+    for (row, first, last), fresh in in_order(model, state, ids, attention_mask, named):
+        for layer, kv in healed.items():
+            for x, new in zip(kv, fresh[:, layer].transpose(0, 1).chunk(2), strict=True):
+                x[row, :, first : last + 1] = new.to(x.dtype)
     write(cache, healed)
     return len(named)

@@ -31,7 +31,7 @@ class Judged:
     features: Tensor  # [N, P]
     evidence: Tensor  # [N, L, G]: nats per dimension
     scores: Scores
-    block: Tensor  # [T']: number of each position's block
+    block: Tensor  # [T']: number of each position's block; -1 for padding and what cannot be judged
     first: int
 
     def span(self, block: int) -> tuple[int, int]:
@@ -99,7 +99,7 @@ def _judge(
     prior = stats.prior
     evidence = prior.evidence(given, tokens.x)
     scores = prior.scores(evidence, tokens.block, count)
-    return Judged(tokens, given, evidence, scores, number[0], first)
+    return Judged(tokens, given, evidence, scores, number[0].masked_fill(~known[0], -1), first)
 
 
 def replace_foreign(

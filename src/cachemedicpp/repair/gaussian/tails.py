@@ -54,8 +54,9 @@ def blocks_for(rate: float) -> int:
 
 
 def least_rate(blocks: int) -> float:
-    """The least rate that this many blocks support."""
-    return 1 / (REACH * blocks)
+    """The least rate that this many blocks support, rounded up to two digits."""
+    digit = 10.0 ** (math.floor(-math.log10(REACH * blocks)) - 1)
+    return math.ceil(1 / (REACH * blocks) / digit) * digit
 
 
 def check_rate(rate: float, blocks: int) -> None:
