@@ -29,6 +29,7 @@ BLOCK = 16  # positions that share one verdict: a noise level, a fit, their toke
 FEWEST = BLOCK // 4  # ordinary tokens from which a block can be judged
 LEVELS = ("head", "layer", "block")
 FLOOR = 1e-3  # added to unit-variance covariances: below it, directions are not trusted
+NEARLY_ALL = 0.75  # halfway from every other layer, where each has a sound neighbour, to all
 _CHUNK = 1024  # tokens judged at a time
 
 
@@ -119,13 +120,15 @@ class Scores:
         """Head vectors `[blocks, L, G]` that are not of these tokens.
 
         Whether a block holds any is a test, at a rate. Which ones is then a matter of odds: those that are
-        more likely of other tokens, and those beyond the limit; where no head is, the layer or the block.
+        more likely of other tokens, and those beyond the limit; where no head is, the layer or the block. One
+        cause for all heads of a layer, or of a block, is likelier than one for each of nearly all.
         """
         head, layer, _ = limits
         likely = (self.head > head) | (self.evidence < 0)
-        layers = (self.layer > layer).unsqueeze(-1) & ~likely.any(-1, keepdim=True)
-        likely |= layers
+        likely |= (self.layer > layer).unsqueeze(-1) & ~likely.any(-1, keepdim=True)
         likely |= ~likely.flatten(1).any(1)[:, None, None]
+        likely |= likely.float().mean(-1, keepdim=True) > NEARLY_ALL
+        likely |= likely.float().mean((-1, -2), keepdim=True) > NEARLY_ALL
         return likely & self.alarms(limits)[:, None, None]
 
 
