@@ -26,6 +26,19 @@ class ConfigModel(pydantic.BaseModel):
     # How a difference in a setting is told, where its value says nothing to people: section -> sentence.
     told: ClassVar[Mapping[str, str]] = {}
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, raw: Any) -> Any:
+        """A section that is given in part keeps the rest of this section's default, not of its class."""
+        if not isinstance(raw, dict):
+            return raw
+        whole = dict(raw)
+        for name, field in cls.model_fields.items():
+            section = raw.get(name)
+            if isinstance(section, dict) and type(field.default) is field.annotation:
+                whole[name] = _overlay(field.default.model_dump(exclude_unset=True), section)
+        return whole
+
     @classmethod
     def known_fields(cls) -> Mapping[str, pydantic.fields.FieldInfo]:
         """Every key that this section may have."""

@@ -36,6 +36,13 @@ def test_overrides_are_laid_over_the_file(tmp_path: Path) -> None:
     assert (config.seed, config.train.lr, config.train.steps) == (3, 1e-4, 7)
 
 
+def test_a_section_given_in_part_keeps_the_rest_of_its_own_default() -> None:
+    class Small(ConfigModel):
+        train: Train = Train(lr=0.1, steps=2)
+
+    assert load_config(Small, None, ["train.steps=3"]).train == Train(lr=0.1, steps=3)
+
+
 def test_a_file_lays_its_keys_over_its_base(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("seed: 1\ntrain: {lr: 0.5, steps: 2}")
     config = load(tmp_path, "base: base.yaml\ntrain: {steps: 9}")
