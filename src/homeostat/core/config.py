@@ -49,16 +49,25 @@ C = TypeVar("C", bound=ConfigModel)
 
 
 def load_config(
-    model: type[C], path: str | Path | None, overrides: Iterable[str] = (), kind: str = "configs"
+    model: type[C],
+    path: str | Path | Mapping[str, Any] | None,
+    overrides: Iterable[str] = (),
+    kind: str = "configs",
 ) -> C:
     """Read a YAML file (the user's, or one that comes with the program), apply overrides, check it.
 
     A file may name another as its `base:`; the base is read first and the file's own keys are laid over it.
+    A mapping stands for a file: the options of a command.
     """
-    raw = _read(resources.find(path, kind, lambda file: fits(model, file)), kind) if path is not None else {}
+    raw: dict[str, Any] = {}
+    source = "the defaults"
+    if isinstance(path, Mapping):
+        raw, source = _overlay({}, path), "the options"
+    elif path is not None:
+        raw, source = _read(resources.find(path, kind, lambda file: fits(model, file)), kind), str(path)
     for override in overrides:
         _apply(raw, override)
-    return parse_config(model, raw, source=str(path) if path is not None else "the defaults")
+    return parse_config(model, raw, source=source)
 
 
 def fits(model: type[C], path: Path, kind: str = "configs") -> bool:

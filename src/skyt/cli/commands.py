@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError
 from skyt.cli.contracts import contracts_app
+from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def run(
     ],
     n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
     temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
-    tau: Tau = 0.10,
+    tau: Tau = DEFAULT_TAU,
     seed: Seed = 0,
     model: Annotated[
         str | None,
@@ -134,7 +134,7 @@ def run(
         typer.Option("--base-url", help="An OpenAI-compatible endpoint, e.g. http://localhost:8000/v1."),
     ] = None,
     evidence: EvidenceOption = Evidence.rewritten,
-    inputs: Inputs = 1000,
+    inputs: Inputs = DEFAULT_INPUTS,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -165,25 +165,15 @@ def run(
     from skyt.runs.suite import as_suite, run_one, run_suite
 
     check_tau(tau)
-    settings = [
-        f"contract={json.dumps(contract)}",
-        f"n={n}",
-        f"temperature={temperature}",
-        f"tau={tau}",
-        f"seed={seed}",
-        f"evidence={evidence.value}",
-        f"inputs={inputs}",
-        f"allow_uncontained={str(uncontained).lower()}",
-        f"generator.kind={'openai' if base_url else 'local'}",
-    ]
+    generator: dict[str, Any] = {"kind": "openai", "base_url": base_url, "name": model} if base_url else {}
     if base_url and not model:
         raise UserError("--base-url needs --model: the model's name at the endpoint")
-    if base_url:
-        settings += [f"generator.base_url={base_url}", f"generator.name={json.dumps(model)}"]
-    elif model:
-        settings += [f"generator.model.name={json.dumps(model)}"]
-    settings += _about_canons(canon, trust_canons)
-    config = load_config(RunConfig, None, [*settings, *(overrides or [])])
+    if model and not base_url:
+        generator = {"model": {"name": model}}
+    options = _measuring(tau, seed, evidence, inputs, uncontained, canon, trust_canons)
+    options |= {"contract": contract, "n": n, "temperature": temperature}
+    options["generator"] = {"kind": "local", **generator}
+    config = load_config(RunConfig, options, overrides or [])
     around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     if Path(contract).is_dir():
         suite_config: SuiteConfig = as_suite(config, Path(contract))
@@ -247,10 +237,10 @@ def replay(
             "--canons", metavar="FILE.json", help="Canons to use: [{contract_id, canonical_code}, …]."
         ),
     ] = None,
-    tau: Tau = 0.10,
+    tau: Tau = DEFAULT_TAU,
     seed: Seed = 0,
     evidence: EvidenceOption = Evidence.rewritten,
-    inputs: Inputs = 1000,
+    inputs: Inputs = DEFAULT_INPUTS,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
@@ -268,24 +258,15 @@ def replay(
 
     Example: homeostat code replay runs/code-gcd/samples.jsonl --out runs/replay
     """
+    from homeostat.core.config import parse_config
     from skyt.metrics.formulas import check_tau
     from skyt.metrics.table import show_metrics
     from skyt.runs.config import BatchConfig
     from skyt.runs.replay import replay as replay_file
 
     check_tau(tau)
-    from homeostat.core.config import parse_config
-
-    raw = {
-        "tau": tau,
-        "seed": seed,
-        "evidence": evidence.value,
-        "inputs": inputs,
-        "allow_uncontained": uncontained,
-        "canon": canon.value,
-        "trust_canons": trust_canons,
-    }
-    settings = parse_config(BatchConfig, raw, "the options")
+    options = _measuring(tau, seed, evidence, inputs, uncontained, canon, trust_canons)
+    settings = parse_config(BatchConfig, options, "the options")
     around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
@@ -368,6 +349,27 @@ def _around(
     from skyt.runs.measure import Surroundings
 
     return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
+
+
+def _measuring(
+    tau: float,
+    seed: int,
+    evidence: Evidence,
+    inputs: int,
+    uncontained: bool,
+    canon: CanonPolicy,
+    trust_canons: bool,
+) -> dict[str, Any]:
+    """The options of every measuring command, as settings."""
+    return {
+        "tau": tau,
+        "seed": seed,
+        "evidence": evidence.value,
+        "inputs": inputs,
+        "allow_uncontained": uncontained,
+        "canon": canon.value,
+        "trust_canons": trust_canons,
+    }
 
 
 def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:

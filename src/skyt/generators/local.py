@@ -73,15 +73,10 @@ class LocalModel:
     def _sample(
         self, batch: list[Request], hand_out: Callable[[Output | None], None], stop: threading.Event
     ) -> None:
-        import torch
-        from transformers import LogitsProcessorList, StoppingCriteriaList
-
         from skyt.generators.watch import Watch, ends_of
 
         try:
-            ids = self._prompt_ids(batch[0].prompt).expand(len(batch), -1)  # [B, T]
-            seeds = [request.seed for request in batch]
-            noise = GumbelSampling(seeds, batch[0].temperature, self._config.top_p)
+            ids = self._prompt_ids(batch[0].prompt)  # [1, T]
 
             def ended(row: int, tokens: torch.Tensor) -> None:
                 text = self._tokenizer.batch_decode(tokens[None], skip_special_tokens=True)[0]
@@ -89,35 +84,15 @@ class LocalModel:
 
             limit = self._config.max_new_tokens
             watch = Watch(ids.shape[1], limit, ends_of(self._model), ended, self._far, stop)
-            with torch.inference_mode():
-                out = self._model.generate(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    do_sample=False,
-                    temperature=None,
-                    top_p=None,
-                    top_k=None,
-                    max_new_tokens=limit,
-                    pad_token_id=self._tokenizer.pad_token_id,
-                    logits_processor=LogitsProcessorList([noise]),
-                    stopping_criteria=StoppingCriteriaList([watch]),
-                )  # [B, T + new]
-            watch.finish(out[:, ids.shape[1] :])
+            noise = GumbelSampling([r.seed for r in batch], batch[0].temperature, self._config.top_p)
+            watch.finish(continued(self._model, self._tokenizer.pad_token_id, ids, noise, limit, watch))
         finally:
             hand_out(None)
 
     def _prompt_ids(self, prompt: str) -> torch.Tensor:
-        if self._tokenizer.chat_template is None:
-            encoded = self._tokenizer(prompt, return_tensors="pt")
-        else:
-            encoded = self._tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}],
-                add_generation_prompt=True,
-                return_tensors="pt",
-                return_dict=True,
-            )
-        ids: torch.Tensor = encoded["input_ids"].to(self._model.device)  # [1, T]
-        longest = getattr(self._model.config, "max_position_embeddings", None)
+        plain = self._tokenizer.chat_template is None
+        asked = prompt if plain else [{"role": "user", "content": prompt}]
+        ids, longest = prompt_ids(self._model, self._tokenizer, asked)
         if longest is not None and ids.shape[1] + self._config.max_new_tokens > longest:
             raise UserError(
                 f"the prompt has {ids.shape[1]} tokens and max_new_tokens = {self._config.max_new_tokens}, "
@@ -126,13 +101,51 @@ class LocalModel:
         return ids
 
 
+def prompt_ids(
+    model: Any, tokenizer: Any, prompt: str | list[dict[str, str]]
+) -> tuple[torch.Tensor, int | None]:
+    """The tokens of a text, or of messages in the model's chat template [1, T], and the model's positions."""
+    if isinstance(prompt, str):
+        encoded = tokenizer(prompt, return_tensors="pt")
+    else:
+        encoded = tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
+    return encoded["input_ids"].to(model.device), getattr(model.config, "max_position_embeddings", None)
+
+
+def continued(
+    model: Any, pad: int, ids: torch.Tensor, noise: GumbelSampling, limit: int, watch: Any, **more: Any
+) -> torch.Tensor:
+    """The new tokens of one continuation of `ids` [1, T] for each seed of the noise: [B, new]."""
+    import torch
+    from transformers import LogitsProcessorList, StoppingCriteriaList
+
+    rows = ids.expand(noise.rows, -1)  # [B, T]
+    with torch.inference_mode():
+        out: torch.Tensor = model.generate(
+            input_ids=rows,
+            attention_mask=torch.ones_like(rows),
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            max_new_tokens=limit,
+            pad_token_id=pad,
+            logits_processor=LogitsProcessorList([noise]),
+            stopping_criteria=StoppingCriteriaList([watch]),
+            **more,
+        )  # [B, T + new]
+    return out[:, ids.shape[1] :]
+
+
 class GumbelSampling:
     """A logits processor that turns greedy choice into sampling, with a random stream for each row."""
 
     def __init__(self, seeds: Sequence[int], temperature: float, top_p: float) -> None:
         import torch
 
-        self._temperature, self._top_p = temperature, top_p
+        self.rows, self._temperature, self._top_p = len(seeds), temperature, top_p
         self._streams = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

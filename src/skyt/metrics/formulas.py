@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from homeostat.core import stats
 from homeostat.core.errors import UserError
+from skyt.contracts.defaults import DEFAULT_TAU
 
 Array = NDArray[np.float64]
 EVIDENCE = ("identical", "rewritten", "equivalent")  # from the strongest; what is not canonical has `none`
-DEFAULT_TAU = 0.10
 BOOTSTRAP_LIMIT = 2000  # samples; beyond this the mean's interval is the normal one, which it then equals
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from homeostat.core.config import ConfigModel
+from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
 from skyt.generators.config import GeneratorConfig, LocalGenerator
-from skyt.metrics.formulas import DEFAULT_TAU
 
 Temperature = Annotated[float, Field(ge=0.0, le=10.0)]
 
@@ -34,7 +34,7 @@ class MeasureConfig(ConfigModel):
         description="the weakest evidence on which a sample is replaced by the canon; a contract's own wins",
     )
     inputs: int = Field(
-        1000, ge=1, description="generated inputs on which a sample is compared with the canon"
+        DEFAULT_INPUTS, ge=1, description="generated inputs on which a sample is compared with the canon"
     )
     seed: int = Field(0, ge=0, description="seeds sampling and generated inputs")
     distance: str = Field("levenshtein", description="a registered distance")
@@ -46,13 +46,6 @@ class MeasureConfig(ConfigModel):
     )
     contract_hashes: dict[str, str] = Field(default_factory=dict)
     rules_version: str = ""
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Settings that came later are left out at their defaults: runs from before keep their hash."""
-        plain: dict[str, Any] = handler(self)
-        later = {"trust_canons": False, "canon": "first"}
-        return {name: value for name, value in plain.items() if later.get(name, ...) != value}
 
 
 class BatchConfig(MeasureConfig):

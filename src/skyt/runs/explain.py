@@ -11,13 +11,13 @@ from rich.text import Text
 
 from homeostat.core.records import Record, read_record
 from skyt.contracts.contract import Contract
+from skyt.contracts.defaults import DEFAULT_INPUTS
 from skyt.contracts.domain import Call
 from skyt.repair.rules import Applied, Facts, NormalForm, normal_form
 from skyt.runs.diff import find_sample
 from skyt.sandbox.pool import SandboxPool
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
-INPUTS = 1000
 
 
 def show_explanation(run_dir: Path, wanted: str, console: Console | None = None) -> None:
@@ -108,7 +108,7 @@ def _show_difference(
     text = str(sample["normalized_pre"])
     found: dict[str, Any] | None = sample.get("equivalence")
     if found is None:
-        found = compare(text, canon, contract, INPUTS, pool=pool).as_record()
+        found = compare(text, canon, contract, DEFAULT_INPUTS, pool=pool).as_record()
     _say(console, "")
     example = found["counterexample"]
     if example is not None:

@@ -14,6 +14,7 @@ import typer
 from homeostat.core.entry import Contracts, Overrides, named_contracts
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.rundir import unused_out
+from skyt.contracts.defaults import DEFAULT_TAU
 from skyt.serve.cli.canon_commands import canon
 from skyt.serve.cli.opening import needs_extra, opened_store
 
@@ -94,7 +95,7 @@ def serve(
 
 def status(
     database: Database = _DEFAULT_DATABASE,
-    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = 0.1,
+    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = DEFAULT_TAU,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Show the metrics of every contract the service has samples of.
@@ -125,7 +126,7 @@ def export(
     ledger: Annotated[
         str | None, typer.Option(help="Which sequence of samples; default: the service's current one.")
     ] = None,
-    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = 0.1,
+    tau: Annotated[float, typer.Option("--tau", help="Threshold of P_tau.")] = DEFAULT_TAU,
 ) -> None:
     """Write samples, canons and metrics of the database as the folder of a run, with its fixed CSVs.
 

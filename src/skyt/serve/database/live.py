@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection
 
 from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now
-from skyt.metrics.formulas import DEFAULT_TAU, Metrics, tally_of
+from skyt.contracts.defaults import DEFAULT_TAU
+from skyt.metrics.formulas import Metrics, tally_of
 from skyt.metrics.formulas import metrics as metrics_of
 from skyt.serve.database.store import Store
 from skyt.serve.database.tables import answers, canons, metrics, runs, samples

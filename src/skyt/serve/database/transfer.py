@@ -20,7 +20,7 @@ from homeostat.core.records import read_record, utc_now
 from homeostat.core.rundir import open_run
 from skyt import records
 from skyt.canon import Canon, CanonStore, read_canon
-from skyt.metrics.formulas import DEFAULT_TAU
+from skyt.contracts.defaults import DEFAULT_TAU
 from skyt.metrics.summary import summarise
 from skyt.records import Ledger, RunRow, Sample, read_samples
 from skyt.serve.database.canons import SERVICE

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from skyt.generators.local import GumbelSampling
+from skyt.generators.local import GumbelSampling, continued, prompt_ids
 from skyt.serve.config import LocalUpstream
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
@@ -146,35 +146,22 @@ class LocalUpstreamModel:
                 await asyncio.wait([work])
 
     def _run(self, wish: Wish, stop: threading.Event, emit: Callable[[str], None] | None) -> dict[str, Any]:
-        import torch
-        from transformers import LogitsProcessorList, StoppingCriteriaList
+        from skyt.generators.watch import Watch
 
         ids = self._ids(wish)  # [1, T]
-        rows = ids.expand(wish.n, -1)  # [n, T]
         streamer = None if emit is None else _streamer(self._tokenizer, emit, wish.stop)
         extra = {"stop_strings": wish.stop, "tokenizer": self._tokenizer} if wish.stop else {}
-        with torch.inference_mode():
-            out = self._model.generate(
-                input_ids=rows,
-                attention_mask=torch.ones_like(rows),
-                do_sample=False,
-                temperature=None,
-                top_p=None,
-                top_k=None,
-                max_new_tokens=wish.max_new_tokens,
-                pad_token_id=self._tokenizer.pad_token_id,
-                logits_processor=LogitsProcessorList(
-                    [GumbelSampling(wish.seeds, wish.temperature, wish.top_p)]
-                ),
-                stopping_criteria=StoppingCriteriaList([_Cancelled(stop)]),
-                streamer=streamer,
-                **extra,
-            )  # [n, T + new]
-        return self._whole(wish, ids.shape[1], out[:, ids.shape[1] :].tolist())
+        noise, limit = GumbelSampling(wish.seeds, wish.temperature, wish.top_p), wish.max_new_tokens
+        watch = Watch(ids.shape[1], limit, frozenset(), lambda _row, _tokens: None, stop=stop)
+        made = continued(
+            self._model, self._tokenizer.pad_token_id, ids, noise, limit, watch, streamer=streamer, **extra
+        )  # [n, new]
+        return self._whole(wish, ids.shape[1], made.tolist())
 
     def _whole(self, wish: Wish, asked: int, made: list[list[int]]) -> dict[str, Any]:
-        ends = self._model.generation_config.eos_token_id
-        ends = set(ends if isinstance(ends, list) else [ends])
+        from skyt.generators.watch import ends_of
+
+        ends = ends_of(self._model)
         choices, spent = [], 0
         for index, row in enumerate(made):
             length = next((at for at, token in enumerate(row) if token in ends), len(row))
@@ -190,14 +177,7 @@ class LocalUpstreamModel:
         return {**head, "choices": choices, "usage": usage}
 
     def _ids(self, wish: Wish) -> Any:
-        if isinstance(wish.prompt, str):
-            encoded = self._tokenizer(wish.prompt, return_tensors="pt")
-        else:
-            encoded = self._tokenizer.apply_chat_template(
-                wish.prompt, add_generation_prompt=True, return_tensors="pt", return_dict=True
-            )
-        ids = encoded["input_ids"].to(self._model.device)
-        longest = getattr(self._model.config, "max_position_embeddings", None)
+        ids, longest = prompt_ids(self._model, self._tokenizer, wish.prompt)
         if not ids.shape[1] or (longest is not None and ids.shape[1] + wish.max_new_tokens > longest):
             raise ApiError(
                 400,
@@ -241,18 +221,6 @@ def _limit_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
-
-
-class _Cancelled:
-    """A stopping criterion: true as soon as nobody waits for the text any more."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-
-    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        import torch
-
-        return torch.full((input_ids.shape[0],), self._stop.is_set(), device=input_ids.device)
 
 
 def _streamer(tokenizer: Any, emit: Callable[[str], None], stop: list[str]) -> Any:
