@@ -9,7 +9,7 @@ from homeostat.core.errors import UserError
 from homeostat.core.figures import MARKERS, PALETTE
 from homeostat.report.names import ORACLE, colours, heuristics, label
 
-_LETTERS = "EFHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
+_LETTERS = "FHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
 __all__ = ["ORACLE", "headline", "label", "look", "main_defence"]
 
 

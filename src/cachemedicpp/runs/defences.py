@@ -122,7 +122,8 @@ def calibrated(setup: Setup, run_dir: Path) -> Repair:
 
 
 def stability_curves(family: str, run_dir: Path, defences: Sequence[Defence]) -> dict[str, Defence]:
-    """The curves of figure C: baseline, the best heuristic, the run's own repair, and the others it has.
+    """The curves of figure C: baseline, the best heuristic, the run's own repair, the other operators, and
+    every other heuristic.
 
     The best heuristic was picked on the whole evaluation grid, which does not contain the stability prompts.
     """
@@ -137,4 +138,5 @@ def stability_curves(family: str, run_dir: Path, defences: Sequence[Defence]) ->
         curves["heuristics"] = shown["best_heuristic"] = by_name[best]
     own = main_defence(family, shown)
     curves["cachemedic"] = shown[own]
-    return curves | {name: by_name[name] for name in operators if name != own}
+    others = [name for name in roles if name in by_name and roles[name] == "heuristic" and name != best]
+    return curves | {name: by_name[name] for name in (*operators, *others) if name != own}

@@ -107,7 +107,7 @@ def measure_prompt(setup: Setup, curves: Curves, index: int) -> Record:
         mapped: list[Perturbation] = []
         if with_map:
             heads = config.head_subset or list(range(prompt.clean[0].K.shape[1]))
-            count = config.map_directions or config.num_directions
+            count = config.num_directions
             where = (map_layers(setup), heads, old, stream.at("map"))
             mapped = per_head(config.map_delta_norm, count, *where)
         drifts, cosines = clean.drifts([*deltas, *mapped], readers)
@@ -209,7 +209,6 @@ def _settings(setup: Setup, curves: Curves, found: int, source: Record) -> Recor
         "prompt_len": config.prompt_len,
         "num_directions": config.num_directions,
         "map_prompts": min(found, config.map_prompts or config.num_prompts),
-        "map_directions": config.map_directions or config.num_directions,
         "map_delta_norm": config.map_delta_norm,
         "delta_norms": config.delta_norms,
         "topk_logits": config.topk_logits,

@@ -169,7 +169,6 @@ class StabilityConfig(ConfigModel):
     head_subset: list[int] | None = None
     time_mode: Literal["old_only", "all_past"] = "old_only"
     map_prompts: int | None = Field(None, ge=1, description="prompts of the map; null: num_prompts")
-    map_directions: int | None = Field(None, ge=1, description="directions of the map; null: num_directions")
     map_delta_norm: float = Field(1.0, gt=0.0)
     dtypes: list[Literal["float32", "bfloat16"]] = Field(
         ["float32", "bfloat16"],
