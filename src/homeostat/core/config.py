@@ -35,7 +35,7 @@ class ConfigModel(pydantic.BaseModel):
         whole = dict(raw)
         for name, field in cls.model_fields.items():
             section = raw.get(name)
-            if isinstance(section, dict) and type(field.default) is field.annotation:
+            if isinstance(section, dict) and isinstance(field.default, ConfigModel):
                 whole[name] = _overlay(field.default.model_dump(exclude_unset=True), section)
         return whole
 
