@@ -50,7 +50,11 @@ class Grammar(Expressions):
         prelude = self.rng.choice(preludes) if self.rng.random() < 0.5 else ""
         prelude = self.rng.choice(self.rng.choice((HOLDING, SPECIAL))) if self.rng.random() < 0.2 else prelude
         self.helper = bool(prelude)
-        body = [*self.block(1, 5), *self.ending()]
+        held = ["    " + line for line in self.hold()] if prelude in HOLDING else []
+        body = [*held, *self.block(1, 5), *self.ending()]
+        if held:
+            result = body[-1].strip().removeprefix("return ")
+            body[-1] = f"    return ({held[0].split()[0]}, {result})"
         if "LOG" in prelude and self.rng.random() < 0.7:
             body.append("    return LOG[-5:]")
         if self.rng.random() < 0.08:
@@ -164,13 +168,19 @@ class Grammar(Expressions):
         return [f"{a}, {b} = {right if self.helper else right.replace('t(', '(')}"]
 
     def mutate(self) -> list[str]:
-        if self.helper and "ints" in self.scope.values() and self.rng.random() < 0.3:
-            size, whole = self.fresh("int"), self.name("ints")  # of a list that a helper may change
-            self.scope[size] = "int"
-            return [f"{size} = len({whole})", f"t({whole})"]
+        if self.helper and self.rng.random() < 0.2:
+            return self.hold() or self.assign()
         if not {"ints", "dict", "set", "strs"} & set(self.scope.values()):
             return self.assign()
         return [self.filled(self.pick(MUTATIONS), 1)]
+
+    def hold(self) -> list[str]:
+        """The length of a list, which a helper may change then."""
+        if "ints" not in self.scope.values():
+            return []
+        whole, size = self.name("ints"), self.fresh("int")
+        self.scope[size] = "int"
+        return [f"{size} = len({whole})", f"t({whole})"]
 
     def guard(self) -> list[str]:
         result = self.expression(self.rng.choice(["int", "bool", "str", "ints"]), 1)
@@ -319,24 +329,27 @@ class Grammar(Expressions):
     def restart(self, indent: int) -> list[str]:
         """A loop in which something starts anew, a way out, and what fills it; it is read afterwards."""
         pad, rng = "    " * indent, self.rng
-        before, i = dict(self.scope), self.fresh("int")
-        self.scope[i] = "int"
-        test = rng.choice([f"{i} > 1", f"{i} == 1", self.expression("test", 1)])
-        leave = [f"if {test}:", f"    {rng.choice(['break', 'break', 'continue', 'return 3'])}"]
+        self.names += 1
+        before, i = dict(self.scope), f"k{self.names}"
+        for_ = rng.random() < 0.5
+        test = rng.choice([f"{i} > 1", f"{i} == 1", self.expression("test", 1)] if for_ else [f"{i} > 1"])
+        leave = [
+            f"if {test}:",
+            f"    {rng.choice(['break', 'break', 'continue', 'return 3'] if for_ else ['break'])}",
+        ]
         filling = self.collect(0)
         name = filling[0].partition(" =")[0]
         kind = self.scope[name]
-        started = [] if rng.random() < 0.5 else [f"{name} = {self.expression(kind, 1)}"]
+        started = [f"{name} = {self.expression(kind, 1)}"] if for_ else []
         inner = [filling[0], *leave, *filling[1:]]
         if rng.random() < 0.3:  # what the loop counts, or looks things up in
-            i2, source = self.fresh("int"), self.expression("ints", 1)
-            inner = [f"{name} = 0", *leave, f"for {i2} in {source}:", f"    {i} = {i} + {name}"]
+            i2, other, source = "q", self.fresh("int"), self.expression("ints", 1)
+            inner = [f"{name} = 0", *leave, f"for {i2} in {source}:", f"    {other} = {i2} + {name}"]
             inner += [f"    {name} = {name} + 1"]
             kind = "int"
         self.scope = {**before, name: kind}
-        loop = [f"{i} = 0", "while True:", f"    {i} = {i} + 1", f"    if {i} > 4:", "        break"]
-        if rng.random() < 0.4:
-            loop = [f"for {i} in range(4):"]
+        loop = [f"for {i} in range(4):"] if for_ else [f"{i} = 0", "while True:"]
+        inner = inner if for_ else [*inner, f"{i} = {i} + 1"]
         lines = [*started, *loop, *("    " + line for line in inner)]
         return [pad + line for line in lines]
 

@@ -18,6 +18,8 @@ from skyt.repair.rules import RULES, Facts, Parameter, Rule, normal_form
 from skyt.text.extract import extract_code
 from skyt.text.mutants import mutants
 
+from .conftest import different
+
 CONTRACTS = load_contracts()
 INT = Facts(
     name="f", parameters=(Parameter("n", "int", 0),), public=frozenset({"f"}), out_of_domain_free=True
@@ -204,3 +206,9 @@ def test_a_backslash_may_meet_an_f_string() -> None:
     scope: dict[str, object] = {}
     exec(found.text, scope)  # noqa: S102
     assert scope["f"](7) == "7\n7"  # type: ignore[operator]
+
+
+def test_a_form_that_behaves_otherwise_does_not_count() -> None:
+    code = "def f(n):\n    return n + 1"
+    assert different([(code, code, INT)]) == []
+    assert len(different([(code, "def f(n):\n    return n + 2", INT)])) == 1
