@@ -13,10 +13,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from cachemedicpp.engines.blocks.audit import Auditor
 from cachemedicpp.engines.blocks.paged import PagedCache
-from cachemedicpp.engines.blocks.plan import RequestStep, StepPlan
+from cachemedicpp.engines.blocks.plan import Loaded, RequestStep, StepPlan
 from cachemedicpp.engines.blocks.watch import Watch
 from cachemedicpp.engines.events import Events
 from cachemedicpp.engines.settings import GuardSettings
+from cachemedicpp.engines.vllm.sources import StoreSource
 from homeostat.core.errors import UserError
 
 TOKENS = tuple(range(3 * SIZE))
@@ -71,6 +72,33 @@ def test_blocks_that_were_computed_here_are_audited_only_where_that_is_asked(hit
     engine.cache.content[1] = 55  # computed wrong, and fingerprinted as it is
     assert engine.watch.end(spans) == set()
     assert engine.hit("b", (1, 9)) == ({1} if hits else set())
+
+
+def test_what_is_not_of_its_tokens_leaves_the_store_and_is_stored_anew(tmp_path: Path) -> None:
+    def audit(blocks: Sequence[int], tokens: Sequence[int]) -> Mapping[int, str]:
+        return {block: "not of its tokens" for block in blocks if float(cache.layers[0][block].min()) < 0}
+
+    cache, events = PagedCache({"0": torch.zeros(8, 2, SIZE, 4)}, 8, SIZE), Events()
+    watch = Watch(cache, events, audit=audit)
+    source = StoreSource(GuardSettings.read({"mode": "store", "store": str(tmp_path)}), "m", SIZE, events)
+    cache.layers[0][1], cache.layers[0][2] = 1.0, -1.0
+    for key, block in (("aa", 1), ("bb", 2)):  # both whole; one is another text's
+        source.store.write(key, cache.layout, cache.read(block), cache.sums([block], [SIZE])[0])
+    known = 2 * SIZE
+    steps = [RequestStep("r", (4, 5, 6), known, known + 1, True, TOKENS[:known])]
+    plan = StepPlan(steps, loads=[Loaded("r", 4, "aa"), Loaded("r", 5, "bb")], keys={"r": ("aa", "bb")})
+    spans = watch.begin(plan)
+    source.load(plan, spans, watch, None)
+    assert events.counts.loaded == 2 and watch.end(spans) == {5}
+    source.save(plan, watch)
+    assert "aa" in source.store and "bb" not in source.store and events.counts.refused == 1
+    plan = StepPlan([RequestStep("r", (), SIZE, known + 1)])
+    spans = watch.begin(plan)
+    cache.layers[0][5] = 2.0
+    assert watch.end(spans) == set()
+    source.save(plan, watch)
+    source.store.flush()
+    assert "bb" in source.store and float(source.store.load("bb", cache.layout)[0].min()) == 2.0
 
 
 def test_what_cannot_be_set_is_said_in_one_line(tmp_path: Path) -> None:
