@@ -13,14 +13,14 @@ import numpy as np
 
 from cachemedicpp.eval.robustness import Array, interval
 from cachemedicpp.plots.drawing import read_metrics
-from cachemedicpp.plots.tables import ABLATION, ablation_row, ablation_summary, table, tex
+from cachemedicpp.plots.tables import ablation_row, ablation_summary
 from cachemedicpp.sweep.gains import counted_tasks, gains, resampled
-from homeostat.core import atomic
 from homeostat.core.records import Record
 from homeostat.core.stats import Interval, bootstrap, paired_bootstrap
+from homeostat.core.tables import PaperTable
 
 FIGURES = ("auc", "auc_none", "auc_gain", "clean_loss", "sensitivity_ratio")
-SUMMARY = "table_sweep_summary.tex"
+SUMMARY = "table_sweep_summary"
 
 
 def run_figures(run_dir: Path, tasks: Sequence[str] | None = None) -> dict[str, float]:
@@ -106,29 +106,18 @@ def _over_examples(own: dict[int, Array], reference: dict[int, Array], is_refere
 
 def write_tables(record: Record, out: Path, finished: Sequence[Path]) -> None:
     """`table_ablation_summary.tex` (one row per run) and the comparison of variants (one row per variant)."""
-    target = out / "paper" / "tables"
-    atomic.write_text(target / ABLATION, ablation_summary(finished))
-    header = [
-        "Variant",
-        "seeds",
-        "AUC",
-        r"$\Delta$AUC to none",
-        "against reference",
-        "clean loss",
-        "sens. ratio",
+    columns = ["Variant", "seeds", "AUC", "ΔAUC to none", "against reference", "clean loss", "sens. ratio"]
+    names = ("auc", "auc_gain", "auc_minus_reference", "clean_loss", "sensitivity_ratio")
+    rows = [
+        [variant["variant"], str(len(variant["seeds"])), *(_cell(variant["figures"].get(n)) for n in names)]
+        for variant in record["variants"]
     ]
-    body = []
-    for variant in record["variants"]:
-        figures = variant["figures"]
-        cells = [tex(variant["variant"]), str(len(variant["seeds"]))]
-        cells += [_cell(figures.get(name)) for name in ("auc", "auc_gain", "auc_minus_reference")]
-        cells += [_cell(figures.get(name)) for name in ("clean_loss", "sensitivity_ratio")]
-        body.append(" & ".join(cells) + r" \\")
     caption = (
-        f"Sweep {tex(record['name'])}: mean over seeds with 95\\,\\% bootstrap intervals; differences to "
-        f"{tex(record['reference'])} are paired by seed."
+        f"Sweep {record['name']}: mean over seeds with 95 % bootstrap intervals; differences to "
+        f"{record['reference']} are paired by seed."
     )
-    atomic.write_text(target / SUMMARY, table(header, body, caption, "tab:sweep"))
+    for table in (ablation_summary(finished), PaperTable(SUMMARY, caption, columns, [rows])):
+        table.write(out / "paper" / "tables")
 
 
 def _record(found: Interval, n: int) -> Record:
@@ -137,7 +126,7 @@ def _record(found: Interval, n: int) -> Record:
 
 def _cell(figure: Record | None) -> str:
     if figure is None:
-        return "--"
+        return "–"
     if figure["n"] == 1:
         return f"{figure['estimate']:.4f}"
     return f"{figure['estimate']:.4f} [{figure['low']:.4f}, {figure['high']:.4f}]"

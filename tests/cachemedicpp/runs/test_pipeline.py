@@ -375,11 +375,11 @@ def test_figure_b_refuses_a_record_without_overhead(finished: Path) -> None:
 
 def test_tables_and_maps_read_what_the_record_says(finished: Path) -> None:
     metrics = json.loads((finished / "metrics/task_metrics.json").read_text())["metrics"]
-    table = main_results(metrics)
+    table = main_results(metrics).latex()
     for entry in metrics["robustness.auc"]:
         if entry["defence"] in ("none", "A"):
             assert f"{entry['value']:.4f}" in table
-    assert "1 run," in ablation_summary([finished])
+    assert "1 run," in ablation_summary([finished]).caption
     stability = json.loads((finished / "metrics/stability_metrics.json").read_text())["metrics"]
     with style():
         figure = amplification_map(stability)
@@ -393,8 +393,8 @@ def test_tables_and_maps_read_what_the_record_says(finished: Path) -> None:
 def test_a_perplexity_above_ten_thousand_keeps_its_digits() -> None:
     assert (_short(9999.4), _short(17_190.0), _short(9.96e7)) == (
         "9999.4",
-        r"$1.7 \times 10^{4}$",
-        r"$1.0 \times 10^{8}$",
+        "1.7 × 10⁴",
+        "1.0 × 10⁸",
     )
 
 

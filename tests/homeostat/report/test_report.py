@@ -26,11 +26,12 @@ from tests.support.example_runs import (
 
 from homeostat.core.errors import UserError
 from homeostat.core.rundir import open_run
+from homeostat.core.tables import PaperTable
 from homeostat.report import build, write_report
 from homeostat.report.build import key_figures, sparkline
 from homeostat.report.page import asset, inert_json, packed
 from homeostat.report.reading import RunFiles
-from homeostat.report.sections.artifacts import latex_rows
+from homeostat.report.sections.artifacts import tables_section
 from homeostat.report.sections.progress import _POINTS, _thinned
 from homeostat.report.sections.samples import pack_samples, sample_data
 from homeostat.report.status import run_status
@@ -195,12 +196,20 @@ def test_status_is_complete_running_or_interrupted(tmp_path: Path) -> None:
     assert run_status(RunFiles(tmp_path / "run")) == "complete"
 
 
-def test_a_latex_table_is_read_as_its_cells() -> None:
-    source = r"""\begin{table}\begin{tabular}{lr@{}r}\toprule
-    Defence & AUC $\uparrow$ \\ \midrule % a comment
-    \textbf{G} & 0.04 $\pm$ 0.01 \\ a\_b & 12\,\% \\ \bottomrule\end{tabular}\end{table}"""
-    assert latex_rows(source) == [["Defence", "AUC ↑"], ["G", "0.04 ± 0.01"], ["a_b", "12 %"]]
-    assert latex_rows("no table here") == []
+def test_a_table_for_a_paper_is_shown_with_its_latex_and_a_damaged_one_is_a_problem(tmp_path: Path) -> None:
+    run = code_run(tmp_path / "run")
+    folder = run / "paper" / "tables"
+    groups = [[["a_b", "5.1 × 10⁴"]], [["G", "∞"]]]
+    PaperTable("table_a_b", "At 95 %, ε", ["Defence", "ΔAUC"], groups).write(folder)
+    files = RunFiles(run)
+    shown, source = tables_section(files)["blocks"]
+    assert shown["rows"] == [["a_b", "5.1 × 10⁴"], ["G", "∞"]] and shown["note"] == "At 95 %, ε"
+    caption, first = r"\caption{At 95\,\%, $\epsilon$}", r"a\_b & 5.1 $\times$ 10$^{4}$ \\"
+    for line in (caption, first, "\\midrule\nG & $\\infty$"):
+        assert line in source["text"]
+    (folder / "table_a_b.json").write_text('{"groups": 3}')
+    (only,) = tables_section(files)["blocks"]
+    assert only == {**source, "folded": False} and "table_a_b.json" in files.problems[0]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=3 * _POINTS))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from homeostat.report.blocks import Block, facts, interval, missing, section, table, text
@@ -14,30 +13,6 @@ from homeostat.report.reading import RunFiles, flatten
 _IMAGE_LIMIT = 1_500_000  # bytes of one picture
 _IMAGES_LIMIT = 6_000_000  # bytes of all of them: the report stays small enough to send
 _TABLE_ROWS = 2000
-_SYMBOLS = {
-    r"\pm": "±",
-    r"\times": "×",
-    r"\varepsilon": "ε",
-    r"\epsilon": "ε",
-    r"\delta": "δ",
-    r"\lambda": "λ",
-    r"\Delta": "Δ",
-    r"\rho": "ρ",
-    r"\tau": "τ",
-    r"\mu": "μ",
-    r"\leq": "≤",
-    r"\geq": "≥",
-    r"\dagger": "†",
-    r"\uparrow": "↑",
-    r"\downarrow": "↓",
-    r"\%": "%",
-    r"\_": "_",
-    r"\&": "&",
-    r"\#": "#",
-    r"\,": " ",
-    "--": "–",
-    "~": " ",
-}
 
 
 def figures_section(files: RunFiles, captions: dict[str, str], expected: Collection[str]) -> Block | None:
@@ -69,15 +44,28 @@ def figures_section(files: RunFiles, captions: dict[str, str], expected: Collect
 
 
 def tables_section(files: RunFiles, expected: Collection[str] = ()) -> Block | None:
-    """The run's LaTeX tables, readable, with their source."""
-    paths = files.files("paper/tables", ".tex")
-    blocks: list[Block] = []
-    for path in paths:
-        source = files.text(path.relative_to(files.path).as_posix())
-        if source is not None:
-            blocks += _latex(path, source)
-    blocks += [missing(f"table {name}") for name in expected if name not in {path.name for path in paths}]
+    """The run's tables as pages show them, each with its source in LaTeX."""
+    names = [path.stem for path in files.files("paper/tables", ".tex")]
+    blocks = [block for name in names for block in _paper_table(files, name)]
+    blocks += [missing(f"table {name}.tex") for name in expected if name not in names]
     return section("tables", "Tables", "As written by the run for LaTeX.", blocks) if blocks else None
+
+
+def _paper_table(files: RunFiles, name: str) -> Iterator[Block]:
+    path = f"paper/tables/{name}.json"
+    found = files.json(path) or {}
+    try:
+        rows = [[str(cell) for cell in row] for group in found["groups"] for row in group]
+        columns, caption = [str(column) for column in found["columns"]], str(found["caption"])
+    except (KeyError, TypeError) as error:
+        rows = []
+        if found:
+            files.problem(path, error)
+    if rows:
+        title = name.removeprefix("table_").replace("_", " ").capitalize()
+        yield table(f"tex-{slug(name)}", title, columns, rows, note=caption)
+    if (source := files.text(f"paper/tables/{name}.tex")) is not None:
+        yield text(f"{name}.tex (LaTeX)", source, folded=bool(rows))
 
 
 def other_section(files: RunFiles, claimed: Collection[str], alone: bool) -> Block | None:
@@ -118,41 +106,3 @@ def _shown(value: Any) -> Any:
 
 def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _latex(path: Path, source: str) -> list[Block]:
-    rows = latex_rows(source)
-    caption = re.search(r"\\caption\{((?:[^{}]|\{[^{}]*\})*)\}", source)
-    title = path.stem.removeprefix("table_").replace("_", " ").capitalize()
-    note = readable(caption.group(1)) if caption else ""
-    blocks: list[Block] = []
-    if len(rows) > 1:
-        width = max(len(row) for row in rows)
-        padded = [row + [""] * (width - len(row)) for row in rows]
-        blocks.append(table(f"tex-{slug(path.stem)}", title, padded[0], padded[1:], note=note))
-    blocks.append(text(f"{path.name} (LaTeX)", source, folded=len(rows) > 1))
-    return blocks
-
-
-def latex_rows(source: str) -> list[list[str]]:
-    """The cells of the first tabular, as plain text; empty where there is none."""
-    inside = re.search(r"\\begin\{tabular[*x]?\}(.*?)\\end\{tabular", source, re.DOTALL)
-    if not inside:
-        return []
-    body = re.sub(r"(?<!\\)%.*", "", inside.group(1))
-    body = re.sub(r"^(\s*\{(?:[^{}]|\{[^{}]*\})*\})+", "", body)  # column specification
-    body = re.sub(
-        r"\\(toprule|midrule|bottomrule|hline|centering|small)\b|\\cmidrule(\([^)]*\))?\{[^}]*\}", "", body
-    )
-    lines = re.split(r"\\\\(?:\[[^\]]*\])?", body)
-    return [[readable(cell) for cell in re.split(r"(?<!\\)&", line)] for line in lines if line.strip()]
-
-
-def readable(cell: str) -> str:
-    """LaTeX of a table cell as text: emphasis, maths and escapes removed."""
-    cell = re.sub(
-        r"\\(?:textbf|textit|emph|texttt|mathrm|text|multicolumn\{\d+\}\{[^}]*\})\{([^{}]*)\}", r"\1", cell
-    )
-    for old, new in _SYMBOLS.items():
-        cell = cell.replace(old, new)
-    return " ".join(re.sub(r"[{}$]", "", cell).split())

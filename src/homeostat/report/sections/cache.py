@@ -31,7 +31,7 @@ CAPTIONS = {
     "figC_logit_sensitivity.png": "Logit sensitivity",
     "figD_amplification_map.png": "Amplification by layer and head",
 }
-TABLES = ("table_main_results.tex", "table_ablation_summary.tex")
+TABLES = ("table_main_results", "table_ablation_summary")
 
 
 def is_cache(files: RunFiles) -> bool:
