@@ -1,4 +1,4 @@
-# setup · demo · test · lint · docs · bench · dist · clean · setup-engines · test-engines · test-lm-eval. Each target installs what it needs; a second call starts at once.
+# setup · demo · check · test · lint · docs · bench · dist · clean · setup-engines · test-engines · test-lm-eval. Each target installs what it needs; a second call starts at once.
 # `make bench` lists the benchmarks, `make bench NAME=…` runs one, `make bench NAME=all` runs them all (hours).
 PYTHON ?= python3
 VENV   := .venv
@@ -15,7 +15,7 @@ ENGINES       := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.installed
 ENGINES_PIP   := PIP_CONSTRAINT= $(ENGINES)/bin/pip install --quiet
 
-.PHONY: setup demo test lint docs bench dist clean setup-engines test-engines test-lm-eval
+.PHONY: setup demo check test lint docs bench dist clean setup-engines test-engines test-lm-eval
 
 setup: $(STAMP)
 
@@ -43,6 +43,11 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	$(BIN)/python docs/site/stage.py
 	$(BIN)/zensical build --strict
+
+# While writing code: the tests of the rooms that differ from the main branch, without the slow ones.
+check: lint
+	@tests=$$($(BIN)/python -m tests.support.changed); test -z "$$tests" || \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -x -n 2 --dist loadgroup -m "not slow" $$tests || test $$? = 5
 
 test: lint docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup

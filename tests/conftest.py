@@ -21,6 +21,19 @@ ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 
 
+SLOW_FIXTURES = {"default_model", "browser", "postgres_url", "reader"}
+SLOW_MARKS = ("model", "ray")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs the real model, Ray, a browser, a database server or a page of commands is slow."""
+    for item in items:
+        needs: set[str] = set(getattr(item, "fixturenames", ()))
+        marked = any(map(item.get_closest_marker, SLOW_MARKS))
+        if marked or needs & SLOW_FIXTURES or "postgresql" in item.name:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real data for development; tests that read it skip where it is absent."""

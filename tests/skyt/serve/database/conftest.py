@@ -20,7 +20,7 @@ from skyt.text.signature import signature
 VERSIONS = Versions("1-test", "1-test")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     with postgres() as url:
         yield url
@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     base: str = request.getfixturevalue("postgres_url")
     import psycopg
 
-    name = f"t{abs(hash(request.node.name))}"
+    name = f"t{abs(hash(request.node.nodeid))}"
     with psycopg.connect(base, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
     return base.replace("/postgres?", f"/{name}?")
