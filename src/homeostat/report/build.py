@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +37,7 @@ def build(run_dir: str | Path, *, samples: bool = True, inside: Path | None = No
     files = RunFiles(run_dir, inside)
     status = run_status(files)
     present = systems(files)
-    sections = [part for system in present for part in _read(files, system, system.sections)]
+    sections = [b for system in present for part in system.sections for b in _read(files, system, part.of)]
     sections += _common(files, present, status)
     if status == "running":
         sections = _so_far(sections)
@@ -84,14 +83,10 @@ def key_figures(files: RunFiles) -> list[Block]:
 def sparkline(files: RunFiles) -> Block | None:
     """A handful of numbers that show a run at a glance: `label` and `values`."""
     for system in systems(files):
-        for found in _read(files, system, partial(_sparkline, system)):
-            if found is not None:
+        for found in _read(files, system, lambda files, system=system: [system.sparkline(files)]):
+            if found is not None and len(found["values"]) > 1:
                 return found
     return None
-
-
-def _sparkline(system: System, files: RunFiles) -> list[Block | None]:
-    return [system.sparkline(files)]
 
 
 def _read(files: RunFiles, system: System, part: Callable[[RunFiles], Iterable[T]]) -> list[T]:

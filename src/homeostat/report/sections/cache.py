@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, column, figure, missing, section
+from homeostat.report.blocks import Block, figure
 from homeostat.report.names import ORACLE, label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import robustness, stability
@@ -14,32 +15,14 @@ from homeostat.report.sections.entries import (
     HEURISTIC,
     NONE,
     by_defence,
-    cell,
     figure_of,
     is_rival,
     is_shown,
-    low_end,
     worded,
 )
-from homeostat.report.sections.system import System
+from homeostat.report.sections.system import Field, Section, System, records, rows_of, spread
 
 TASKS = "task_metrics"
-CLAIMS = (TASKS, stability.METRICS)
-CAPTIONS = {
-    "figA_score_vs_eps.png": "Robustness score against epsilon",
-    "figB_clean_vs_overhead_pareto.png": "Clean regression against overhead",
-    "figC_logit_sensitivity.png": "Logit sensitivity",
-    "figD_amplification_map.png": "Amplification by layer and head",
-}
-TABLES = ("table_main_results", "table_ablation_summary")
-
-
-def is_cache(files: RunFiles) -> bool:
-    """By its metrics, or before it has any by its configuration."""
-    return (
-        any(name in files.metric_names() for name in CLAIMS)
-        or {"corruption", "repair"} <= files.config.keys()
-    )
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
@@ -71,7 +54,7 @@ def verdicts(files: RunFiles) -> Iterator[str]:
         for row in metrics.get("robustness.auc_difference") or []
         if row.get("against") == NONE
         and ORACLE not in str(row.get("defence"))
-        and (low := low_end(row)) is not None
+        and (low := spread(row)[1]) is not None
         and low <= 0
     ]
     if useless:
@@ -92,86 +75,92 @@ def key_figures(files: RunFiles) -> list[Block]:
 
 def sparkline(files: RunFiles) -> Block | None:
     scores = by_defence((files.metrics(TASKS) or {}).get("robustness.score"))
-    rows = scores.get(NONE)
-    if not rows or len(rows) < 2:
-        return None
-    return {
-        "label": "score against epsilon, no defence",
-        "values": [row.get("value") for row in rows],
-        "bars": False,
-    }
+    values = [row.get("value") for row in scores.get(NONE, [])]
+    return {"label": "score against epsilon, no defence", "values": values, "bars": False}
 
 
-def sections(files: RunFiles) -> Iterator[Block]:
-    metrics = files.metrics(TASKS)
-    if metrics is None:
-        how = "homeostat cache eval"
-        yield section("headline", "Result", "", [missing("metrics/task_metrics.json. It is written by", how)])
-    else:
-        yield _headline(metrics)
-        yield robustness.curves(metrics)
-        yield from robustness.recovered(metrics)
-        yield robustness.overhead(metrics)
-    yield stability.stability_section(files)
+def _headline(files: RunFiles, metrics: Record) -> Iterator[Block]:
+    def by(key: str, **wanted: str) -> dict[Any, Record]:
+        """The entries of a metric by defence."""
+        rows = (row for row in metrics.get(key) or [] if wanted.items() <= row.items())
+        return {row.get("defence"): row for row in rows}
 
-
-def _headline(metrics: Record) -> Block:
-    areas = [row for row in metrics.get("robustness.auc") or [] if isinstance(row, dict)]
-    gains = {
-        (row.get("defence"), row.get("against")): row
-        for row in metrics.get("robustness.auc_difference") or []
-    }
-    costs = {row.get("defence"): row for row in metrics.get("clean_regression") or []}
-    shown = [row for row in areas if is_shown(str(row.get("defence")))]
-    best = max(shown, key=lambda row: row.get("value") or 0, default=None)
-    items = [
-        figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is best)
-        for row in sorted(shown, key=lambda r: -(r.get("value") or 0))
-    ]
+    differences = "robustness.auc_difference"
+    gains, beaten = by(differences, against=NONE), by(differences, against=HEURISTIC)
+    costs = by("clean_regression")
+    areas = sorted(rows_of(metrics, "robustness.auc"), key=lambda row: -(row.get("value") or 0))
+    listed = [row for row in areas if is_shown(str(row.get("defence")))]
+    items = [figure_of(f"AUC, {label(str(row['defence']))}", row, main=row is listed[0]) for row in listed]
     if metrics.get("ppl_clean") is not None:
         items.append(
             figure(label("ppl_clean"), metrics["ppl_clean"], note="Wikitext-2, epsilon 0", name="ppl_clean")
         )
-    rows = [
-        [
-            row.get("defence"),
-            row.get("knowledge"),
-            cell(row),
-            cell(gains.get((row.get("defence"), NONE))),
-            cell(gains.get((row.get("defence"), HEURISTIC))),
-            cell(costs.get(row.get("defence"))),
-        ]
-        for row in sorted(areas, key=lambda r: -(r.get("value") or 0))
-    ]
-    columns = [
-        column("defence"),
-        column("knows", help="what the defence is told besides the corrupted cache"),
-        column("AUC", digits=4, help="area under the robustness curve"),
-        column("AUC − no defence", digits=4, help="paired difference"),
-        column("AUC − best heuristic", digits=4, help="paired difference"),
-        column("clean regression", digits=4, help="robustness score lost where nothing is wrong"),
-    ]
-    note = "95 % bootstrap intervals over examples; differences are paired."
-    rule = (metrics.get("robustness.best_heuristic") or {}).get("rule")
-    parts = [blocks.figures(items), blocks.table("auc", "Every defence", columns, rows, note=note)]
-    if rule:
-        parts.append(blocks.prose(f"Best heuristic: {rule}."))
-    lead = (
-        "AUC is the area under the robustness curve: mean of clean perplexity / perplexity and "
-        "accuracies, over corruption types, against epsilon. Larger is better."
+    yield blocks.figures(items)
+    fields = (
+        Field("defence", "defence"),
+        Field("knows", "knowledge", help="what the defence is told besides the corrupted cache"),
+        Field("AUC", lambda row: row, 4, "area under the robustness curve"),
+        Field("AUC − no defence", lambda row: gains.get(row.get("defence")), 4, "paired difference"),
+        Field("AUC − best heuristic", lambda row: beaten.get(row.get("defence")), 4, "paired difference"),
+        Field(
+            "clean regression",
+            lambda row: costs.get(row.get("defence")),
+            4,
+            "robustness score lost where nothing is wrong",
+        ),
     )
-    return section("headline", "Result", lead, parts)
+    note = "95 % bootstrap intervals over examples; differences are paired."
+    yield records("auc", "Every defence", fields, areas, note=note)
+    if rule := (metrics.get("robustness.best_heuristic") or {}).get("rule"):
+        yield blocks.prose(f"Best heuristic: {rule}.")
 
 
 SYSTEM = System(
     name="cache",
     title="KV-cache run",
-    claims=CLAIMS,
-    is_here=is_cache,
-    sections=sections,
+    sections=(
+        Section(
+            "headline",
+            "Result",
+            _headline,
+            "AUC is the area under the robustness curve: mean of clean perplexity / perplexity and "
+            "accuracies, over corruption types, against epsilon. Larger is better.",
+            TASKS,
+            ("metrics/task_metrics.json. It is written by", "homeostat cache eval"),
+        ),
+        Section(
+            "curves",
+            "Under corruption",
+            robustness.curves,
+            "What is left as the corruption grows, by type and by task.",
+            TASKS,
+        ),
+        Section(
+            "recovered",
+            "What repair gives back",
+            robustness.recovered,
+            "On Wikitext-2, by corruption type.",
+            TASKS,
+        ),
+        Section("overhead", "Overhead", robustness.overhead, "What each defence costs.", TASKS),
+        Section(
+            "stability",
+            "Stability",
+            stability.measurements,
+            "How much a small disturbance of the cache moves the next token's logits.",
+            stability.METRICS,
+            ("metrics/stability_metrics.json, the measurements around the clean state",),
+        ),
+    ),
+    known=lambda files: files.config.keys() >= {"corruption", "repair"},
     verdicts=verdicts,
     key_figures=key_figures,
     sparkline=sparkline,
-    captions=CAPTIONS,
-    tables=TABLES,
+    captions={
+        "figA_score_vs_eps.png": "Robustness score against epsilon",
+        "figB_clean_vs_overhead_pareto.png": "Clean regression against overhead",
+        "figC_logit_sensitivity.png": "Logit sensitivity",
+        "figD_amplification_map.png": "Amplification by layer and head",
+    },
+    tables=("table_main_results", "table_ablation_summary"),
 )

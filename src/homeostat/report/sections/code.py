@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from homeostat.core.records import Record
-from homeostat.report.blocks import Block, missing, section
+from homeostat.report.blocks import Block, missing
 from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import repeatability
 from homeostat.report.sections.samples import ELEMENT, SAMPLES
-from homeostat.report.sections.system import System
+from homeostat.report.sections.system import Section, System
 
 METRICS = "repeatability_metrics"
-CAPTIONS = {
-    "pre_vs_post_overlay.png": "Distances before and after repair",
-    "violin_pre.png": "Distances before repair",
-    "violin_post.png": "Distances after repair",
-    "paired_r_anchor.png": "Repeatability to the canon, before and after repair",
-    "paired_p_tau.png": "Share close to the canon, before and after repair",
-}
 SHOWN = 5  # weak contracts that are named
 ARMS = "joint_metrics"  # of a run whose samples come from several arms
-
-
-def is_code(files: RunFiles) -> bool:
-    return (files.path / SAMPLES).exists() or METRICS in files.metric_names()
 
 
 def overall(files: RunFiles) -> Record | None:
@@ -69,42 +58,65 @@ def key_figures(files: RunFiles) -> list[Block]:
 def sparkline(files: RunFiles) -> Block | None:
     prompts = (files.metrics(METRICS) or {}).get("skyt.prompts") or []
     values = [p.get("R_anchor") for p in prompts]
-    if len(values) < 2:
-        return None
     return {"label": "repeatability to the canon, by prompt", "values": values, "bars": True, "top": 1.0}
 
 
-def sections(files: RunFiles) -> Iterator[Block]:
-    found = files.metrics(METRICS)
-    if found is None:
-        how = f"homeostat code metrics {files.path}"
-        absent = missing("the repeatability metrics. Compute them with", how)
-        yield section("headline", "Repeatability", "", [absent])
-    else:
-        arms = ARMS in files.metric_names()
-        if not arms:  # a figure over clean, damaged and repaired arms together says nothing
-            yield repeatability.headline(found)
-            yield repeatability.prompts(found)
-        cells = found.get("skyt.cells") or []
-        if len(cells) > len(found.get("skyt.prompts") or []):
-            yield repeatability.cells(cells, arms=arms)
-        if not arms:
-            yield repeatability.distances(files)
+def _whole(blocks_of: Callable[[RunFiles, Record], Iterable[Block]]) -> Callable[..., Iterable[Block]]:
+    """Not in a run of several arms: a figure over clean, damaged and repaired ones together says nothing."""
+    return lambda files, found: () if ARMS in files.metric_names() else blocks_of(files, found)
+
+
+def _by(source: str) -> Callable[[RunFiles, Record], Iterable[Block]]:
+    """Figures of each cell, where a run has more than one for a prompt."""
+
+    def cells(files: RunFiles, found: Record) -> Iterable[Block]:
+        here = "arm" if ARMS in files.metric_names() else "model"
+        rows = found.get("skyt.cells") or []
+        several = len(rows) > len(found.get("skyt.prompts") or [])
+        return repeatability.cells(rows, source) if several and source == here else ()
+
+    return cells
+
+
+def _samples(files: RunFiles, found: Record) -> Iterator[Block]:
     if (files.path / SAMPLES).exists():
-        lead = "Open a sample to see what repair changed: raw, repaired and canon side by side."
-        yield section("samples", "Samples", lead, [{"kind": "samples", "id": "browser", "data": ELEMENT}])
+        yield {"kind": "samples", "id": "browser", "data": ELEMENT}
     else:
-        yield section("samples", "Samples", "", [missing("samples.jsonl, the record of each sample")])
+        yield missing("samples.jsonl, the record of each sample")
 
 
 SYSTEM = System(
     name="code",
     title="code run",
-    claims=(METRICS,),
-    is_here=is_code,
-    sections=sections,
+    sections=(
+        Section(
+            "headline",
+            "Repeatability",
+            _whole(repeatability.headline),
+            "Each prompt has one fixed program, its canon. Every sample is measured against it.",
+            METRICS,
+            ("the repeatability metrics. Compute them with", "homeostat code metrics {run}"),
+        ),
+        Section("prompts", "By prompt", _whole(repeatability.prompts), needs=METRICS),
+        Section("cells", "By model and temperature", _by("model"), needs=METRICS),
+        Section("cells", "By prompt and arm", _by("arm"), needs=METRICS),
+        Section("distances", "Distances", _whole(repeatability.distances), needs=METRICS),
+        Section(
+            "samples",
+            "Samples",
+            _samples,
+            "Open a sample to see what repair changed: raw, repaired and canon side by side.",
+        ),
+    ),
+    known=lambda files: (files.path / SAMPLES).exists(),
     verdicts=verdicts,
     key_figures=key_figures,
     sparkline=sparkline,
-    captions=CAPTIONS,
+    captions={
+        "pre_vs_post_overlay.png": "Distances before and after repair",
+        "violin_pre.png": "Distances before repair",
+        "violin_post.png": "Distances after repair",
+        "paired_r_anchor.png": "Repeatability to the canon, before and after repair",
+        "paired_p_tau.png": "Share close to the canon, before and after repair",
+    },
 )

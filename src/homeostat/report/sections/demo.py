@@ -6,18 +6,14 @@ from collections.abc import Iterator
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, column, figure, section
+from homeostat.report.blocks import Block, figure, missing
 from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections import joint
-from homeostat.report.sections.system import System
+from homeostat.report.sections.system import Field, Section, System, records
 
 METRICS = "demo_metrics"
 CLEAN, DAMAGED = "clean", "corrupted"
-
-
-def is_demo(files: RunFiles) -> bool:
-    return METRICS in files.metric_names()
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
@@ -58,24 +54,14 @@ def key_figures(files: RunFiles) -> list[Block]:
     ]
 
 
-def sections(files: RunFiles) -> Iterator[Block]:
+def _questions(files: RunFiles, metrics: Record) -> Iterator[Block]:
     """Clean → damaged → repaired, question by question; every cache in a table below."""
-    columns = [
-        column("cache"),
-        column("perplexity", digits=3, help="of the clean answer, read from this cache: 1 is no surprise"),
-        column("same start", digits="%", help="share of the clean answer before the two part"),
-        column("answer", names=False),
-    ]
-    parts: list[Block] = []
-    for number, rows in enumerate(_cases(files)):
-        parts.append(_answers(number, rows))
-        cells = [[_name(row), row.get("perplexity"), row.get("agreement"), row.get("text")] for row in rows]
-        parts.append(blocks.table(f"case-{number}", "Every cache", columns, cells, folded=True))
-    lead = (
-        "A question is stored in the KV cache, the stored numbers are damaged, and the model answers from "
-        "what it finds. It always takes the likeliest word, so any change comes from the damage."
-    )
-    yield section("demo", "Clean, damaged, repaired", lead, parts)
+    cases = _cases(files)
+    if not cases:
+        yield missing("answers from damaged caches")
+    for number, rows in enumerate(cases):
+        yield _answers(number, rows)
+        yield records(f"case-{number}", "Every cache", _FIELDS, rows, folded=True)
 
 
 def _answers(number: int, rows: list[Record]) -> Block:
@@ -112,13 +98,25 @@ def _name(row: Record) -> str:
     return f"best heuristic: {label(name)}" if row.get("heuristic") else name
 
 
+_FIELDS = (
+    Field("cache", _name),
+    Field("perplexity", "perplexity", 3, "of the clean answer, read from this cache: 1 is no surprise"),
+    Field("same start", "agreement", "%", "share of the clean answer before the two part"),
+    Field("answer", "text", names=False),
+)
 SYSTEM = System(
     name="demo",
     title="demo",
-    claims=(METRICS,),
-    is_here=is_demo,
-    sections=sections,
+    sections=(
+        Section(
+            "demo",
+            "Clean, damaged, repaired",
+            _questions,
+            "A question is stored in the KV cache, the stored numbers are damaged, and the model answers "
+            "from what it finds. It always takes the likeliest word, so any change comes from the damage.",
+            METRICS,
+        ),
+    ),
     verdicts=verdicts,
     key_figures=key_figures,
-    sparkline=lambda files: None,
 )

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from homeostat.core.records import Record
-from homeostat.report import blocks
-from homeostat.report.blocks import Block, column, figure, interval, section
+from homeostat.report.blocks import Block
 from homeostat.report.reading import RunFiles
-from homeostat.report.sections.system import System
+from homeostat.report.sections.system import Field, Section, System, percent, records, rows_of
 
 METRICS = "engine_campaign"
-CAPTIONS = {"engine_faults.png": "Share of answers that changed, by kind of fault"}
+_SHARE = "share of answers, 95 % interval"
+_FAULTS = (
+    Field("numbers", "dtype", help="the type that the cache is kept in"),
+    Field("fault", "name", help="kind and severity; see docs/engines.md"),
+    Field("prompts", "prompts"),
+    Field("changed without guard", "changed_without_guard", "%", _SHARE),
+    Field("changed with guard", "changed_with_guard", "%", _SHARE),
+    Field("blocks damaged", "blocks_damaged"),
+    Field("blocks found", "blocks_found"),
+    Field("blocks recomputed", "blocks_recomputed"),
+)
+_QUIET = (
+    Field("numbers", "dtype"),
+    Field("prompts", "prompts"),
+    Field("answers changed", "changed"),
+    Field("blocks verified", "blocks_verified"),
+    Field("false alarms", "false_alarms"),
+    Field("without fingerprint", "unknown"),
+)
 
 
-def is_engine(files: RunFiles) -> bool:
-    return METRICS in files.metric_names()
+def _arms(files: RunFiles) -> list[Record]:
+    return rows_of(files.metrics(METRICS), "engine.faults")
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
-    arms, quiet = _arms(files), _quiet(files)
+    arms = _arms(files)
     for dtype in dict.fromkeys(arm["dtype"] for arm in arms):
         here = [arm for arm in arms if arm["dtype"] == dtype]
         bare = sum(arm["changed_without_guard"]["count"] for arm in here)
         kept = sum(arm["changed_with_guard"]["count"] for arm in here)
         asked = sum(arm["prompts"] for arm in here)
         yield f"{dtype}: of {asked} answers from damaged caches {bare} changed without guard, {kept} with it."
-    for row in quiet:
+    for row in rows_of(files.metrics(METRICS), "engine.clean"):
         yield (
             f"{row['dtype']}: {row['false_alarms']} false alarms in {row['blocks_verified']} verified blocks "
             f"without damage; {row['changed']} of {row['prompts']} answers changed by the guard itself."
@@ -35,99 +51,38 @@ def verdicts(files: RunFiles) -> Iterator[str]:
 
 
 def key_figures(files: RunFiles) -> list[Block]:
-    found = []
-    for arm in _arms(files):
-        share = arm["changed_with_guard"]
-        label = f"changed with guard, {arm['name']}, {arm['dtype']}"
-        found.append(
-            figure(
-                label,
-                share["estimate"],
-                low=share["low"],
-                high=share["high"],
-                level=0.95,
-                digits="%",
-                better="down",
-            )
-        )
-    return found
+    look = {"level": 0.95, "better": "down"}
+    return [
+        percent(f"changed with guard, {arm['name']}, {arm['dtype']}", arm["changed_with_guard"], **look)
+        for arm in _arms(files)
+    ]
 
 
 def sparkline(files: RunFiles) -> Block | None:
     values = [arm["changed_without_guard"]["estimate"] for arm in _arms(files)]
-    if len(values) < 2:
-        return None
     return {"label": "answers changed without guard, by fault", "values": values, "bars": True, "top": 1.0}
 
 
-def sections(files: RunFiles) -> Iterator[Block]:
-    columns = [
-        column("numbers", help="the type that the cache is kept in"),
-        column("fault", help="kind and severity; see docs/engines.md"),
-        column("prompts"),
-        column("changed without guard", digits="%", help="share of answers, 95 % interval"),
-        column("changed with guard", digits="%", help="share of answers, 95 % interval"),
-        column("blocks damaged"),
-        column("blocks found"),
-        column("blocks recomputed"),
-    ]
-    rows = [
-        [
-            arm["dtype"],
-            arm["name"],
-            arm["prompts"],
-            _cell(arm["changed_without_guard"]),
-            _cell(arm["changed_with_guard"]),
-            arm["blocks_damaged"],
-            arm["blocks_found"],
-            arm["blocks_recomputed"],
-        ]
-        for arm in _arms(files)
-    ]
-    lead = (
-        "Blocks of a shared prefix were damaged in a running engine's paged cache; then prompts came in that "
-        "found it in the prefix cache. An answer changed if it differs from the one without damage."
-    )
-    shown = [blocks.table("faults", "Every fault", columns, rows)]
-    names = (
-        "numbers",
-        "prompts",
-        "answers changed",
-        "blocks verified",
-        "false alarms",
-        "without fingerprint",
-    )
-    keys = ("dtype", "prompts", "changed", "blocks_verified", "false_alarms", "unknown")
-    quiet = [[row[key] for key in keys] for row in _quiet(files)]
-    shown.append(blocks.table("quiet", "The guard without damage", [column(name) for name in names], quiet))
-    yield section("engine", "Faults in a serving engine", lead, shown)
-
-
-def _arms(files: RunFiles) -> list[Record]:
-    return _rows(files, "engine.faults")
-
-
-def _quiet(files: RunFiles) -> list[Record]:
-    return _rows(files, "engine.clean")
-
-
-def _rows(files: RunFiles, key: str) -> list[Record]:
-    rows = (files.metrics(METRICS) or {}).get(key)
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def _cell(share: Record) -> Any:
-    return interval(share["estimate"], share["low"], share["high"])
+def _tables(files: RunFiles, metrics: Record) -> Iterator[Block]:
+    yield records("faults", "Every fault", _FAULTS, rows_of(metrics, "engine.faults"))
+    yield records("quiet", "The guard without damage", _QUIET, rows_of(metrics, "engine.clean"))
 
 
 SYSTEM = System(
     name="engine",
     title="engine campaign",
-    claims=(METRICS,),
-    is_here=is_engine,
-    sections=sections,
+    sections=(
+        Section(
+            "engine",
+            "Faults in a serving engine",
+            _tables,
+            "Blocks of a shared prefix were damaged in a running engine's paged cache; then prompts came in "
+            "that found it in the prefix cache. An answer changed if it differs from the one without damage.",
+            METRICS,
+        ),
+    ),
     verdicts=verdicts,
     key_figures=key_figures,
     sparkline=sparkline,
-    captions=CAPTIONS,
+    captions={"engine_faults.png": "Share of answers that changed, by kind of fault"},
 )

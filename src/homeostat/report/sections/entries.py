@@ -7,8 +7,9 @@ from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, Point, figure, interval
+from homeostat.report.blocks import Block, Point
 from homeostat.report.names import ORACLE, heuristics
+from homeostat.report.sections.system import measured, spread
 
 NONE, HEURISTIC = "none", "best_heuristic"
 
@@ -57,38 +58,12 @@ def hidden(parts: list[Block]) -> list[str]:
     return [name for name in names if not is_shown(name)]
 
 
-def ends(row: Record) -> tuple[float | None, float | None]:
-    """The confidence interval of a row, where it has one."""
-    ci = row.get("ci")
-    return (ci[0], ci[1]) if isinstance(ci, list) and len(ci) == 2 else (None, None)
-
-
-def low_end(row: Record) -> float | None:
-    return ends(row)[0]
-
-
 def point(row: Record) -> Point:
-    return (row.get("epsilon") or 0.0, row.get("value"), *ends(row))
+    return (row.get("epsilon") or 0.0, *spread(row))
 
 
-def cell(row: Record | None) -> Any:
-    return None if row is None else interval(row.get("value"), *ends(row))
-
-
-def figure_of(text: str, row: Record, *, main: bool = False, note: str = "") -> Block:
-    low, high = ends(row)
-    return figure(
-        text,
-        row.get("value"),
-        low=low,
-        high=high,
-        level=0.95,
-        main=main,
-        note=note,
-        digits=4,
-        name=str(row.get("defence")),
-        better="up",
-    )
+def figure_of(text: str, row: Record, **look: Any) -> Block:
+    return measured(text, row, digits=4, name=str(row.get("defence")), better="up", **look)
 
 
 def worded(row: Record | None) -> str:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, Digits, Point, column, figure, interval, section
+from homeostat.report.blocks import Block, Digits, Point
 from homeostat.report.names import colours, label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.entries import NONE
-from homeostat.report.sections.system import System
+from homeostat.report.sections.system import Field, Section, System, percent, records, rows_of, spread
 
 METRICS = "joint_metrics"
-CAPTIONS = {"joint.png": "Repeatability and correctness against the severity of damage"}
 _MEASURES: dict[str, tuple[str, str, Digits]] = {
     "oracle_pass": ("correct programs", "share of programs that the oracle accepts", "%"),
     "r_raw": ("raw repeatability", "share of the commonest raw output", "%"),
     "r_anchor": ("repeatability to the canon", "share equal to the canon after repair of the code", "%"),
     "mu_post": ("mean distance after repair", "to the canon, after repair of the code: lower is better", 3),
 }
-
-
-def is_joint(files: RunFiles) -> bool:
-    return METRICS in files.metric_names()
 
 
 def verdicts(files: RunFiles) -> Iterator[str]:
@@ -51,8 +45,9 @@ def verdicts(files: RunFiles) -> Iterator[str]:
 
 def key_figures(files: RunFiles) -> list[Block]:
     clean, damaged = _arms(files)
+    look = {"name": "oracle_pass", "better": "up"}
     arms = ([clean] if clean else []) + damaged
-    return [_figure(f"correct, {_words(arm)}", arm.get("oracle_pass")) for arm in arms]
+    return [percent(f"correct, {_words(arm)}", arm.get("oracle_pass"), **look) for arm in arms]
 
 
 def sparkline(files: RunFiles) -> Block | None:
@@ -60,16 +55,14 @@ def sparkline(files: RunFiles) -> Block | None:
     clean, damaged = _arms(files)
     arms = ([clean] if clean else []) + [arm for arm in damaged if _name(arm) == NONE]
     values = [(arm.get("oracle_pass") or {}).get("estimate") for arm in arms]
-    if len(values) < 2:
-        return None
     return {"label": "pass rate against epsilon, no defence", "values": values, "bars": False, "top": 1.0}
 
 
-def sections(files: RunFiles) -> Iterator[Block]:
+def _blocks(files: RunFiles, metrics: Record) -> Iterator[Block]:
     clean, damaged = _arms(files)
     if clean is None:
         return
-    chart = blocks.chart(
+    yield blocks.chart(
         "joint-curves",
         "Against the severity of the damage",
         [_panel(key, clean, damaged) for key in _MEASURES],
@@ -79,17 +72,8 @@ def sections(files: RunFiles) -> Iterator[Block]:
         note="Severity 0 is the clean arm, the same for every defence. Bars and bands are 95 % intervals.",
         looks=colours(),
     )
-    columns = [column("epsilon", digits=2), column("defence"), column("samples")]
-    columns += [column(title, digits=digits, help=help) for title, help, digits in _MEASURES.values()]
-    rows = [
-        [arm.get("epsilon"), "clean" if arm is clean else _name(arm), arm.get("n")]
-        + [_cell(arm, key) for key in _MEASURES]
-        for arm in [clean, *damaged]
-    ]
-    lead = "What a damaged cache costs in repeatability and correctness, and what each repair gives back."
-    below = "In the samples below, the column of models names the arm: severity and defence."
-    table = blocks.table("arms", "Every arm", columns, rows)
-    yield section("joint", "State and output", lead, [chart, table, blocks.prose(below)])
+    yield records("arms", "Every arm", _FIELDS, [clean, *damaged])
+    yield blocks.prose("In the samples below, the column of models names the arm: severity and defence.")
 
 
 def _panel(key: str, clean: Record, damaged: list[Record]) -> Block:
@@ -103,8 +87,7 @@ def _panel(key: str, clean: Record, damaged: list[Record]) -> Block:
 
 
 def _arms(files: RunFiles) -> tuple[Record | None, list[Record]]:
-    rows = (files.metrics(METRICS) or {}).get("joint.arms")
-    arms = [arm for arm in rows if isinstance(arm, dict)] if isinstance(rows, list) else []
+    arms = rows_of(files.metrics(METRICS), "joint.arms")
     clean = next((arm for arm in arms if arm.get("epsilon") == 0), None)
     return clean, [arm for arm in arms if arm is not clean]
 
@@ -121,26 +104,7 @@ def _words(arm: Record) -> str:
 
 
 def _point(arm: Record, key: str) -> Point:
-    found = arm.get(key) or {}
-    return (arm.get("epsilon", 0.0), found.get("estimate"), found.get("low"), found.get("high"))
-
-
-def _cell(arm: Record, key: str) -> Any:
-    return interval(*_point(arm, key)[1:])
-
-
-def _figure(text: str, found: Any) -> Block:
-    found = found if isinstance(found, dict) else {}
-    return figure(
-        text,
-        found.get("estimate"),
-        low=found.get("low"),
-        high=found.get("high"),
-        level=found.get("level"),
-        digits="%",
-        name="oracle_pass",
-        better="up",
-    )
+    return (arm.get("epsilon", 0.0), *spread(arm.get(key)))
 
 
 def _share(arm: Record, key: str) -> str:
@@ -148,14 +112,26 @@ def _share(arm: Record, key: str) -> str:
     return "an unknown share" if value is None else f"{value:.1%}"
 
 
+_FIELDS = (
+    Field("epsilon", "epsilon", 2),
+    Field("defence", lambda arm: "clean" if arm.get("epsilon") == 0 else _name(arm)),
+    Field("samples", "n"),
+    *(Field(title, key, digits, help) for key, (title, help, digits) in _MEASURES.items()),
+)
 SYSTEM = System(
     name="joint",
     title="joint run",
-    claims=(METRICS,),
-    is_here=is_joint,
-    sections=sections,
+    sections=(
+        Section(
+            "joint",
+            "State and output",
+            _blocks,
+            "What a damaged cache costs in repeatability and correctness, and what each repair gives back.",
+            METRICS,
+        ),
+    ),
     verdicts=verdicts,
     key_figures=key_figures,
     sparkline=sparkline,
-    captions=CAPTIONS,
+    captions={"joint.png": "Repeatability and correctness against the severity of damage"},
 )

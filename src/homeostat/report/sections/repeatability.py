@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, Digits, Direction, column, figure, interval, missing, section
+from homeostat.report.blocks import Block, Digits, Direction, figure, interval, missing
 from homeostat.report.names import label
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.samples import SAMPLES
+from homeostat.report.sections.system import Field, records, rows_of
 
 EVIDENCE = ("identical", "rewritten", "equivalent", "none")
 SHOWN = (*EVIDENCE[:-1], "no match")
@@ -49,13 +52,9 @@ _TABLE_NOTE = (
     "Figures before → after repair, with the 95 % interval of the one after. p: Fisher's exact test of the "
     "share equal to the canon, before against after, adjusted across prompts."
 )
-_COLUMNS = [
-    column(_HEADS.get(name, (name, ""))[0], digits=_MEASURES[name][0], help=_HEADS.get(name, (name, ""))[1])
-    for name in _PAIRS
-]
 
 
-def headline(found: Record) -> Block:
+def headline(files: RunFiles, found: Record) -> Iterator[Block]:
     whole = found.get("skyt.overall") or {}
     tau = whole.get("tau")
     items = [
@@ -82,7 +81,7 @@ def headline(found: Record) -> Block:
     ]
     counts = whole.get("evidence_counts")
     by_level = whole.get("r_anchor") or {}
-    parts: list[Block] = [blocks.figures([item for item in items if item["value"] is not None])]
+    yield blocks.figures([item for item in items if item["value"] is not None])
     if counts:
         levels = ", ".join(f"{name} {share:.1%}" for name, share in by_level.items())
         rows = [("all prompts", [counts.get(level, 0) for level in EVIDENCE])]
@@ -95,17 +94,11 @@ def headline(found: Record) -> Block:
             "Equivalent: replaced after testing found no difference. No match: not brought to the canon."
             + (f" Repeatability counted up to each level: {levels}." if levels else "")
         )
-        parts.append(blocks.shares("evidence", "What each match rests on", SHOWN, rows, note=note))
-    return section(
-        "headline",
-        "Repeatability",
-        "Each prompt has one fixed program, its canon. Every sample is measured against it.",
-        parts,
-    )
+        yield blocks.shares("evidence", "What each match rests on", SHOWN, rows, note=note)
 
 
-def prompts(found: Record) -> Block:
-    prompts = [p for p in found.get("skyt.prompts") or [] if isinstance(p, dict)]
+def prompts(files: RunFiles, found: Record) -> Iterator[Block]:
+    prompts = rows_of(found, "skyt.prompts")
     rows = [
         (
             str(p.get("prompt_id")),
@@ -117,52 +110,30 @@ def prompts(found: Record) -> Block:
         )
         for p in prompts
     ]
-    tests = {t.get("prompt_id"): t for t in found.get("skyt.tests") or []}
-    p_value = column("p (Holm)", digits=3, help="Fisher's exact test, adjusted across prompts.")
-    columns = [column("prompt", names=False), *_COLUMNS, p_value]
-    cells = [
-        [
-            p.get("prompt_id"),
-            *(_cell(p, name, before) for name, before in _PAIRS.items()),
-            (tests.get(p.get("prompt_id")) or {}).get("p_holm"),
-        ]
-        for p in prompts
-    ]
     note = (
         "Share equal to the canon, with 95 % intervals; raw repeatability: share of the commonest raw output."
     )
-    return section(
-        "prompts",
-        "By prompt",
-        "",
-        [
-            blocks.dots(
-                "prompt-dots",
-                "Repeatability by prompt",
-                (BEFORE, AFTER, RAW),
-                rows,
-                x="share of samples",
-                limits=(0.0, 1.0),
-                note=note,
-                compare=AFTER,
-                digits="%",
-                looks=LOOKS,
-            ),
-            blocks.table(
-                "prompt-table",
-                "All figures by prompt",
-                columns,
-                cells,
-                note=_TABLE_NOTE,
-            ),
-        ],
+    yield blocks.dots(
+        "prompt-dots",
+        "Repeatability by prompt",
+        (BEFORE, AFTER, RAW),
+        rows,
+        x="share of samples",
+        limits=(0.0, 1.0),
+        note=note,
+        compare=AFTER,
+        digits="%",
+        looks=LOOKS,
     )
+    tests = {t.get("prompt_id"): t.get("p_holm") for t in found.get("skyt.tests") or []}
+    help = "Fisher's exact test, adjusted across prompts."
+    p_value = Field("p (Holm)", lambda p: tests.get(p.get("prompt_id")), 3, help)
+    fields = (Field("prompt", "prompt_id", names=False), *_FIELDS, p_value)
+    yield records("prompt-table", "All figures by prompt", fields, prompts, note=_TABLE_NOTE)
 
 
-def cells(cells: list[Record], *, arms: bool) -> Block:
+def cells(cells: list[Record], source: str) -> Iterator[Block]:
     """By model and temperature, or by arm of an experiment, which takes the model's place in the records."""
-    source = "arm" if arms else "model"
-    parts: list[Block] = []
     curves: dict[tuple[str, str], dict[str, list[blocks.Point]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         for metric in ("R_anchor", "R_anchor_pre_measured", "R_raw"):
@@ -170,7 +141,8 @@ def cells(cells: list[Record], *, arms: bool) -> Block:
             point = (cell.get("temperature", 0.0), cell.get(metric), spread.get("low"), spread.get("high"))
             name = {"R_anchor": AFTER, "R_anchor_pre_measured": BEFORE, "R_raw": RAW}[metric]
             curves[name, str(cell.get("prompt_id"))][str(cell.get("model"))].append(point)
-    if len({cell.get("temperature") for cell in cells}) > 1:
+    several = len({cell.get("temperature") for cell in cells}) > 1
+    if several:
         panels = [
             blocks.panel(
                 prompt, [blocks.series(m, sorted(points)) for m, points in models.items()], group=metric
@@ -178,34 +150,23 @@ def cells(cells: list[Record], *, arms: bool) -> Block:
             for (metric, prompt), models in curves.items()
         ]
         note = "One panel for each prompt and one line for each model, with 95 % intervals."
-        parts.append(
-            blocks.chart(
-                "temperature",
-                "Repeatability and temperature",
-                panels,
-                x="temperature",
-                y="share of samples",
-                y_limits=(0.0, 1.0),
-                y_digits="%",
-                note=note,
-            )
+        yield blocks.chart(
+            "temperature",
+            "Repeatability and temperature",
+            panels,
+            x="temperature",
+            y="share of samples",
+            y_limits=(0.0, 1.0),
+            y_digits="%",
+            note=note,
         )
-    columns = [column("prompt", names=False), column(source), column("temperature", digits=2), *_COLUMNS]
-    rows = [
-        [
-            c.get("prompt_id"),
-            c.get("model"),
-            c.get("temperature"),
-            *(_cell(c, name, before) for name, before in _PAIRS.items()),
-        ]
-        for c in cells
-    ]
+    prompt, temperature = Field("prompt", "prompt_id", names=False), Field("temperature", "temperature", 2)
+    fields = (prompt, Field(source, "model"), temperature, *_FIELDS)
     title = f"All figures by prompt, {source} and temperature"
-    parts.append(blocks.table("cell-table", title, columns, rows, folded=bool(parts)))
-    return section("cells", "By prompt and arm" if arms else "By model and temperature", "", parts)
+    yield records("cell-table", title, fields, cells, folded=several)
 
 
-def distances(files: RunFiles) -> Block:
+def distances(files: RunFiles, found: Record) -> Iterator[Block]:
     """How far samples are from their canon, counted in equal bins, exact matches in a bin of their own."""
     counts = {BEFORE: [0] * (_BINS + 1), AFTER: [0] * (_BINS + 1)}
     total = 0
@@ -216,7 +177,8 @@ def distances(files: RunFiles) -> Block:
             counts[AFTER][_bin(after)] += 1
             total += 1
     if not total:
-        return section("distances", "Distances", "", [missing("distances of samples (samples.jsonl)")])
+        yield missing("distances of samples (samples.jsonl)")
+        return
     lines = [
         blocks.series(
             name,
@@ -225,7 +187,7 @@ def distances(files: RunFiles) -> Block:
         for name, bins in counts.items()
     ]
     note = f"Counts of {total:,} samples in bins of {1 / _BINS:g}; the bar left of 0 holds the exact matches."
-    chart = blocks.chart(
+    yield blocks.chart(
         "distance-counts",
         "Distance to the canon",
         [blocks.panel("all samples", lines)],
@@ -235,7 +197,6 @@ def distances(files: RunFiles) -> Block:
         mode="steps",
         looks=LOOKS,
     )
-    return section("distances", "Distances", "", [chart])
 
 
 def _bin(d: float) -> int:
@@ -271,3 +232,10 @@ def _cell(found: Record, name: str, before: str | None = None) -> Any:
 def span(found: Record, name: str) -> str:
     spread = (found.get("intervals") or {}).get(name)
     return f" (95 % interval {spread['low']:.1%} to {spread['high']:.1%})" if spread else ""
+
+
+_FIELDS = tuple(
+    Field(title, partial(_cell, name=name, before=before), _MEASURES[name][0], help)
+    for name, before in _PAIRS.items()
+    for title, help in [_HEADS.get(name, (name, ""))]
+)

@@ -7,9 +7,11 @@ from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, missing, section
+from homeostat.report.blocks import Block, missing
 from homeostat.report.names import colours
-from homeostat.report.sections.entries import ends, hidden, lines, panels
+from homeostat.report.reading import RunFiles
+from homeostat.report.sections.entries import hidden, lines, panels
+from homeostat.report.sections.system import rows_of, spread
 
 _HIDDEN = (
     "Bands and bars are 95 % intervals. Heuristics that the rule did not choose, and defences that are told "
@@ -17,7 +19,7 @@ _HIDDEN = (
 )
 
 
-def curves(metrics: Record) -> Block:
+def curves(files: RunFiles, metrics: Record) -> Iterator[Block]:
     parts = [
         blocks.panel("all types", lines(metrics.get("robustness.score")), group="score", y_label="score")
     ]
@@ -25,38 +27,24 @@ def curves(metrics: Record) -> Block:
     for name, rows in metrics.items():
         if name.startswith("task."):
             parts += panels(rows, name.removeprefix("task."), name.rpartition(".")[2])
-    parts = [part for part in parts if part["series"]]
-    title, lead = "Under corruption", "What is left as the corruption grows, by type and by task."
-    if not parts:
-        return section("curves", title, "", [missing("robustness curves")])
-    chart = blocks.chart(
-        "robustness",
-        "Against severity",
-        parts,
-        x="epsilon",
-        y="score",
-        note=_HIDDEN,
-        off=hidden(parts),
-        looks=colours(),
-    )
-    return section("curves", title, lead, [chart])
+    yield _chart("robustness", "Against severity", parts, "score", _HIDDEN) or missing("robustness curves")
 
 
-def recovered(metrics: Record) -> Iterator[Block]:
+def recovered(files: RunFiles, metrics: Record) -> Iterator[Block]:
+    note = "1: all of it; 0: none; below 0 the defence did harm. Where nothing was lost there is no point."
     parts = list(panels(metrics.get("robustness.recovered"), None, "share recovered"))
+    title = "Share of the lost log-likelihood brought back"
+    if chart := _chart("recovered", title, parts, "share recovered", note):
+        yield chart
+
+
+def _chart(ident: str, title: str, parts: list[Block], y: str, note: str) -> Block | None:
+    """Curves against epsilon; None where there are none."""
+    parts = [part for part in parts if part["series"]]
     if not parts:
-        return
-    chart = blocks.chart(
-        "recovered",
-        "Share of the lost log-likelihood brought back",
-        parts,
-        x="epsilon",
-        y="share recovered",
-        note="1: all of it; 0: none; below 0 the defence did harm. Where nothing was lost there is no point.",
-        off=hidden(parts),
-        looks=colours(),
-    )
-    yield section("recovered", "What repair gives back", "On Wikitext-2, by corruption type.", [chart])
+        return None
+    off, looks = hidden(parts), colours()
+    return blocks.chart(ident, title, parts, x="epsilon", y=y, note=note, off=off, looks=looks)
 
 
 _MEGABYTES = "peak memory (MB)"
@@ -74,11 +62,11 @@ def _with_interval(row: Record, name: str) -> Any:
     return row.get(name)
 
 
-def overhead(metrics: Record) -> Block:
-    rows = [row for row in metrics.get("overhead") or [] if isinstance(row, dict)]
+def overhead(files: RunFiles, metrics: Record) -> Iterator[Block]:
+    rows = rows_of(metrics, "overhead")
     if not rows:
-        how = "eval.measure_overhead: true"
-        return section("overhead", "Overhead", "", [missing("overhead. It is measured with", how)])
+        yield missing("overhead. It is measured with", "eval.measure_overhead: true")
+        return
     rows = [
         {_MEGABYTES if k == "peak_memory_bytes" else k: _megabytes(k, v) for k, v in row.items()}
         for row in rows
@@ -92,8 +80,8 @@ def overhead(metrics: Record) -> Block:
     names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in left_out]
     note = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in constant.items())
     cells = [[_with_interval(row, name) for name in names] for row in rows]
-    table = blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
-    return section("overhead", "Overhead", "What each defence costs.", [*_pareto(metrics, rows), table])
+    yield from _pareto(metrics, rows)
+    yield blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
 
 
 def _pareto(metrics: Record, rows: list[Record]) -> Iterator[Block]:
@@ -102,7 +90,7 @@ def _pareto(metrics: Record, rows: list[Record]) -> Iterator[Block]:
     for cost in metrics.get("clean_regression") or []:
         name, x = str(cost.get("defence")), speed.get(str(cost.get("defence")))
         if isinstance(x, int | float) and cost.get("value") is not None:
-            marks.append(blocks.series(name, [(float(x), cost["value"], *ends(cost))]))
+            marks.append(blocks.series(name, [(float(x), *spread(cost))]))
     if marks:
         part = blocks.panel("every defence", marks)
         yield blocks.chart(

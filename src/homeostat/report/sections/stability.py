@@ -8,7 +8,7 @@ from typing import Any
 
 from homeostat.core.records import Record
 from homeostat.report import blocks
-from homeostat.report.blocks import Block, Point, figure, missing, section
+from homeostat.report.blocks import Block, Point, figure, missing
 from homeostat.report.names import colours, label
 from homeostat.report.reading import RunFiles, flatten
 
@@ -34,20 +34,15 @@ def key_figures(files: RunFiles) -> list[Block]:
     ]
 
 
-def stability_section(files: RunFiles) -> Block:
-    metrics = files.metrics(METRICS)
-    if metrics is None:
-        absent = missing("metrics/stability_metrics.json, the measurements around the clean state")
-        return section("stability", "Stability", "", [absent])
+def measurements(files: RunFiles, metrics: Record) -> Iterator[Block]:
+    yield _sensitivity(metrics)
+    yield from _maps(metrics.get("stability.amplification_map"))
     settings = metrics.get("stability.settings")
-    parts = [_sensitivity(metrics), *_maps(metrics.get("stability.amplification_map"))]
     if isinstance(settings, dict):
         rows = [[name, str(value)] for name, value in flatten(settings).items()]
-        parts.append(
-            blocks.table("stability-settings", "How it was measured", ["setting", "value"], rows, folded=True)
+        yield blocks.table(
+            "stability-settings", "How it was measured", ["setting", "value"], rows, folded=True
         )
-    lead = "How much a small disturbance of the cache moves the next token's logits."
-    return section("stability", "Stability", lead, parts)
 
 
 def _sensitivity(metrics: Record) -> Block:
