@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.changed import tests_of
+from tests.support.changed import relevant
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
         ("README.md", []),
     ],
 )
-def test_a_change_leads_to_the_tests_of_its_room(changed: str, expected: list[str]) -> None:
-    assert list(tests_of([changed], ROOT)) == expected
+def test_a_change_leads_to_the_relevant_its_room(changed: str, expected: list[str]) -> None:
+    assert list(relevant([changed], ROOT)) == expected
 
 
 def test_a_test_that_needs_the_real_model_is_slow(

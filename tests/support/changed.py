@@ -17,10 +17,10 @@ def main() -> None:
     base = next(base for base in BASES if _git("rev-parse", "--verify", "--quiet", base))
     [start] = _git("merge-base", "HEAD", base)
     changed = _git("diff", "--name-only", start) + _git("ls-files", "--others", "--exclude-standard")
-    print(*sorted(set(tests_of(changed))))
+    print(*sorted(set(relevant(changed))))
 
 
-def tests_of(changed: Iterable[str], root: Path = ROOT) -> Iterator[str]:
+def relevant(changed: Iterable[str], root: Path = ROOT) -> Iterator[str]:
     """The changed tests, and those of the room of each changed module: `tests` mirrors `src`."""
     for path in map(PurePosixPath, changed):
         if path.parts[0] == "tests" and path.name.startswith("test_") and (root / path).exists():
