@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,10 +84,15 @@ def key_figures(files: RunFiles) -> list[Block]:
 def sparkline(files: RunFiles) -> Block | None:
     """A handful of numbers that show a run at a glance: `label` and `values`."""
     for system in systems(files):
-        for found in _read(files, system, lambda files, system=system: [system.sparkline(files)]):
-            if found is not None and len(found["values"]) > 1:
+        for found in _read(files, system, partial(_sparkline, system)):
+            if len(found["values"]) > 1:
                 return found
     return None
+
+
+def _sparkline(system: System, files: RunFiles) -> list[Block]:
+    found = system.sparkline(files)
+    return [] if found is None else [found]
 
 
 def _read(files: RunFiles, system: System, part: Callable[[RunFiles], Iterable[T]]) -> list[T]:
