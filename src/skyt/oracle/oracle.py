@@ -2,7 +2,9 @@
 
 Compliance is all of these: the program parses and has the entry point, keeps the constraints (in its text and
 while it runs), gives the listed results, has the properties on generated in-domain inputs, gives the same
-results when the listed calls are made again at the end, and follows the policy for calls outside the domain.
+results when the listed calls are made again, at the end and in another process, and follows the policy for
+calls outside the domain. The other process runs it as a user would: as the main program, with an unknown hash
+seed; there recursion is seen as it happens.
 Verdicts are functions of the normalised text, the contract and the versions, and are remembered as such.
 """
 
@@ -26,16 +28,17 @@ from skyt.oracle.constraints import rules_for
 from skyt.oracle.inputs import inputs, telling
 from skyt.oracle.properties import Properties, admitted
 from skyt.oracle.testing import failed_test
-from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
+from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"5-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"6-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
 _ALONE = Limits(call_seconds=0.5, cpu_seconds=1.0)  # of a call that is made to shrink a counterexample
+_MODULES = ("__main__", "solution")
 _CHECKS = (
     "parses",
     "constraints",
@@ -160,6 +163,7 @@ class _Exam:
         # Listed cases first and again at the end: a program must not remember.
         self.calls = [*self.inside, *self.outside, *self.cases]
         self.encoded: EncodedCalls = encode_calls(self.calls)
+        self.reversed: EncodedCalls = encode_calls(self.cases[::-1])
 
     def verdict(self, text: str) -> Verdict:
         """Examine one normalised program, the cheap checks first; the first failing part ends it."""
@@ -213,7 +217,36 @@ class _Exam:
             if failed is not None:
                 return fail("tests", [f"{failed.test} fails: {short(failed.why)}"])
             checks["tests"] = True
+        elsewhere = self._elsewhere(text) if self.cases else None
+        if elsewhere is not None:
+            return fail(*elsewhere)
         return Verdict(True, [], None, checks)
+
+    def _elsewhere(self, text: str) -> tuple[str, list[str], dict[str, Any] | None] | None:
+        """What goes wrong when the listed calls are made in another process, last first."""
+        contract, rule = self.contract, self.contract.constraints.recursion
+        again = Job(
+            text,
+            contract.entry_point,
+            self.reversed,
+            contract.equality,
+            rules_for(contract.constraints),
+            apart=True,
+            watched=rule != "any",
+        )
+        for name in _MODULES:  # a main part that fails is none of the function's
+            results = self.pool.run_job(replace(again, module=name), self.limits)
+            if results[0].kind in ("value", "raise"):
+                break
+        for index, case in enumerate(reversed(contract.oracle.cases)):
+            if not _gives(case, contract, results[index]):
+                problem = _Problem(index, _promise(case, contract), "listed case, made in another process")
+                line, example = _told(problem, Call.of(case), results, contract)
+                return "repeatable", [line], example
+        if rule != "any" and (results[-1].text == "true") != (rule == "required"):
+            what = "recursion is required, and none happens" if rule == "required" else "calls itself"
+            return "run_time_constraints", [f"at run time: {what}"], None
+        return None
 
     def shrunk(self, text: str, verdict: Verdict) -> Verdict:
         from skyt.contracts.drawing.smaller import smallest, weight

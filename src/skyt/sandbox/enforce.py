@@ -28,11 +28,11 @@ DYNAMIC = frozenset({"exec", "eval", "compile"})
 LEADS_OUT: dict[type, tuple[str, ...]] = {
     types.FunctionType: ("__globals__", "__builtins__", "__closure__", "__code__"),
     types.BuiltinFunctionType: ("__self__",),
-    types.FrameType: ("f_back", "f_globals", "f_builtins", "f_locals"),
+    types.FrameType: ("f_back", "f_globals", "f_builtins", "f_locals", "f_code"),
     types.TracebackType: ("tb_frame",),
-    types.GeneratorType: ("gi_frame",),
-    types.CoroutineType: ("cr_frame",),
-    types.AsyncGeneratorType: ("ag_frame",),
+    types.GeneratorType: ("gi_frame", "gi_code"),
+    types.CoroutineType: ("cr_frame", "cr_code"),
+    types.AsyncGeneratorType: ("ag_frame", "ag_code"),
     type: ("__subclasses__",),
 }
 _EVENTS = frozenset({
@@ -40,6 +40,7 @@ _EVENTS = frozenset({
     "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
 })  # fmt: skip
 _RUNS_TEXT = frozenset({"collections", "harness"})
+_NAMESPACES = ("globals", "locals", "vars", "dir")
 _KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", "__file__"})
 
 Forbid = Callable[[str], Any]
@@ -51,7 +52,9 @@ class Enforcer:
     Until `start` everything made here lets everything pass. What is made beforehand costs a child nothing.
     """
 
-    def __init__(self, modules: Iterable[types.ModuleType], offered: Iterable[str] = ()) -> None:
+    def __init__(
+        self, modules: Iterable[types.ModuleType], offered: Iterable[str] = (), forms: str = ""
+    ) -> None:
         self.active = self.busy = False
         self.namespace: dict[str, Any] = {}
         self.imports = self.forbidden = frozenset[str]()
@@ -62,12 +65,13 @@ class Enforcer:
         self.frame = sys._getframe
         self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
         self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
-        self.function_globals = vars(types.FunctionType)["__globals__"].__get__
         self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
         self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
         self.builtins = {name: value for name, value in vars(builtins).items() if name not in _KEPT_BACK}
         self.builtins |= {name: self._stub(name) for name in DYNAMIC}
-        self.builtins |= {"__import__": self._importer(), "getattr": self._getattr()}
+        self.builtins |= {"__import__": self._importer()}
+        self.builtins |= {name: self._of_own_frames(name) for name in _NAMESPACES}
+        self.forms = compile(forms, "<typing>", "exec", dont_inherit=True)
         for name in offered:
             self.copy(sys.modules[name])
         for kind, names in LEADS_OUT.items():
@@ -129,23 +133,28 @@ class Enforcer:
             name, (), {"__init_subclass__": classmethod(lambda cls, **_: forbid(f"calls {name}"))}
         )
 
-    def _getattr(self) -> Callable[..., Any]:
-        def checked(target: Any, name: Any, *default: Any) -> Any:
-            plain = str.__str__(name) if isinstance(name, str) else name
-            if plain in self.unreachable:
-                self.forbid(f"reaches {plain}")
-            found = getattr(target, plain, *default)
-            if plain in self.forbidden and callable(found) and not self._is_own(found):
-                self.forbid(f"refers to {plain}")
-            return found
+    def _of_own_frames(self, name: str) -> Callable[..., Any]:
+        """A builtin that looks at its caller's namespace: that of the program, never one of the library.
 
-        checked.__name__ = checked.__qualname__ = "getattr"
-        return checked
+        A library function that calls what it is given would otherwise hand its own namespace out.
+        """
+        real, frame, forbid = self.builtins[name], self.frame, self
 
-    def _is_own(self, function: Any) -> bool:
-        """Whether this is a function or a method of the program's own."""
-        inner = function.__func__ if type(function) is types.MethodType else function
-        return type(inner) is types.FunctionType and self.function_globals(inner) is self.namespace
+        def caller(*arguments: Any) -> Any:
+            if arguments and name in ("vars", "dir"):
+                return real(*arguments)
+            above = frame(1)
+            space = forbid.globals_of(above)
+            if space is not forbid.namespace:
+                forbid.forbid(f"calls {name}")
+            if name == "globals":
+                return space
+            found = forbid.locals_of(above)
+            return sorted_(found) if name == "dir" else found
+
+        sorted_ = sorted
+        caller.__name__ = caller.__qualname__ = name
+        return caller
 
     def _importer(self) -> Callable[..., Any]:
         real = builtins.__import__
@@ -178,8 +187,17 @@ class Enforcer:
             sys._clear_type_cache()
         return copy
 
+    def _typing(self, module: types.ModuleType) -> types.ModuleType:
+        """Forms for annotations, made under the program's builtins; see `forms.py`."""
+        made = self.copies[id(module)] = types.ModuleType("typing")
+        vars(made)["__builtins__"] = self.builtins
+        types.FunctionType(self.forms, vars(made))()
+        return made
+
     def copy(self, module: types.ModuleType) -> types.ModuleType:
         """A module without ways to others."""
+        if id(module) not in self.copies and module.__name__ == "typing":
+            return self._typing(module)
         if id(module) not in self.copies:
             copy = self.copies[id(module)] = types.ModuleType(module.__name__, module.__doc__)
             source = self.builtins if module is builtins else vars(module)

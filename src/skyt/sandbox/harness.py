@@ -18,8 +18,31 @@ from typing import Any
 _CHANGEABLE = (list, dict, set)
 
 
-class CallTimeout(BaseException):
-    """The CPU time of one call is used up."""
+class Watch:
+    """A profile function: whether a function of the program was called while it was running already."""
+
+    def __init__(self) -> None:
+        self.running: list[Any] = []
+        self.recursed = False
+
+    def __call__(self, frame: Any, event: str, _argument: Any) -> None:
+        if event not in ("call", "return") or (code := frame.f_code).co_filename != "<program>":
+            return
+        if event == "call":
+            if code in self.running:
+                self.recursed = True
+                sys.setprofile(None)
+            self.running.append(code)
+        elif self.running:
+            self.running.pop()
+
+
+def _depth() -> int:
+    """How many frames there are below the program's own, which a program of a user does not have."""
+    frame, count = sys._getframe(1), 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count - 1
 
 
 def serve(
@@ -61,22 +84,26 @@ def serve(
         emit("f", dumps(what[:100]))
         leave(0)
 
+    where = "load"
+
     def expire(_signal: int, _frame: Any) -> None:
-        raise CallTimeout
+        """The CPU time of one call is used up. A program must not be able to catch that and go on."""
+        emit("L", dumps("timeout")) if where == "load" else emit("t")
+        leave(0)
 
     signal.signal(signal.SIGPROF, expire)
     random.seed(0)
     settle.asyncio.set_event_loop_policy(settle.Policy())
-    module = types.ModuleType("program")
-    sys.modules["program"] = module
+    module = types.ModuleType(job["module"])
+    sys.modules[job["module"]] = module
+    sys.setrecursionlimit(sys.getrecursionlimit() + _depth())
+    watch = Watch()
     if job["rules"] is not None:
         enforcer.start(module.__dict__, **job["rules"], forbid=forbid)
     setitimer(profile, call_seconds)
     try:
         exec(compile(job["code"], "<program>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
         setitimer(profile, 0)
-    except CallTimeout:
-        return emit("L", dumps("timeout"))
     except BaseException as error:
         setitimer(profile, 0)
         return emit("L", dumps(_name(error)))
@@ -84,6 +111,9 @@ def serve(
     if entry is None or (job["kind"] == "class") != isinstance(entry, type) or not callable(entry):
         return emit("L", dumps("no entry point"))
     emit("L", "null")
+    where = "calls"
+    if job["watched"]:
+        sys.setprofile(watch)
 
     for call in calls:
         setitimer(profile, call_seconds)
@@ -99,14 +129,15 @@ def serve(
                 result = _operate(entry(*args, **kwargs), operations, encode, decode)
                 after = None
             setitimer(profile, 0)
-        except CallTimeout:
-            return emit("t")
         except BaseException as error:
             setitimer(profile, 0)
             emit("x", dumps(_name(error)))
             continue
         changed = "" if after is None else _changed(dumps(after), call, codec, form)
         emit("v", dumps(result), changed)
+    if job["watched"]:
+        sys.setprofile(None)
+        emit("v", dumps(watch.recursed), "")
     return None
 
 
@@ -140,9 +171,7 @@ def _operate(target: Any, operations: list[Any], encode: Any, decode: Any) -> An
 
 
 def _outcome(error: BaseException) -> dict[str, str]:
-    """An exception as part of a result, unless it ends the whole call."""
-    if isinstance(error, CallTimeout):
-        raise error
+    """An exception as part of a result."""
     return {"x": _name(error)}
 
 

@@ -42,6 +42,7 @@ def main() -> None:
     for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    forms = (here / "forms.py").read_text(encoding="utf-8")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 2)
     os.environ.clear()
@@ -76,7 +77,7 @@ def main() -> None:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
     offered = [name for name in config["modules"] if name in sys.modules]
-    enforcer = enforce.Enforcer([*sys.modules.values(), codec, harness, settle, enforce], offered)
+    enforcer = enforce.Enforcer([*sys.modules.values(), codec, harness, settle, enforce], offered, forms)
     gc.collect()
     gc.freeze()
     _say({"ready": True, "missing": missing})
@@ -108,7 +109,7 @@ def _serve(enter: Any) -> None:
                 os._exit(0)
             finally:
                 os._exit(70)
-        in_time = _wait(child, started, limits[1])
+        in_time = _wait(child, started, limits[1], limits[2])
         if not in_time:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -124,21 +125,20 @@ def _serve(enter: Any) -> None:
         )
 
 
-def _wait(child: int, started: float, wall: float) -> bool:
+def _wait(child: int, started: float, wall: float, cpu: float) -> bool:
     """Whether the child ended by itself in time.
 
-    A child that is past its deadline but still gets a share of CPU time is not asleep; the machine is busy.
-    It gets more time, within a limit; its CPU time has a limit of its own.
+    A child that sleeps is charged for it as if it computed. One that is past its deadline but still gets a
+    share of CPU time is not asleep; the machine is busy. It gets more time, within a limit.
     """
-    if _ended(child, wall):
-        return True
-    while time.monotonic() < started + PATIENCE * wall:
-        used = _cpu_seconds(child)
-        if _ended(child, WINDOW):
-            return True
-        if _cpu_seconds(child) - used < SHARE * WINDOW:
+    used = slept = 0.0
+    while not _ended(child, WINDOW):
+        before, used = used, _cpu_seconds(child)
+        passed, asleep = time.monotonic() - started, used - before < SHARE * WINDOW
+        slept += WINDOW * asleep
+        if slept >= cpu or (asleep and passed >= wall) or passed >= PATIENCE * wall:
             return False
-    return False
+    return True
 
 
 def _ended(child: int, seconds: float) -> bool:

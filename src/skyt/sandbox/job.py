@@ -82,13 +82,25 @@ class Rules:
 
 @dataclass(frozen=True)
 class Job:
-    """One program, the calls to make to it, the form its results take, and the rules it must keep."""
+    """One program, the calls to make to it, the form its results take, and the rules it must keep.
+
+    `module` is the name that the program finds in `__name__`. A job `apart` runs in an interpreter with
+    another hash seed than the others, one that nobody can know. With `watched`, one more result says whether
+    a function of the program was called while it was running already.
+    """
 
     code: str
     entry_point: EntryPoint
     calls: EncodedCalls
     equality: Equality = EXACT
     rules: Rules | None = None
+    module: str = "program"
+    apart: bool = False
+    watched: bool = False
+
+    @property
+    def results(self) -> int:
+        return self.calls.count + self.watched
 
     def body(self) -> bytes:
         head = {
@@ -96,6 +108,8 @@ class Job:
             "kind": self.entry_point.kind,
             "name": self.entry_point.name,
             "form": self.equality.form,
+            "module": self.module,
+            "watched": self.watched,
             "rules": self.rules and {"imports": self.rules.imports, "forbidden": self.rules.forbidden},
         }
         return _json(head) + b"\n" + self.calls.data

@@ -64,7 +64,7 @@ class Jail:
                 stdout=status_in,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(results_in,),
-                env={"PYTHONHASHSEED": "0"},
+                env={"PYTHONHASHSEED": self._settings.get("hash_seed", "0")},
                 cwd="/",
                 start_new_session=True,
             )
@@ -101,12 +101,12 @@ class Jail:
             limits.memory_mb << 20,
             limits.result_bytes,
         )
-        reader, report, problem = self._exchange(header + body, job.calls.count, limits)
+        reader, report, problem = self._exchange(header + body, job.results, limits)
         if report is None and problem == _GONE:
             # Not the program's doing (it cannot reach the jail): someone ended it from outside. Once more.
             self._restart()
             self.wait_ready()
-            reader, report, problem = self._exchange(header + body, job.calls.count, limits)
+            reader, report, problem = self._exchange(header + body, job.results, limits)
         if report is None or not reader.started:
             # The jail itself is in doubt, or the child died before it had read its request: start afresh.
             self._restart()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -55,6 +56,9 @@ class SandboxPool:
         self._owner = os.getpid()
         self._idle: queue.LifoQueue[Jail] = queue.LifoQueue()
         self._jails: list[Jail] = []
+        self._apart: Jail | None = None  # started when it is first needed
+        self._one_apart = threading.Lock()
+        self._settings = settings
         try:
             for _ in range(workers):
                 self._jails.append(Jail(settings))
@@ -89,6 +93,12 @@ class SandboxPool:
     def run_job(self, job: Job, limits: Limits | None = None) -> list[CallResult]:
         if os.getpid() != self._owner:
             raise RuntimeError("a SandboxPool belongs to the process that made it: make one in each process")
+        if job.apart:
+            with self._one_apart:
+                if self._apart is None:
+                    self._apart = Jail({**self._settings, "hash_seed": "random"})
+                    self._jails.append(self._apart)
+                return self._apart.run(job, limits or self.limits)
         jail = self._idle.get()
         try:
             return jail.run(job, limits or self.limits)

@@ -15,6 +15,7 @@ from rapidfuzz.distance import Levenshtein
 from homeostat.core.errors import UserError, nearest
 
 EXACT_CELLS = 4_000_000_000  # len(a) * len(b): about a second of rapidfuzz's bit-parallel algorithm
+MAX_MEASURED_CHARS = 1_000_000  # of the longer text; beyond, the bound is 1
 _CHUNK = 20_000  # characters per side in the bounded form
 
 
@@ -52,6 +53,8 @@ class Distance:
 def _levenshtein(a: str, b: str) -> Measured:
     """Edits divided by the longer length; by pieces, as an upper bound, when the texts are very long."""
     longest = max(len(a), len(b))
+    if longest > MAX_MEASURED_CHARS:
+        return Measured(1.0, "upper_bound")
     if len(a) * len(b) <= EXACT_CELLS:
         return Measured(Levenshtein.distance(a, b) / longest)
     return Measured(min(1.0, _edits_by_pieces(a, b) / longest), "upper_bound")

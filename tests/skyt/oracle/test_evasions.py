@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skyt.contracts.contract import Constraints, Contract, EntryPoint
+from skyt.contracts.contract import Constraints, Contract, EntryPoint, load_contracts
 from skyt.contracts.domain import Call
 from skyt.contracts.equality import Equality
 from skyt.oracle.constraints import rules_for, violations
@@ -97,6 +97,28 @@ def test_honest_program_is_accepted(name: str, oracle: Oracle) -> None:
     verdict = oracle.check(HONEST[name], _contract(HONEST[name]))
     assert verdict.failures == []
     assert verdict.compliant
+
+
+NOTICED = [
+    (contract, name)
+    for contract, programs in yaml.safe_load(
+        (Path(__file__).parents[2] / "data" / "evasions_of_the_test.yaml").read_text()
+    ).items()
+    for name in programs
+]
+
+
+@pytest.mark.parametrize(("contract", "name"), NOTICED)
+def test_a_program_that_only_does_well_while_it_is_tested_is_refused(
+    contract: str, name: str, oracle: Oracle
+) -> None:
+    file = Path(__file__).parents[2] / "data" / "evasions_of_the_test.yaml"
+    code = yaml.safe_load(file.read_text())[contract][name]
+    assert not oracle.check(code, load_contracts()[contract]).compliant
+
+
+def test_there_are_sixty_evasions_of_the_test() -> None:
+    assert len(NOTICED) >= 60
 
 
 F = EntryPoint(kind="function", name="f", parameters=())

@@ -221,7 +221,7 @@ def _jail_without_walls(folder: Path) -> Path:
 
     sandbox = Path(skyt.sandbox.__file__).parent
     (folder / "sandbox").mkdir()
-    for name in ("jail.py", "harness.py", "settle.py", "enforce.py", "lockdown.py"):
+    for name in ("jail.py", "harness.py", "settle.py", "enforce.py", "forms.py", "lockdown.py"):
         (folder / "sandbox" / name).write_text((sandbox / name).read_text())
     (folder / "contracts").mkdir()
     (folder / "contracts" / "codec.py").write_text((sandbox.parent / "contracts" / "codec.py").read_text())
@@ -255,3 +255,27 @@ def test_output_that_is_short_or_malformed_is_read_as_such(output: bytes, kinds:
     reader = Reader(2, line_bytes=1 << 20, output_bytes=1 << 20)
     reader.feed(output)
     assert [r.kind for r in reader.results(CallResult("timeout"))] == kinds
+
+
+def test_time_asleep_counts_as_computing(pool: SandboxPool) -> None:
+    began = time.monotonic()
+    limits = Limits(call_seconds=1, cpu_seconds=1, wall_seconds=60)
+    (result,) = pool.run("import time\ndef f():\n    time.sleep(60)", F, [Call()], limits)
+    assert result.kind == "timeout" and time.monotonic() - began < 30
+
+
+def test_a_time_limit_cannot_be_caught_and_a_stack_is_as_deep_as_a_users(pool: SandboxPool) -> None:
+    catching = "def f():\n    try:\n        while True:\n            pass\n    except BaseException:\n        return 1"
+    assert _run(pool, catching).kind == "timeout"
+    deep = "def g():\n    try:\n        return g() + 1\n    except RecursionError:\n        return 0\ndef f():\n    return g()"
+    alone = subprocess.run(
+        [sys.executable, "-c", deep + "\nprint(f())"], capture_output=True, text=True, check=True
+    )
+    assert abs(decoded(_run(pool, deep)) - int(alone.stdout)) <= 2
+
+
+def test_a_job_apart_has_its_name_and_another_hash_seed(pool: SandboxPool) -> None:
+    code = "def f():\n    return __name__, hash('probe')"
+    apart = Job(code, F, encode_calls([Call()]), module="__main__", apart=True)
+    name, other = decoded(pool.run_job(apart)[0])
+    assert name == "__main__" and ("program", other) != decoded(_run(pool, code))

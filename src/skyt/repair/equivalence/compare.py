@@ -19,11 +19,12 @@ from skyt.contracts.drawing.kept import drawn_with
 from skyt.oracle.inputs import filtered
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import Harvest, harvested
+from skyt.repair.equivalence.covered import covered
 from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "4"
+EQUIVALENCE_VERSION = "5"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
 BASE = 40  # drawn calls into which constants are put
 FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
@@ -60,7 +61,7 @@ class Equivalence:
     against them). `undecided` counts calls on which neither program came to an end. `from_constants` are the
     calls among `inputs` that the programs' constants suggested. `unreached` counts calls that are not held
     against either: those beyond the sizes that the contract generates on which a program did not end in time,
-    and those for which both had no time left.
+    and those for which both had no time left. `covered` says between what the calls lay.
     """
 
     equal: bool
@@ -71,6 +72,7 @@ class Equivalence:
     undecided: int = 0
     from_constants: int = 0
     unreached: int = 0
+    covered: dict[str, str] = field(default_factory=dict)
     method: str = "differential testing"
     version: str = EQUIVALENCE_VERSION
     drawn_with: str = field(default_factory=drawn_with)
@@ -86,6 +88,7 @@ class Equivalence:
             "drawn_with": self.drawn_with,
             "undecided": self.undecided,
             "unreached": self.unreached,
+            "covered": self.covered,
             "counterexample": self.counterexample.as_record() if self.counterexample else None,
             "outside": self.outside.as_record() if self.outside else None,
         }
@@ -128,6 +131,7 @@ def compare(
         undecided=run.undecided,
         from_constants=from_constants + run.tried - before,
         unreached=run.unreached,
+        covered=covered(contract, run.agreed),
     )
 
 
@@ -139,6 +143,7 @@ class _Run:
         self.reference = _Reference(canon, contract, pool)
         self.limits = self.reference.limits
         self.tried = self.undecided = self.unreached = 0
+        self.agreed: list[Call] = []
 
     def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
         """The finding, if one of these calls shows a difference. What neither came to is not tried."""
@@ -154,6 +159,7 @@ class _Run:
                 continue
             self.tried += 1
             if same(got, wanted, equality):
+                self.agreed.append(call)
                 continue
             if not got.comparable and not wanted.comparable and got.kind == wanted.kind:
                 self.undecided += 1
@@ -181,6 +187,7 @@ class _Run:
                 self.tried += 1
                 if not same(got, wanted, equality):
                     return self._refuted(call, got, wanted)
+                self.agreed.append(call)
                 ended += 1
             self.unreached += ended < len(left)
             left = left[ended + 1 :]

@@ -38,6 +38,7 @@ MAX_SIZE = 2000  # elements of a container, characters of a text, operations on 
 MAX_NEAR = 300
 MAX_FAR = 60
 _MAX_EACH = 150  # values for one parameter
+_COMBINED = 4  # numbers of one comparison
 _SMALL = (1, 2, 3, 5)
 _IDLE = 150  # calls in a row that bring nothing new: the constants are used up
 
@@ -80,9 +81,26 @@ def constants(programs: Iterable[str]) -> Constants:
             elif type(value) is float:
                 floats.setdefault(value)
             elif type(value) is str:
-                strings.setdefault(value)
+                strings |= dict.fromkeys([value, *_variants(value)])
+            elif isinstance(node, ast.Compare):
+                exact |= dict.fromkeys(_solutions(node))
     near = {m: None for n in exact for m in (n, n - 1, n + 1, -n)}
     return Constants(tuple(exact), tuple(near), tuple(floats), tuple(strings))
+
+
+def _variants(text: str) -> list[str]:
+    """The text backwards, which a program may turn round before it compares, and a character's neighbours."""
+    if len(text) != 1:
+        return [text[::-1]]
+    return [chr(n) for n in (ord(text) - 1, ord(text) + 1) if 0 <= n < 0x110000 and not 0xD800 <= n < 0xE000]
+
+
+def _solutions(comparison: ast.Compare) -> Iterator[int]:
+    """What an unknown may be where a comparison combines it with two numbers: `x ^ 23130 == 4660`."""
+    found = [_folded(node) for node in ast.walk(comparison)]
+    numbers = list(dict.fromkeys(n for n in found if type(n) is int and abs(n) <= 10**12))
+    for a, b in itertools.combinations(numbers[:_COMBINED], 2):
+        yield from (a + b, a - b, b - a, a ^ b, a * b)
 
 
 def _folded(node: ast.AST) -> Any:
@@ -103,6 +121,8 @@ def _folded(node: ast.AST) -> Any:
             return left * right
         case ast.Pow() if 0 <= right <= 64 and abs(left) <= 64:
             return left**right
+        case ast.BitXor():
+            return left ^ right
         case ast.LShift() if 0 <= right <= 64:
             return left << right
     return None
