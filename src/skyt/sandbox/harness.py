@@ -7,6 +7,7 @@ Loaded by the jail, with nothing but the standard library.
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import random
@@ -123,8 +124,8 @@ def serve(
             operations = call.get("operations")
             if operations is None:
                 result = settle.settled(entry(*args, **kwargs), encode, _outcome)
-                changeable = [type(arg) in _CHANGEABLE for arg in args]
-                after = [encode(arg) for arg in args] if any(changeable) else None
+                given = (*args, *kwargs.values())
+                after = [encode(value) for value in given] if any(map(_changeable, given)) else None
             else:
                 result = _operate(entry(*args, **kwargs), operations, encode, decode)
                 after = None
@@ -149,10 +150,19 @@ def _spread(text: str, codec: Any) -> list[Any]:
     return list(items)
 
 
+def _changeable(value: Any) -> bool:
+    """Whether a call could change this argument, or something in a tuple of them."""
+    kind = type(value)
+    return kind in _CHANGEABLE or (kind is tuple and any(map(_changeable, value)))
+
+
 def _changed(after: str, call: Any, codec: Any, form: dict[str, bool]) -> str:
-    """The text of the arguments after the call, or nothing where it equals that before the call."""
+    """The text of the arguments after the call, those by name last; nothing where it is that from before."""
     before = call.get("args")
-    if before is None or after == codec.to_json(before):
+    if before is None:
+        return ""
+    before = [*before, *call.get("kwargs", {}).values()]
+    if after == codec.to_json(before):
         return ""
     if after == codec.dumps([codec.decode(arg) for arg in before], **form):
         return ""
@@ -176,5 +186,7 @@ def _outcome(error: BaseException) -> dict[str, str]:
 
 
 def _name(error: BaseException) -> str:
-    name = type.__dict__["__name__"].__get__(type(error))
-    return str(name)[:100]
+    """The name of an exception's class; one of the program's own is not the builtin of that name."""
+    kind = type(error)
+    name = str(type.__dict__["__name__"].__get__(kind))[:100]
+    return name if getattr(builtins, name, kind) is kind else f"{name} of the program"

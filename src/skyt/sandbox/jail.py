@@ -26,6 +26,7 @@ from typing import Any
 
 PATIENCE = 3.0  # times the wall limit, for programs that compute on a busy machine
 WINDOW, SHARE = 0.5, 0.01  # seconds, and the part of them that tells a busy machine from a sleeping program
+ASLEEP = 0.0002  # CPU seconds in a window: a program that waits for its turn on a busy machine gets more
 HEADER = struct.Struct("<QdddQQ")  # body bytes, wall s, CPU s, call s, memory bytes, result bytes
 
 ENCODINGS = ("ascii", "latin_1", "utf_8", "utf_8_sig", "utf_16", "utf_32", "cp1252", "punycode", "idna",
@@ -135,7 +136,7 @@ def _wait(child: int, started: float, wall: float, cpu: float) -> bool:
     while not _ended(child, WINDOW):
         before, used = used, _cpu_seconds(child)
         passed, asleep = time.monotonic() - started, used - before < SHARE * WINDOW
-        slept += WINDOW * asleep
+        slept += WINDOW * (used - before < ASLEEP)
         if slept >= cpu or (asleep and passed >= wall) or passed >= PATIENCE * wall:
             return False
     return True

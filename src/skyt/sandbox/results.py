@@ -17,7 +17,8 @@ _OPAQUE = '{"o":'
 class CallResult:
     """The outcome of one call.
 
-    `value`: `text` is the value's encoding and `args_after` that of the arguments if the call changed them.
+    `value`: `text` is the value's encoding and `args_after` that of the arguments if the call changed them or
+    what is in them, positional ones first.
     `raise`: `text` is the exception's class name. `timeout`, `crash`: the call did not end by itself.
     `forbidden`: the call did what the job's rules rule out (`text` says what). `unloaded`: the program could
     not be loaded or lacks the entry point (`text` says why). `unrun`: an earlier call ended the process. For

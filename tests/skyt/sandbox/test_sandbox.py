@@ -15,6 +15,7 @@ import pytest
 from tests.support.results import decoded
 
 from homeostat.core.errors import UserError
+from skyt.contracts import codec
 from skyt.contracts.contract import EntryPoint, load_contract
 from skyt.contracts.domain import Call, Operation, generate_inputs
 from skyt.sandbox import CallResult, Job, Limits, SandboxPool, capability, encode_calls, expected, same
@@ -265,9 +266,11 @@ def test_time_asleep_counts_as_computing(pool: SandboxPool) -> None:
 
 
 def test_a_time_limit_cannot_be_caught_and_a_stack_is_as_deep_as_a_users(pool: SandboxPool) -> None:
-    catching = "def f():\n    try:\n        while True:\n            pass\n    except BaseException:\n        return 1"
+    catching = "def f():\n  try:\n    while True:\n      pass\n  except BaseException:\n    return 1"
     assert _run(pool, catching).kind == "timeout"
-    deep = "def g():\n    try:\n        return g() + 1\n    except RecursionError:\n        return 0\ndef f():\n    return g()"
+    deep = (
+        "def g():\n  try:\n    return g() + 1\n  except RecursionError:\n    return 0\ndef f():\n  return g()"
+    )
     alone = subprocess.run(
         [sys.executable, "-c", deep + "\nprint(f())"], capture_output=True, text=True, check=True
     )
@@ -279,3 +282,32 @@ def test_a_job_apart_has_its_name_and_another_hash_seed(pool: SandboxPool) -> No
     apart = Job(code, F, encode_calls([Call()]), module="__main__", apart=True)
     name, other = decoded(pool.run_job(apart)[0])
     assert name == "__main__" and ("program", other) != decoded(_run(pool, code))
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "after"),
+    [
+        ("def f(p):\n    p[0].append(1)", Call((([], 2),)), [([1], 2)]),
+        ("def f(p):\n    p[0][0].add(1)", Call(((({5},), 2),)), [(({1, 5},), 2)]),
+        ("def f(a, *, b):\n    b.append(a)", Call((1,), {"b": []}), [1, [1]]),
+    ],
+)
+def test_changes_inside_tuples_and_of_keyword_arguments_are_reported(
+    pool: SandboxPool, code: str, call: Call, after: list[object]
+) -> None:
+    (result,) = pool.run(code, F, [call])
+    assert codec.loads(result.args_after) == after
+
+
+@pytest.mark.parametrize(
+    ("raised", "name"),
+    [
+        ("ValueError", "ValueError"),
+        ("type('ValueError', (Exception,), {})", "ValueError of the program"),
+        ("type('Own', (ValueError,), {})", "Own"),
+    ],
+)
+def test_an_exception_of_the_programs_own_is_no_builtin_one(
+    pool: SandboxPool, raised: str, name: str
+) -> None:
+    assert _run(pool, f"def f():\n    raise {raised}").text == name
