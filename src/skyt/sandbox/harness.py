@@ -40,7 +40,8 @@ class Watch:
 
 def _depth() -> int:
     """How many frames there are below the program's own, which a program of a user does not have."""
-    frame, count = sys._getframe(1), 0
+    frame: types.FrameType | None = sys._getframe(1)
+    count = 0
     while frame is not None:
         frame, count = frame.f_back, count + 1
     return count - 1
