@@ -122,7 +122,8 @@ def origin(args: argparse.Namespace) -> dict[str, Any]:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
     operator = digest(args.operator / "operator.safetensors")
-    return {"model": args.model, "operator": operator, "text": digest(args.text), "period": args.period}
+    of = {"model": args.model, "operator": operator, "text": digest(args.text), "period": args.period}
+    return of | ({"tokens": True} if args.tokens else {})
 
 
 def empty(cell: str, scope: str, of: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +146,8 @@ def add(
         out["clean"] += chunk.losses
         out["none"] += chunk.losses if plan is None else loss(model, damaged.cache(), chunk.ids).tolist()
         mended = damaged.cache()
-        report = repair.repair_cache(mended)
+        told = {"input_ids": prefix} if result["of"].get("tokens") else {}
+        report = repair.repair_cache(mended, **told)
         for name, n in named(report, chunk.clean, damaged).items():
             result["named"][name] += n
         out["G"] += loss(model, mended, chunk.ids).tolist()
@@ -207,6 +209,7 @@ def main() -> None:
     parser.add_argument(
         "--period", type=int, help="windows of short passages over and over: benchmarks.tiny_gpt2"
     )
+    parser.add_argument("--tokens", action="store_true", help="tell G the tokens of the prefix")
     parser.add_argument("--cells", nargs="*", default=list(CELLS))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/repair_recovery.json"))
     parser.add_argument("--docs", type=Path, help="a page to put the table into")
