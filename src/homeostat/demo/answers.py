@@ -12,13 +12,13 @@ from homeostat.core.resources import find
 from homeostat.report import write_report
 from skyt.metrics.table import show_metrics
 from skyt.runs.config import MeasureConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 
 
 def replay_answers(recording: str, out: Path, console: Console) -> Record:
     """Replay the recording into `out` and show its table; the shares of canonical programs, for the page."""
-    done = replay(find(recording), out, MeasureConfig(), Surroundings(figures=False))
+    done = replay(find(recording), out, MeasureConfig(), RunOptions(figures=False))
     show_metrics(done.metrics, console)
     page = write_report(done.folder)
     console.print(f"Its page, for a browser: [bold]{escape(str(page))}[/bold]\n", soft_wrap=True)

@@ -26,10 +26,10 @@ from homeostat.joint.sampling import Writer
 from homeostat.joint.table import markdown_table
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.generators.kept import Kept
+from skyt.generators.outputs import OutputFile
 from skyt.metrics.summary import summarise
 from skyt.runs.assess import Assessor
-from skyt.runs.measure import Surroundings, check_surroundings
+from skyt.runs.measure import RunOptions, check_options
 from skyt.runs.pipeline import measure
 
 METRICS = "joint_metrics"
@@ -80,7 +80,7 @@ def check_joint(config: JointConfig, workers: int = 2) -> None:
     """Refuse what would be refused later, before anything is loaded."""
     config.load_contracts()
     check_defences(config)
-    check_surroundings(config.measure, Surroundings(workers=workers))
+    check_options(config.measure, RunOptions(workers=workers))
 
 
 def check_defences(config: JointConfig) -> None:
@@ -130,7 +130,7 @@ def _write(
             for number, arm in enumerate(config.arms):
                 bar.advance(0, note=f"{name}, {arm.label}")
                 stage, before = f"{name}-{number:03d}", bar.done
-                kept = Kept(run.path / "generations" / f"{stage}.jsonl")
+                kept = OutputFile(run.path / "generations" / f"{stage}.jsonl")
                 defence = defences.get(arm.defence, Defence())
                 texts[name, arm] = run.once(stage, partial(_write_arm, writer, arm, defence, kept, bar))
                 kept.path.unlink(missing_ok=True)  # the stage has all of it now
@@ -143,13 +143,15 @@ def _write(
     ]
 
 
-def _write_arm(writer: Callable[[], Writer], arm: Arm, defence: Defence, kept: Kept, bar: Bar) -> list[str]:
+def _write_arm(
+    writer: Callable[[], Writer], arm: Arm, defence: Defence, outputs: OutputFile, bar: Bar
+) -> list[str]:
     """All samples of an arm; each is kept as soon as it ends, and is not written a second time."""
-    known = kept.read()
+    known = outputs.read()
     bar.skip(len(known))
 
     def ended(sample: int, text: str) -> None:
-        kept.append(sample, text)
+        outputs.append(sample, text)
         known[sample] = text
         bar.advance()
 

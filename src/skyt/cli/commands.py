@@ -17,7 +17,7 @@ from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
-    from skyt.runs.measure import Surroundings
+    from skyt.runs.measure import RunOptions
     from skyt.runs.suite import Generated
 
 app = typer.Typer(
@@ -174,13 +174,13 @@ def run(
     options |= {"contract": contract, "n": n, "temperature": temperature}
     options["generator"] = {"kind": "local", **generator}
     config = load_config(RunConfig, options, overrides or [])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     if Path(contract).is_dir():
         suite_config: SuiteConfig = as_suite(config, Path(contract))
-        around = replace(around, contracts=Path(contract))
-        _report(run_suite(suite_config, out, around, Path(contract), name=Path(contract).name))
+        run_options = replace(run_options, contracts=Path(contract))
+        _report(run_suite(suite_config, out, run_options, Path(contract), name=Path(contract).name))
     else:
-        _report(run_one(config, out, around, contracts))
+        _report(run_one(config, out, run_options, contracts))
 
 
 @app.command()
@@ -216,8 +216,8 @@ def suite(
 
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
-    _report(run_suite(config, out, around, contracts, engine.value, matrix))
+    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    _report(run_suite(config, out, run_options, contracts, engine.value, matrix))
 
 
 @app.command()
@@ -267,8 +267,8 @@ def replay(
     check_tau(tau)
     options = _measuring(tau, seed, evidence, inputs, uncontained, canon, trust_canons)
     settings = parse_config(BatchConfig, options, "the options")
-    around = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
-    done = replay_file(file, out, settings, around, canons=canons, contracts_dir=contracts)
+    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    done = replay_file(file, out, settings, run_options, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder)
     for line in done.broken:
@@ -345,10 +345,10 @@ def _around(
     no_figures: bool,
     durability: DurabilityChoice,
     contracts: Path | None,
-) -> Surroundings:
-    from skyt.runs.measure import Surroundings
+) -> RunOptions:
+    from skyt.runs.measure import RunOptions
 
-    return Surroundings(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
+    return RunOptions(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
 
 
 def _measuring(

@@ -79,7 +79,7 @@ def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
     First the edges of the domain, then drawn ones. A longer list begins with the shorter one. Lists are drawn
     once and kept in the cache directory.
     """
-    from skyt.contracts.drawing.kept import kept
+    from skyt.contracts.drawing.cache import cached
 
     def draw() -> list[Call]:
         from skyt.contracts.drawing import draw as drawing
@@ -92,19 +92,19 @@ def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
         found = len(calls)
         return calls + [calls[i % found] for i in range(n - found)] if found else []
 
-    return kept(contract, "inside", n, seed, draw)
+    return cached(contract, "inside", n, seed, draw)
 
 
 def generate_outside(contract: Contract, n: int, seed: int) -> list[Call]:
     """Calls of the right types that break a precondition; empty where the domain has none to break."""
-    from skyt.contracts.drawing.kept import kept
+    from skyt.contracts.drawing.cache import cached
 
     def draw() -> list[Call]:
         from skyt.contracts.drawing import draw as drawing
 
         return _distinct(drawing.outside(contract, seed), n, lambda call: not in_domain(contract, call))
 
-    return kept(contract, "outside", n, seed, draw)
+    return cached(contract, "outside", n, seed, draw)
 
 
 def _distinct(stream: Iterator[Call | None], n: int, wanted: Callable[[Call], bool]) -> list[Call]:

@@ -21,7 +21,7 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Case, Contract
 from skyt.contracts.domain import Call
-from skyt.contracts.drawing.kept import drawn_with
+from skyt.contracts.drawing.cache import drawn_with
 from skyt.contracts.show import short, show
 from skyt.oracle import constraints as static
 from skyt.oracle.constraints import rules_for

@@ -21,8 +21,8 @@ from skyt.oracle.oracle import ORACLE_VERSION, Oracle, Verdict
 from skyt.repair.equivalence.store import compare_once
 from skyt.repair.repair import MAX_ROUNDS, NEARER_INPUTS, Approach, Form, Repair, approach, repair
 from skyt.repair.rules import RULES, Facts, NormalForm, normal_form
+from skyt.runs.cache import ResultCache, key
 from skyt.runs.config import MeasureConfig
-from skyt.runs.kept import Kept, key
 from skyt.sandbox import SandboxPool
 from skyt.text.distance import Distance, get_distance
 from skyt.text.extract import extract_code
@@ -84,11 +84,11 @@ class Assessor(AbstractContextManager["Assessor"]):
         self._comparisons: Memory[dict[str, Any]] = Memory()
         self._repairs: Memory[Repair] = Memory()
         self._new_repairs: dict[str, Any] = {}
-        self._kept = Kept.from_environment()
+        self._cache = ResultCache.from_environment()
 
     def __exit__(self, *exception: object) -> None:
         self.pool.close()
-        self._kept.close()
+        self._cache.close()
 
     def accepts_equivalent(self, contract: Contract) -> bool:
         """Whether a comparison alone is evidence enough: as the contract says, else as the settings do."""
@@ -133,7 +133,7 @@ class Assessor(AbstractContextManager["Assessor"]):
         wanted = {
             self._repair_key(*job): job for job in programs if (job[0].id, *job[1:]) not in self._repairs
         }
-        found = self._kept.find(wanted)
+        found = self._cache.find(wanted)
         for key_, value in found.items():
             contract, text, canon = wanted[key_]
             self._repairs[contract.id, text, canon] = Repair(**{**value, "steps": tuple(value["steps"])})
@@ -141,7 +141,7 @@ class Assessor(AbstractContextManager["Assessor"]):
 
     def keep_repairs(self) -> None:
         """Put on disk what has been worked out since the last time."""
-        self._kept.keep(self._new_repairs)
+        self._cache.keep(self._new_repairs)
         self._new_repairs.clear()
 
     def _repair_key(self, contract: Contract, text: str, canon: str) -> str:
@@ -164,7 +164,7 @@ class Assessor(AbstractContextManager["Assessor"]):
             for contract, text in programs
             if (contract.id, text) not in self._verdicts
         }
-        for name, record in self._kept.find(new).items():
+        for name, record in self._cache.find(new).items():
             text, contract = new.pop(name)
             self._verdicts[contract.id, text] = Verdict(**record)
         if not new:
@@ -177,7 +177,7 @@ class Assessor(AbstractContextManager["Assessor"]):
                 for (_, (text, contract)), verdict in zip(some, verdicts, strict=True):
                     self._verdicts[contract.id, text] = verdict
                 names = [name for name, _ in some]
-                self._kept.keep({n: v.to_json() for n, v in zip(names, verdicts, strict=True)})
+                self._cache.keep({n: v.to_json() for n, v in zip(names, verdicts, strict=True)})
                 if bar is not None:
                     bar.advance(len(some))
 

@@ -19,7 +19,7 @@ from homeostat.core.progress import Bar, progress
 from skyt.generators.base import Failure, Generation, Generator, Request, Watched, sample_seed
 from skyt.generators.config import GeneratorConfig
 from skyt.generators.factory import make_generator
-from skyt.generators.kept import Kept
+from skyt.generators.outputs import OutputFile
 
 
 class CellJob(pydantic.BaseModel):
@@ -49,12 +49,12 @@ class CellJob(pydantic.BaseModel):
 
     def todo(self) -> list[Request]:
         """What is not on record yet."""
-        known = Kept(self.path).read()
+        known = OutputFile(self.path).read()
         return [request for request in self.requests() if request.sample not in known]
 
     def generations(self) -> list[Generation]:
         """What is on record, by sample."""
-        known = Kept(self.path).read()
+        known = OutputFile(self.path).read()
         name = self.generator.name
         return [
             Generation(self.contract_id, name, self.temperature, sample, known[sample])
@@ -80,13 +80,13 @@ def collect(job: CellJob, generator: Generator) -> list[str]:
         if watched:
             watched.watch(bar.ahead)
         try:
-            return _run(_collect(Kept(job.path), generator, todo, bar))
+            return _run(_collect(OutputFile(job.path), generator, todo, bar))
         finally:
             if watched:
                 watched.watch(None)
 
 
-async def _collect(kept: Kept, generator: Generator, todo: Sequence[Request], bar: Bar) -> list[str]:
+async def _collect(outputs: OutputFile, generator: Generator, todo: Sequence[Request], bar: Bar) -> list[str]:
     failures = []
     async with aclosing(generator.generate(todo)) as results:
         async for result in results:
@@ -94,7 +94,7 @@ async def _collect(kept: Kept, generator: Generator, todo: Sequence[Request], ba
                 request = result.request
                 failures.append(f"{request.contract_id}, sample {request.sample}: {result.error}")
             else:
-                kept.append(result.request.sample, result.text)
+                outputs.append(result.request.sample, result.text)
             bar.advance()
     return failures
 

@@ -30,7 +30,7 @@ S = TypeVar("S", bound=MeasureConfig)
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunOptions:
     """What the user chose that changes no record: where canons live, how many processes, how to go on."""
 
     canon_dir: Path | None = None
@@ -53,12 +53,12 @@ def stamped(settings: S, contracts: Mapping[str, Contract]) -> S:
     return settings.model_copy(update={"contract_hashes": hashes, "rules_version": RULES_VERSION})
 
 
-def check_surroundings(settings: MeasureConfig, around: Surroundings) -> None:
+def check_options(settings: MeasureConfig, options: RunOptions) -> None:
     """Refuse what measuring would refuse: a distance, canons, a machine that cannot contain programs."""
-    if around.canon_dir is not None and not around.re_anchor:
+    if options.canon_dir is not None and not options.re_anchor:
         for name in settings.contract_hashes:
-            CanonStore(around.canon_dir, versions()).get(name)
-    _ = around.processes
+            CanonStore(options.canon_dir, versions()).get(name)
+    _ = options.processes
     with Assessor(settings, workers=1):
         pass
 
@@ -68,18 +68,18 @@ def measure_and_report(
     generations: Sequence[Generation],
     contracts: Mapping[str, Contract],
     settings: MeasureConfig,
-    around: Surroundings,
+    options: RunOptions,
     *,
     mode: str,
     given: Mapping[str, str] | None = None,
 ) -> Record:
     """From generations to records, metrics and figures; returns the metrics."""
-    shared = None if around.canon_dir is None else CanonStore(around.canon_dir, versions())
-    if around.re_anchor:
+    shared = None if options.canon_dir is None else CanonStore(options.canon_dir, versions())
+    if options.re_anchor:
         re_anchor(run.path, [shared] if shared else [], sorted({g.contract_id for g in generations}))
     if not rows_hold(run.path, generations):
         archive_rows(run.path)
-    with Assessor(settings, around.processes) as bench:
+    with Assessor(settings, options.processes) as bench:
         measure(
             run,
             generations,
@@ -89,15 +89,15 @@ def measure_and_report(
             given=given,
             shared=shared,
             policy=settings.canon if isinstance(settings, BatchConfig) else "first",
-            durability=around.durability,
+            durability=options.durability,
         )
         distance = bench.distance.id
     trusted = trusted_canons(CanonStore(run.path / "canon", versions()), sorted(contracts))
     measured = measured_with(settings, distance, mode, trusted)
-    if weak := weak_contracts(around.contracts, contracts):
+    if weak := weak_contracts(options.contracts, contracts):
         measured["weak_contracts"] = weak
     found = summarise(run, settings.tau, measured)
-    if around.figures:
+    if options.figures:
         from skyt.metrics.figures import draw_all
 
         draw_all(run.path, run.figures)

@@ -15,7 +15,7 @@ from skyt.contracts.contract import Contract, load_contracts
 from skyt.generators.base import Generation
 from skyt.generators.recorded import BrokenLine, read_generations
 from skyt.runs.config import MeasureConfig, ReplayConfig
-from skyt.runs.measure import Surroundings, check_surroundings, measure_and_report, stamped
+from skyt.runs.measure import RunOptions, check_options, measure_and_report, stamped
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def replay(
     file: Path,
     out: Path | None,
     settings: MeasureConfig,
-    around: Surroundings,
+    options: RunOptions,
     *,
     canons: Path | None = None,
     contracts_dir: Path | None = None,
@@ -52,10 +52,10 @@ def replay(
     full = stamped(config, used)
     folder = out or default_out(f"code-replay-{file.name.partition('.')[0]}", full)
     check_out(folder, full)
-    check_surroundings(full, around)
+    check_options(full, options)
     say(f"{file}: {len(generations)} outputs for {len(used)} contracts → {folder}")
     with open_run(folder, command="code replay", config=full, config_path=None) as run:
-        metrics = measure_and_report(run, generations, used, settings, around, mode="replay", given=given)
+        metrics = measure_and_report(run, generations, used, settings, options, mode="replay", given=given)
     return Replayed(folder, metrics, broken)
 
 

@@ -19,7 +19,7 @@ from skyt.metrics.summary import summarise_again
 from skyt.metrics.table import RunMetrics
 from skyt.records import SAMPLES
 from skyt.runs.config import RunConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.suite import run_one
 
 _SAMPLE = ("sample_id", "contract_id", "model", "temperature", "d_pre", "d_post", "evidence", "reason")
@@ -66,11 +66,11 @@ def run(
     `out`, the folder is `runs/code-<contract>`; the same call again goes on with what is there.
     """
     config = parse_config(RunConfig, {"contract": contract, "n": n, **settings}, "skyt.run")
-    around = Surroundings(workers=workers, figures=figures)
+    options = RunOptions(workers=workers, figures=figures)
     done = run_one(
         config,
         None if out is None else Path(out),
-        around,
+        options,
         None if contracts_dir is None else Path(contracts_dir),
     )
     if done.metrics is None:

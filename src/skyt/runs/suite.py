@@ -17,7 +17,7 @@ from skyt.generators.config import GeneratorConfig
 from skyt.generators.factory import check_generator
 from skyt.runs.config import MeasureConfig, RunConfig, SuiteConfig
 from skyt.runs.generate import CellJob, collect_cell, loaded
-from skyt.runs.measure import Surroundings, check_surroundings, measure_and_report, stamped
+from skyt.runs.measure import RunOptions, check_options, measure_and_report, stamped
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Generated:
 
 
 def run_one(
-    config: RunConfig, out: Path | None, around: Surroundings, contracts_dir: Path | None
+    config: RunConfig, out: Path | None, options: RunOptions, contracts_dir: Path | None
 ) -> Generated:
     """One prompt, one model, one temperature; into `out`, or `runs/code-<contract>`."""
     contract = load_contract(config.contract, contracts_dir)
     cells = [(contract, config.generator, config.temperature)]
     work = _Work(config, cells, config.n, mode="run")
-    return work.into(out, f"code-{contract.id}", around)
+    return work.into(out, f"code-{contract.id}", options)
 
 
 def as_suite(config: RunConfig, folder: Path) -> SuiteConfig:
@@ -55,7 +55,7 @@ def as_suite(config: RunConfig, folder: Path) -> SuiteConfig:
 def run_suite(
     config: SuiteConfig,
     out: Path | None,
-    around: Surroundings,
+    options: RunOptions,
     contracts_dir: Path | None,
     engine: EngineName = "local",
     config_path: Path | None = None,
@@ -74,7 +74,7 @@ def run_suite(
         for temperature in dict.fromkeys(config.temperatures)
     ]
     work = _Work(config, cells, config.n, "suite", engine, config_path)
-    return work.into(out, f"code-{config_path.stem if config_path else name}", around)
+    return work.into(out, f"code-{config_path.stem if config_path else name}", options)
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,25 @@ class _Work:
     engine: EngineName = "local"
     config_path: Path | None = None
 
-    def into(self, out: Path | None, name: str, around: Surroundings) -> Generated:
+    def into(self, out: Path | None, name: str, options: RunOptions) -> Generated:
         """Check everything, then open the run directory, generate what it lacks, and measure."""
         contracts = {contract.id: contract for contract, _, _ in self.cells}
         config = stamped(self.config, contracts)
         folder = out or default_out(name, config)
         check_out(folder, config)
-        check_surroundings(config, around)
+        check_options(config, options)
         jobs = self.jobs(folder)
         say(f"{self.told()} → {folder}")
         self.ready([job for job in jobs if job.todo()])
         command = f"code {self.mode}"
         with open_run(folder, command=command, config=config, config_path=self.config_path) as run:
-            failures = self.generate(jobs, around)
+            failures = self.generate(jobs, options)
             generations = [generation for job in jobs for generation in job.generations()]
             wanted = self.n * len(jobs)
             if failures:
                 run.fail(f"{wanted - len(generations)} of {wanted} outputs are missing: {failures[0]}")
                 return Generated(folder, None, failures, len(generations), wanted)
-            metrics = measure_and_report(run, generations, contracts, self.config, around, mode=self.mode)
+            metrics = measure_and_report(run, generations, contracts, self.config, options, mode=self.mode)
         return Generated(folder, metrics, [], len(generations), wanted)
 
     def told(self) -> str:
@@ -139,10 +139,10 @@ class _Work:
         for generator in needed:
             check_generator(generator, reachable=self.engine == "local")
 
-    def generate(self, jobs: Sequence[CellJob], around: Surroundings) -> list[str]:
+    def generate(self, jobs: Sequence[CellJob], options: RunOptions) -> list[str]:
         """Generate what is not on record; returns what failed."""
         alone = self.engine == "local" and any(_loads_a_model(job) for job in jobs)
-        workers = 1 if alone else min(around.processes, len(jobs))
+        workers = 1 if alone else min(options.processes, len(jobs))
         if len(jobs) == 1 and self.engine == "local":
             return collect_cell(resolved(jobs[0]))
         outcomes = run_tasks(

@@ -12,7 +12,7 @@ from cachemedicpp.repair.defences import Defence
 from homeostat.core.progress import Bar
 from homeostat.joint.config import Arm
 from homeostat.joint.experiment import _write_arm
-from skyt.generators.kept import Kept
+from skyt.generators.outputs import OutputFile
 
 
 class Scribe:
@@ -35,7 +35,7 @@ class Scribe:
 
 
 def test_an_interrupted_arm_goes_on_from_the_samples_it_has(tmp_path: Path) -> None:
-    scribe, kept = Scribe(), Kept(tmp_path / "generations" / "is_even-000.jsonl")
+    scribe, kept = Scribe(), OutputFile(tmp_path / "generations" / "is_even-000.jsonl")
     bar = Bar("writing code", total=5)
     with pytest.raises(KeyboardInterrupt):
         _write_arm(lambda: scribe, Arm(0.0, "none"), Defence(), kept, bar)  # type: ignore[arg-type,return-value]

@@ -130,16 +130,16 @@ def test_inputs_do_not_depend_on_the_modules_around(tmp_path: Path) -> None:
 def test_drawn_calls_are_kept_and_a_broken_file_is_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skyt.contracts.drawing import kept
+    from skyt.contracts.drawing import cache
 
     monkeypatch.setenv("HOMEOSTAT_CACHE", str(tmp_path))
-    monkeypatch.setattr(kept, "_MEMORY", {})
+    monkeypatch.setattr(cache, "_MEMORY", {})
     contract = contract_of({"type": "list", "elements": {"type": "optional", "of": {"type": "int"}}})
     first = generate_inputs(contract, 20, 3)
     (file,) = (tmp_path / "inputs").iterdir()
-    kept._MEMORY.clear()
+    cache._MEMORY.clear()
     assert generate_inputs(contract, 20, 3) == first
-    kept._MEMORY.clear()
+    cache._MEMORY.clear()
     file.write_text("{", encoding="utf-8")
     assert generate_inputs(contract, 20, 3) == first
 

@@ -15,7 +15,7 @@ from homeostat.core.records import read_jsonl
 from skyt import records
 from skyt.metrics.summary import summarise_again
 from skyt.runs.config import BatchConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
 
@@ -26,7 +26,7 @@ GENERATIONS = Path(__file__).parents[2] / "data" / "generations.jsonl"
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tampering") / "run"
-    replay(GENERATIONS, folder, BatchConfig(), Surroundings(workers=1, figures=False))
+    replay(GENERATIONS, folder, BatchConfig(), RunOptions(workers=1, figures=False))
     summarise_again(folder)  # the untouched run is accepted
     return folder
 

@@ -19,7 +19,7 @@ from skyt.runs import assess
 from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
 
@@ -118,7 +118,7 @@ def test_a_replay_does_not_rescue_what_differs_from_the_canon(title: str, tmp_pa
     row = {"contract_id": "rescue", "model": "m", "temperature": 0.0, "sample": 0}
     rows.write_text(json.dumps({**row, "raw_output": rescue.sample}) + "\n")
     settings = MeasureConfig(evidence="equivalent")
-    around = Surroundings(workers=1, figures=False)
+    around = RunOptions(workers=1, figures=False)
     out = tmp_path / "run"
     replay(rows, out, settings, around, canons=canons, contracts_dir=tmp_path / "contracts")
     (sample,) = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
@@ -162,7 +162,7 @@ def test_the_record_of_a_rewritten_sample_has_all_three(tmp_path: Path) -> None:
     row = {"contract_id": "gcd", "model": "m", "temperature": 0.0}
     lines = [{**row, "sample": i, "raw_output": text} for i, text in enumerate((EUCLID, RENAMED))]
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    replay(rows, tmp_path / "run", MeasureConfig(), Surroundings(workers=1, figures=False))
+    replay(rows, tmp_path / "run", MeasureConfig(), RunOptions(workers=1, figures=False))
     samples = [json.loads(line) for line in (tmp_path / "run" / "samples.jsonl").read_text().splitlines()]
     assert [s["evidence"] for s in samples] == ["identical", "rewritten"]
     sample = samples[1]

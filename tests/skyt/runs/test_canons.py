@@ -15,14 +15,14 @@ from homeostat.core.resources import resource_root
 from skyt.canon import CanonRefusedError, CanonStore
 from skyt.runs.assess import versions
 from skyt.runs.config import BatchConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
 from skyt.serve.cli import canon_commands as commands
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
 
-QUIET = Surroundings(workers=1, figures=False)
+QUIET = RunOptions(workers=1, figures=False)
 EUCLID = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return abs(a)"
 RENAMED = "def gcd(x, y):\n    while y:\n        x, y = y, x % y\n    return abs(x)"
 ODD = """def gcd(a, b):
@@ -80,14 +80,14 @@ def test_a_trusted_canon_is_used_and_that_is_on_record(tmp_path: Path) -> None:
 
 def test_a_canon_of_a_changed_contract_is_refused_with_the_field_that_changed(tmp_path: Path) -> None:
     file = generations(tmp_path / "g.jsonl", EUCLID)
-    shared = Surroundings(workers=1, figures=False, canon_dir=tmp_path / "canons")
+    shared = RunOptions(workers=1, figures=False, canon_dir=tmp_path / "canons")
     replay(file, tmp_path / "one", BatchConfig(), shared)
     contracts = changed_contracts(tmp_path / "contracts")
     with pytest.raises(CanonRefusedError) as caught:
         replay(file, tmp_path / "two", BatchConfig(), shared, contracts_dir=contracts)
     assert 'constraints.forbidden_calls[0] was not there, is "sorted"' in str(caught.value)
     assert "--re-anchor" in str(caught.value) and "--trust-canons" in str(caught.value)
-    anew = Surroundings(workers=1, figures=False, canon_dir=tmp_path / "canons", re_anchor=True)
+    anew = RunOptions(workers=1, figures=False, canon_dir=tmp_path / "canons", re_anchor=True)
     replay(file, tmp_path / "three", BatchConfig(), anew, contracts_dir=contracts)
     store = CanonStore(tmp_path / "canons", versions())
     assert [event.action for event in store.events("gcd")] == ["archived"]

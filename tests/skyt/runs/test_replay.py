@@ -12,13 +12,13 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import read_jsonl
 from skyt.canon import CanonVersionError
 from skyt.runs.config import MeasureConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import read_canons, replay
 from skyt.sandbox import capability
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
 
-QUIET = Surroundings(workers=1, figures=False)
+QUIET = RunOptions(workers=1, figures=False)
 GCD = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
 ROW = {"contract_id": "gcd", "model": "m", "temperature": 0.7, "sample": 0, "raw_output": GCD}
 
@@ -116,7 +116,7 @@ def test_re_anchoring_archives_canon_and_rows_and_measures_anew(
     with pytest.raises(CanonVersionError, match="--re-anchor"):
         replay(path, tmp_path / "run", MeasureConfig(), QUIET)
     done = replay(
-        path, tmp_path / "run", MeasureConfig(), Surroundings(workers=1, figures=False, re_anchor=True)
+        path, tmp_path / "run", MeasureConfig(), RunOptions(workers=1, figures=False, re_anchor=True)
     )
     assert done.metrics["skyt.overall"]["N"] == 2
     (archived,) = (tmp_path / "run" / "canon" / "archive").iterdir()
@@ -125,7 +125,7 @@ def test_re_anchoring_archives_canon_and_rows_and_measures_anew(
 
 
 def test_canons_shared_between_runs_stay_fixed(tmp_path: Path) -> None:
-    shared = Surroundings(workers=1, figures=False, canon_dir=tmp_path / "canons")
+    shared = RunOptions(workers=1, figures=False, canon_dir=tmp_path / "canons")
     renamed = GCD.replace("a", "x").replace("b", "y")
     first = write(tmp_path / "a.jsonl", [json.dumps(ROW)])
     second = write(tmp_path / "b.jsonl", [json.dumps({**ROW, "raw_output": renamed})])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call
-from skyt.contracts.drawing.kept import drawn_with
+from skyt.contracts.drawing.cache import drawn_with
 from skyt.oracle.inputs import filtered
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import Harvest, harvested

@@ -17,7 +17,7 @@ from typing import Any
 
 from homeostat.core import atomic
 from skyt.contracts.contract import Contract
-from skyt.contracts.drawing.kept import drawn_with
+from skyt.contracts.drawing.cache import drawn_with
 from skyt.repair.equivalence.compare import EQUIVALENCE_VERSION, compare_many
 from skyt.sandbox.pool import SandboxPool
 from skyt.text.normalise import NORMALIZATION_VERSION

@@ -18,7 +18,7 @@ from skyt import records
 from skyt.contracts.contract import load_contracts
 from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
-from skyt.runs.measure import Surroundings
+from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.serve.database.store import Store
 from skyt.serve.database.transfer import export, import_run
@@ -47,7 +47,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = folder / "run"
-    replay(file, out, MeasureConfig(), Surroundings(workers=1, figures=False))
+    replay(file, out, MeasureConfig(), RunOptions(workers=1, figures=False))
     return out
 
 

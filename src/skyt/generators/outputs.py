@@ -9,7 +9,7 @@ from pathlib import Path
 from homeostat.core.errors import UserError
 
 
-class Kept:
+class OutputFile:
     """Outputs of one cell on disk, by the number of the sample. None is asked for twice."""
 
     def __init__(self, path: Path) -> None:

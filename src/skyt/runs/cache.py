@@ -19,13 +19,13 @@ from typing import Any
 
 import platformdirs
 
-from skyt.contracts.drawing.kept import drawn_with
+from skyt.contracts.drawing.cache import drawn_with
 
 VARIABLE = "HOMEOSTAT_KEPT"
 _AT_ONCE = 500  # keys in one question
 
 
-class Kept:
+class ResultCache:
     """JSON values by key. Where the file cannot be used, nothing is found and nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -45,7 +45,7 @@ class Kept:
             print(f"nothing is kept for the next run: {folder}: {error}", file=sys.stderr)
 
     @classmethod
-    def from_environment(cls) -> Kept:
+    def from_environment(cls) -> ResultCache:
         chosen = os.environ.get(VARIABLE)
         if chosen == "off":
             return cls(None)

@@ -8,21 +8,21 @@ import pytest
 
 from skyt.contracts.contract import load_contract
 from skyt.oracle.oracle import Oracle
-from skyt.runs import assess, kept
+from skyt.runs import assess, cache
 from skyt.runs.assess import Assessor
+from skyt.runs.cache import ResultCache, key
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.kept import Kept, key
 
 CANON = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"
 SAMPLE = "def gcd(x, y):\n    while y:\n        x, y = y, x % y\n    return x"
 
 
 def test_values_are_found_by_their_key_alone(tmp_path: Path) -> None:
-    store = Kept(tmp_path)
+    store = ResultCache(tmp_path)
     store.keep({key("verdict", "c", "p"): {"compliant": True}})
     store.close()
-    again = Kept(tmp_path)
+    again = ResultCache(tmp_path)
     assert again.find([key("verdict", "c", "p"), key("verdict", "c", "q")]) == {
         key("verdict", "c", "p"): {"compliant": True}
     }
@@ -31,7 +31,7 @@ def test_values_are_found_by_their_key_alone(tmp_path: Path) -> None:
 
 def test_other_code_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = key("verdict", "c", "p")
-    monkeypatch.setattr(kept, "code_version", lambda: "another")
+    monkeypatch.setattr(cache, "code_version", lambda: "another")
     assert key("verdict", "c", "p") != before
 
 
@@ -39,7 +39,7 @@ def test_a_file_that_is_no_database_keeps_nothing_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kept.sqlite").write_text("no database, but long enough to be looked at " * 50)
-    store = Kept(tmp_path)
+    store = ResultCache(tmp_path)
     store.keep({"a": 1})
     assert store.find(["a"]) == {}
     assert "nothing is kept" in capsys.readouterr().err
@@ -48,7 +48,7 @@ def test_a_file_that_is_no_database_keeps_nothing_and_says_so(
 def test_a_second_run_judges_and_repairs_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     contract = load_contract("gcd")
 
     def work() -> object:

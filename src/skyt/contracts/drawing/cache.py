@@ -32,7 +32,7 @@ def drawn_with() -> str:
     return f"hypothesis {metadata.version('hypothesis')}, strategies {DRAWING_VERSION}"
 
 
-def kept(contract: Contract, what: str, n: int, seed: int, draw: Callable[[], list[Call]]) -> list[Call]:
+def cached(contract: Contract, what: str, n: int, seed: int, draw: Callable[[], list[Call]]) -> list[Call]:
     """The calls in memory, else those on disk, else drawn now. Files that cannot be read or written are
     passed over: they only save time."""
     from skyt.contracts.domain import Call
