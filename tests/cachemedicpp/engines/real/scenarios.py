@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -366,19 +365,24 @@ def refused(folder: Path) -> dict[str, Any]:
 def audited(folder: Path) -> dict[str, Any]:
     """Blocks from a store, intact by every checksum, that are another text's, another place's, transposed or
     another model's; with the model as auditor, and without."""
-    other = subprocess.run(
-        [sys.executable, __file__, "fill", str(folder / "theirs")],
-        env={**os.environ, "HOMEOSTAT_TEST_MODEL": os.environ["HOMEOSTAT_TEST_OTHER"]},
-        capture_output=True,
-        check=True,
-    )
-    assert b"RESULT" in other.stdout
-    found = {}
-    for audit in (MODEL, ""):
-        shutil.rmtree(folder / "store", ignore_errors=True)
-        guard = {"mode": "store", "store": str(folder / "store"), "audit": audit, "model_id": "m"}
-        found["audit" if audit else "none"] = _audited(folder, guard)
+    _apart("fill", folder / "theirs", HOMEOSTAT_TEST_MODEL=os.environ["HOMEOSTAT_TEST_OTHER"])
+    return {name: _apart(f"with_{name}", folder) for name in ("audit", "none")}
+
+
+def _apart(name: str, folder: Path, **settings: str) -> dict[str, Any]:
+    """A scenario in a process of its own: vLLM keeps one engine in each."""
+    command = [sys.executable, __file__, name, str(folder)]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.partition("RESULT ")[2].splitlines()[0])
     return found
+
+
+def with_audit(folder: Path) -> dict[str, Any]:
+    return _audited(folder, MODEL)
+
+
+def with_none(folder: Path) -> dict[str, Any]:
+    return _audited(folder, "")
 
 
 def fill(folder: Path) -> dict[str, Any]:
@@ -394,10 +398,11 @@ def _store() -> Any:
     return get_kv_transfer_group().source.store
 
 
-def _audited(folder: Path, guard: dict[str, Any]) -> dict[str, Any]:
+def _audited(folder: Path, audit: str) -> dict[str, Any]:
     from cachemedicpp.engines.store import BlockStore
 
-    session = Session(guard)
+    kept = folder / f"store-{bool(audit)}"
+    session = Session({"mode": "store", "store": str(kept), "audit": audit, "model_id": "m"})
     prompts = [f"{PREFIX}{ENDS[0]}", f"Bees build combs of wax. {PREFIX}{ENDS[1]}"]
     clean = session.ask(prompts)[0]
     store = _store()
