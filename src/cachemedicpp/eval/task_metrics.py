@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cachemedicpp.eval.forgetting import RULE, WAYS, beaten, count, counted_cells, forgetting_costs
+from cachemedicpp.eval.harm import harm
 from cachemedicpp.eval.robustness import BEST_HEURISTIC, Robustness, TaskScores, interval, pick_heuristic
 from cachemedicpp.repair.registry import DEFENCES
 from homeostat.core.records import Record, finite_or_none
@@ -45,6 +46,7 @@ def task_metrics(
         roles = {name: kind.role for name, kind in DEFENCES.items()}
         operators = [name for name in roles if name in knowledge and roles[name] in ("operator", "variant")]
         metrics["robustness.beaten"] = beaten(found, operators, heuristics)
+        metrics["robustness.harm"] = harm(found, operators)
     for task in found.tasks:
         metrics[f"task.{task.name}.{task.metric}"] = _entries(found, task, knowledge)
     for task in strict:
