@@ -42,10 +42,10 @@ def _of(found: Robustness, operator: str) -> Record:
                     "excluded": float(max(0.0, -np.quantile(own[1:], LEVEL))),
                 }
             )
-    harmed = multipletests([cell["p"] for cell in cells], alpha=LEVEL, method="holm")[0]
-    for cell, bad in zip(cells, harmed, strict=True):
-        cell["harmed"] = bool(bad)
-    spared = [cell["excluded"] for cell in cells if not cell["harmed"]]
+    harmed = multipletests([entry["p"] for entry in cells], alpha=LEVEL, method="holm")[0]
+    for entry, bad in zip(cells, harmed, strict=True):
+        entry["harmed"] = bool(bad)
+    spared = [entry["excluded"] for entry in cells if not entry["harmed"]]
     return {
         "operator": operator,
         "cells": len(cells),
