@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 
@@ -135,11 +135,11 @@ def _peak_memory(device: torch.device) -> Iterator[list[int]]:
         yield peak
         peak[0] = torch.cuda.max_memory_allocated(device)
         return
-    stop = threading.Event()
+    stop, memory = threading.Event(), psutil.Process().memory_info
 
     def sample() -> None:
         while not stop.wait(0.005):
-            peak[0] = max(peak[0], _resident())
+            peak[0] = max(peak[0], memory().rss)
 
     watcher = threading.Thread(target=sample, daemon=True)
     watcher.start()
@@ -148,12 +148,4 @@ def _peak_memory(device: torch.device) -> Iterator[list[int]]:
     finally:
         stop.set()
         watcher.join()
-        peak[0] = max(peak[0], _resident())
-
-
-def _resident() -> int:
-    """Resident bytes of this process; 0 on systems without /proc."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-    except OSError:
-        return 0
+        peak[0] = max(peak[0], memory().rss)
