@@ -3,8 +3,8 @@
 python -m benchmarks.busy_threads [--busy 4] [--tokens 16]
 
 One process for each load and way to wait: asleep, as the commands do, or spinning for a while, as OpenMP does
-by itself. With b busy processes on c cores, the fair share of c threads is c / (b + c) of the machine. The ratio
-is to spinning alone, the fastest. Run it on a machine without other work.
+by itself. With b busy processes on c cores, the fair share of c threads is c / (b + c) of the machine. The
+ratio is to spinning alone, the fastest. Run it on a machine without other work.
 """
 
 from __future__ import annotations
