@@ -14,7 +14,10 @@ from cachemedicpp.corruption import CORRUPTIONS, Corruption, under
 from cachemedicpp.corruption import register as register_corruption
 from cachemedicpp.repair.heuristics import heuristic
 from cachemedicpp.repair.heuristics.smoothing import Smoothing
-from cachemedicpp.repair.registry import DEFENCES, register
+from cachemedicpp.repair.operators.gated import Gated
+from cachemedicpp.repair.operators.layerwise import layerwise
+from cachemedicpp.repair.operators.lowrank import LowRankConfig
+from cachemedicpp.repair.registry import DEFENCES, register, trained
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import load_splits
 from cachemedicpp.runs.pipeline import run_stages
@@ -25,13 +28,13 @@ from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError
 from homeostat.core.records import read_jsonl
-from homeostat.core.registry import SHOWN
+from homeostat.core.registry import SHOWN, Registry, Shown
 from homeostat.report import build
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """One corruption type, one task and one defence, gone again afterwards."""
+    """One corruption type, one task, one heuristic and one trained operator, gone again afterwards."""
     shown = set(SHOWN)
 
     @register_corruption("too_long", "too long", "Damage: vectors are stretched.")
@@ -76,8 +79,17 @@ def registered() -> Iterator[None]:
     class Mine(Smoothing):
         pass
 
+    @trained("E", "E by me", "A trained repair.", colour=5, order=30, settings=LowRankConfig)
+    def operator(config: Any, geometry: Any) -> Any:
+        return layerwise(config, geometry, lambda: Gated(geometry.head_dim, config.rank, 1))
+
     yield
-    for registry, name in ((CORRUPTIONS, "too_long"), (TASKS, "capitals"), (DEFENCES, "mine")):
+    for registry, name in (
+        (CORRUPTIONS, "too_long"),
+        (TASKS, "capitals"),
+        (DEFENCES, "mine"),
+        (DEFENCES, "E"),
+    ):
         registry.remove(name)  # type: ignore[attr-defined]
     for name in set(SHOWN) - shown:
         del SHOWN[name]
@@ -96,9 +108,9 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         data__capitals={"n": 3},
         corruption__mixture={"too_long": 1.0},
         corruption__params={"factor": 2.0, "overwrite_window": [8, 20]},
-        eval__families=["A"],
+        eval__families=["A", "E"],
         eval__tasks=["capitals"],
-        eval__defences=["mine", "A"],
+        eval__defences=["mine", "A", "E"],
         eval__corruption_eval={"eps": [0.5], "types": ["too_long"]},
         stability__enabled=False,
     )
@@ -109,10 +121,25 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         assert {(e["type"], e["severity"]["factor"]) for e in events} == {("too_long", 2.0)}
         assert (run.path / "paper/figures/figA_score_vs_eps.png").exists()
         page = build(run.path)
-    assert "mine of all" in Path(run.path / "paper/tables/table_main_results.tex").read_text()
+    table = Path(run.path / "paper/tables/table_main_results.tex").read_text()
+    assert "mine of all" in table and "E by me" in table
     rows_ = next(b for s in page.data["sections"] for b in s["blocks"] if b.get("id") == "auc")["rows"]
-    assert {"A", "mine", "mine:oracle"} <= {row[0] for row in rows_}
+    assert {"A", "E", "mine", "mine:oracle"} <= {row[0] for row in rows_}
     assert load_splits()["loto_holdout_too_long"].test_type == "too_long"
+
+
+def test_another_package_adds_entries_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry: Registry[int] = Registry("thing", "cachemedicpp.corruption")
+
+    class Entry:
+        def load(self) -> None:
+            registry.add("theirs", 1, Shown("damage", "theirs"))
+
+    found = {"cachemedicpp.corruption": [Entry()]}
+    monkeypatch.setattr("homeostat.core.registry.entry_points", lambda group: found[group])
+    monkeypatch.delitem(SHOWN, "theirs", raising=False)
+    assert list(registry) == ["theirs"] and SHOWN["theirs"].name == "theirs"
+    del SHOWN["theirs"]
 
 
 def test_a_registered_repair_is_a_defence_and_an_unknown_one_is_refused(registered: None) -> None:
