@@ -163,7 +163,7 @@ class GatedNetwork(Trained):
     "E gated network",
     "A trained repair: a small network predicts a token's vectors from each other, and gates replace those "
     "that look damaged.",
-    colour=3,
+    colour=4,
     order=14,
     settings=NetworkConfig,
 )
