@@ -2,8 +2,8 @@
 
 from cachemedicpp import CorruptionFamily, Guard, KVState, heuristic, load_repair, medic
 
-Rooms, in the order in which data passes through them: cache → corruption → guard → repair → audit → tasks →
-train → eval → stability → engines → plots → runs → sweep. A room uses only rooms before it.
+Rooms, in the order in which data passes through them: cache → corruption → guard → repair → auditing →
+tasks → train → eval → stability → engines → plots → runs → sweep. A room uses only rooms before it.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from homeostat.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from cachemedicpp.audit import audit
+    from cachemedicpp.auditing import audit
     from cachemedicpp.cache.rotary import Rotary
     from cachemedicpp.cache.state import KVState
     from cachemedicpp.corruption import CorruptionFamily, sequence_keys
@@ -50,7 +50,7 @@ __getattr__ = lazily(
         "MedicConfig": "cachemedicpp.tasks.config",
         "Repair": "cachemedicpp.repair.base",
         "Rotary": "cachemedicpp.cache.rotary",
-        "audit": "cachemedicpp.audit",
+        "audit": "cachemedicpp.auditing",
         "calibrate": "cachemedicpp.repair.gaussian.store",
         "heuristic": "cachemedicpp.repair.heuristics",
         "load_repair": "cachemedicpp.repair.base",

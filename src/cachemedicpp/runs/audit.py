@@ -10,7 +10,7 @@ import torch
 import typer
 from torch import Tensor
 
-from cachemedicpp.audit import audit, heal
+from cachemedicpp.auditing import audit, heal
 from cachemedicpp.cache.state import KVState
 from cachemedicpp.guard.disk import CACHE, load_cache, read_cache, save_cache
 from cachemedicpp.guard.guard import Guard

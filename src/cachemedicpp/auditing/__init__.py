@@ -3,7 +3,7 @@
 `audit` offers it, `heal` recomputes what it names. Uses the rooms cache and repair.
 """
 
-from cachemedicpp.audit.audit import Audit, audit
-from cachemedicpp.audit.witness import heal
+from cachemedicpp.auditing.audit import Audit, audit
+from cachemedicpp.auditing.witness import heal
 
 __all__ = ["Audit", "audit", "heal"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from homeostat.core.figures import PALETTE, SEQUENTIAL, save, style
 
 if TYPE_CHECKING:
-    from cachemedicpp.audit.audit import Audit
+    from cachemedicpp.auditing.audit import Audit
 
 
 def draw(audit: Audit, path: Path, row: int = 0) -> list[Path]:

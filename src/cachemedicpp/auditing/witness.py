@@ -22,7 +22,7 @@ from cachemedicpp.repair.gaussian.tokens import gather
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
-    from cachemedicpp.audit.audit import Audit
+    from cachemedicpp.auditing.audit import Audit
 
 FOREIGN = 0.25  # of the squared distance to another token: as near to that as to its own (half the distance)
 

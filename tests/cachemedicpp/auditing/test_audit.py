@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cachemedicpp import KVState
-from cachemedicpp.audit import audit, heal
+from cachemedicpp.auditing import audit, heal
 from cachemedicpp.repair.gaussian import GaussianRepair, calibrate
 from cachemedicpp.repair.gaussian.store import make
 from homeostat.core.errors import UserError

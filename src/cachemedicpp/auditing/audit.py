@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from cachemedicpp.audit import witness
+from cachemedicpp.auditing import witness
 from cachemedicpp.cache.state import KVState, readable
 from cachemedicpp.repair.base import layout
 from cachemedicpp.repair.gaussian import tails
@@ -77,7 +77,7 @@ class Audit:
 
     def draw(self, path: str | Path, row: int = 0) -> list[Path]:
         """A picture of a sequence, positions × layers."""
-        from cachemedicpp.audit.picture import draw
+        from cachemedicpp.auditing.picture import draw
 
         return draw(self, Path(path), row)
 
