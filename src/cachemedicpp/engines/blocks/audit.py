@@ -35,7 +35,7 @@ class Auditor:
         """Of the first blocks of a request, those that cannot be of its tokens, and why."""
         from transformers import DynamicCache
 
-        from cachemedicpp.audit import audit
+        from cachemedicpp.auditing import audit
 
         size, state = cache.size, DynamicCache()
         K, V = (torch.cat(x, 2).float() for x in zip(*map(cache.kv, blocks), strict=True))  # [L, H, T, d]
