@@ -170,7 +170,7 @@ def damage(plan: Plan, layers: Sequence[int], x: Tensor) -> Tensor:
 
 def perturbed(x: Tensor, norm: float, recent: int, stream: Stream) -> Tensor:
     """A window's state `[T, L, G, d]` plus noise: `norm` times the layer's RMS, over old positions."""
-    u = stream.normal(*x.shape)
+    u = stream.normal(*x.shape).to(x.device)
     if recent:
         u[-recent:] = 0
     size = u.square().sum((0, 2, 3), keepdim=True).sqrt()

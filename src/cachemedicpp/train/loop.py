@@ -156,7 +156,7 @@ class Trainer:
     def _stage(self, run: RunDir, checked: Checked, stage: Stage, bar: Bar) -> int:
         """The steps of one stage, with validations and checkpoints. Returns how many steps there are now."""
         path, log, board = run.path / "checkpoints" / CHECKPOINT, run.log("train"), _tensorboard(run.path)
-        begin, done = stage.begin, stage.first
+        done, begin = stage.first, stage.begin
         try:
             if done == begin:
                 checked.at(done, self.operator, self.optimiser)
@@ -200,8 +200,6 @@ class Stage:
 
 
 class Measured(Protocol):
-    """What validates an operator: lower is better."""
-
     def measure(self, operator: Repair | None) -> Record: ...
 
 
@@ -241,13 +239,12 @@ class Checked:
 
     def spent(self, minutes: float | None) -> bool:
         """Whether the steps so far have taken more CPU time than they may."""
-        if minutes is not None:
-            seconds = sum(record["cpu_seconds"] for record in self.run.log("train").read())
-            self._minutes = seconds > 60 * minutes
+        spent = sum(record["cpu_seconds"] for record in self.run.log("train").read())
+        self._minutes = minutes is not None and spent > 60 * minutes
         return self._minutes
 
     def over(self, stage: Stage, done: int) -> bool:
-        """Whether the stage has ended: all steps are done, or more do not help or take too long."""
+        """Whether all steps are done, or more do not help or take too long."""
         return done == stage.end or self.enough(stage.patience) or self._minutes
 
     def restore(self, operator: Trained, optimiser: torch.optim.Optimizer) -> None:

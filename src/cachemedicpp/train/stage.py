@@ -83,7 +83,7 @@ def train_into(
         if config.train.local.steps:
             states = clean_states(run, config, model, learned, operator.layers)
             operator.start(states)
-            local = Local.build(config, operator, states, apart)
+            local = Local.build(config, operator, states.to(model.device), apart)
         trainer = Trainer(config, model, operator, apart, windows, validation, local)
         trainer.run(run, stop_at)
         if not trainer.finished:

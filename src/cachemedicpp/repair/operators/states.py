@@ -49,6 +49,9 @@ class States:
     def part(self, rows: slice) -> States:
         return States(self.layers, self.x[rows], self.queries[rows])
 
+    def to(self, device: torch.device) -> States:
+        return States(self.layers, self.x.to(device), self.queries.to(device))
+
     def asked(self, rows: list[int]) -> dict[int, Tensor]:
         return {layer: self.queries[rows, i] for i, layer in enumerate(self.layers)}
 
