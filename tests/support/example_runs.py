@@ -73,7 +73,14 @@ def sample(
         "oracle_pre": bad if pre == WRONG else good,
         "oracle_post": bad if post == WRONG else good,
         "canon_signature": signature(CANON),
+        "oracle_version": "1",
+        "normalization_version": "1",
+        "distance_version": "1",
     }
+    if evidence == "rewritten":
+        ran = {"equal": True, "inputs": 1000, "seed": 0, "method": "differential testing", "version": "1"}
+        nothing = {"undecided": 0, "counterexample": None, "outside": None}
+        record |= {"same_normal_form": True, "same_verdict": True, "equivalence": ran | nothing}
     if number < 10:  # enough to notice a change of the format
         validate(record, "sample")
     return record

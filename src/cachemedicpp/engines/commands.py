@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from homeostat.core import atomic
 from homeostat.core.entry import Overrides, named_configs
 from homeostat.core.rundir import check_out, default_out
 
@@ -112,20 +113,20 @@ def conformance(
     planted: Annotated[
         str, typer.Option(help="transformers: a fault on purpose: layout, dtype, table or version.")
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="A JSON file for the rows.")] = None,
+    record: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the rows to this file.")
+    ] = None,
 ) -> None:
     """Compare answers from stored, reloaded, evicted and damaged blocks with cold ones; 1 if any differ.
 
     Example: homeostat engine conformance --engine vllm --dtype float32 --block 32
     """
-    import json
-
     from cachemedicpp.engines.conformance.cases import conform, jobs, line
 
     rows = []
     for job, names in jobs(engine, connector, model, dtype or (), block or (), case or (), planted):
         rows += conform(job, names, lambda row: print(line(row), flush=True))
-    if out is not None:
-        out.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    if record is not None:
+        atomic.write_json(record, rows)
     print(f"{sum(row['passed'] for row in rows)} of {len(rows)} round trips passed")
     raise typer.Exit(code=int(not all(row["passed"] for row in rows)))
