@@ -31,7 +31,7 @@ def beginning(lines: list[str]) -> tuple[int, ast.Module] | None:
     Nothing after the line of a syntax error can mend it, so each cut is made there. The texts that are parsed
     on the way have a bound altogether.
     """
-    end, left = len(lines), 10 * MAX_PARSED_CHARS
+    end, left = len(lines), 4 * MAX_PARSED_CHARS
     while end > 0:
         code = "\n".join(lines[:end])
         left -= len(code)
