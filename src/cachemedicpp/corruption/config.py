@@ -36,9 +36,9 @@ class CorruptionParams(OpenConfig):
         return {n: (f.annotation, f) for fields in every for n, f in fields.items() if not f.exclude}
 
     def of(self, name: str) -> Corruption:
-        """A type with its settings."""
-        kind = CORRUPTIONS[name]
-        return kind(**{n: getattr(self, n) for n, field in kind.model_fields.items() if not field.exclude})
+        """A type with its settings; one that was registered after these were read has its defaults."""
+        kind, known = CORRUPTIONS[name], dict(self)
+        return kind(**{n: known[n] for n, f in kind.model_fields.items() if not f.exclude and n in known})
 
 
 class CorruptionConfig(ConfigModel):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cachemedicpp.engines.blocks.paged import PagedCache, by_block
 from cachemedicpp.engines.faults import BLOCKS, ELEMENTS, Fault, inject
-from cachemedicpp.engines.frame import HEADER, DamagedError, opened, seal
 from homeostat.core.errors import UserError
 
 BLOCK_COUNT, SIZE, HEADS, DIM = 6, 8, 2, 4
@@ -110,22 +109,3 @@ def test_a_fault_in_few_layers_leaves_the_others() -> None:
 def test_an_unknown_fault_is_named() -> None:
     with pytest.raises(UserError, match="did you mean 'bit'"):
         Fault("bits").check()
-
-
-@given(
-    content=st.binary(max_size=200),
-    name=st.binary(max_size=20),
-    where=st.integers(0, 300),
-    bit=st.integers(0, 7),
-)
-def test_a_frame_gives_back_its_content_or_nothing(content: bytes, name: bytes, where: int, bit: int) -> None:
-    frame = seal(name, content) + content
-    assert bytes(opened(name, frame + b"padding", len(content))) == content
-    damaged = bytearray(frame)
-    damaged[where % len(frame)] ^= 1 << bit
-    with pytest.raises(DamagedError):
-        opened(name, bytes(damaged), len(content))
-    with pytest.raises(DamagedError):
-        opened(name + b"x", frame, len(content))
-    with pytest.raises(DamagedError):
-        opened(name, frame[: HEADER + len(content) - 1], len(content))

@@ -79,7 +79,7 @@ def registered() -> Iterator[None]:
     class Mine(Smoothing):
         pass
 
-    @trained("E", "E by me", "A trained repair.", colour=5, order=30, settings=LowRankConfig)
+    @trained("mine_trained", "trained by me", "A trained repair.", colour=5, order=30, settings=LowRankConfig)
     def operator(config: Any, geometry: Any) -> Any:
         return layerwise(config, geometry, lambda: Gated(geometry.head_dim, config.rank, 1))
 
@@ -88,7 +88,7 @@ def registered() -> Iterator[None]:
         (CORRUPTIONS, "too_long"),
         (TASKS, "capitals"),
         (DEFENCES, "mine"),
-        (DEFENCES, "E"),
+        (DEFENCES, "mine_trained"),
     ):
         registry.remove(name)  # type: ignore[attr-defined]
     for name in set(SHOWN) - shown:
@@ -108,9 +108,9 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         data__capitals={"n": 3},
         corruption__mixture={"too_long": 1.0},
         corruption__params={"factor": 2.0, "overwrite_window": [8, 20]},
-        eval__families=["A", "E"],
+        eval__families=["A", "mine_trained"],
         eval__tasks=["capitals"],
-        eval__defences=["mine", "A", "E"],
+        eval__defences=["mine", "A", "mine_trained"],
         eval__corruption_eval={"eps": [0.5], "types": ["too_long"]},
         stability__enabled=False,
     )
@@ -122,9 +122,9 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         assert (run.path / "paper/figures/figA_score_vs_eps.png").exists()
         page = build(run.path)
     table = Path(run.path / "paper/tables/table_main_results.tex").read_text()
-    assert "mine of all" in table and "E by me" in table
+    assert "mine of all" in table and "trained by me" in table
     rows_ = next(b for s in page.data["sections"] for b in s["blocks"] if b.get("id") == "auc")["rows"]
-    assert {"A", "E", "mine", "mine:oracle"} <= {row[0] for row in rows_}
+    assert {"A", "mine_trained", "mine", "mine:oracle"} <= {row[0] for row in rows_}
     assert load_splits()["loto_holdout_too_long"].test_type == "too_long"
 
 

@@ -52,7 +52,7 @@ def test_prompts_are_seeded_and_the_right_choice_is_what_the_prompt_says(
         right, choices = example.target
         answer = bytes(choices[right]).decode("latin-1").strip()
         assert len({*choices}) == len(choices)
-        assert 495 <= len(example.stored) + 1 <= 500 or name == "fewshot"
+        assert 480 <= len(example.stored) + 1 <= 500 or name == "fewshot"  # the filler ends with a sentence
         if name == "multikey":
             key = text.rpartition("code word of the ")[2].removesuffix(" is")
             assert f"The code word of the {key} is {answer}." in text
