@@ -95,5 +95,5 @@ def test_verdict_says_whether_text_or_run_time_showed_the_violation(oracle: Orac
     hidden = oracle.check(
         "def quick_sort(a):\n    n = str.lower('SORT')\n    getattr(a, n)()\n    return a", contract
     )
-    assert hidden.failures == ["at run time: refers to sort, which the contract does not allow"]
+    assert hidden.failures == ["at run time: calls sort, which the contract does not allow"]
     assert (hidden.checks["constraints"], hidden.checks["run_time_constraints"]) == (True, False)
