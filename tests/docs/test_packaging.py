@@ -44,7 +44,9 @@ def test_pictures_become_absolute_or_are_left_out() -> None:
 @pytest.mark.parametrize("page", pages())
 def test_no_page_installs_the_stranger_that_has_our_name_on_the_index(page: str) -> None:
     commands = [line for block in blocks(page) for line in block.text.splitlines() if "pip install" in line]
-    strangers = [line for line in commands if re.search(r"pip install\b[^#]*\s['\"]?homeostat\b", line)]
+    strangers = [
+        line for line in commands if re.search(r"pip install\b[^#]*\s['\"]?homeostat(?!-llm)\b", line)
+    ]
     assert strangers == [], "install from a checkout: pip install '.[extra]'"
 
 

@@ -59,7 +59,7 @@ def test_commands_outside_bash_blocks_are_seen(page: Path) -> None:
         "python -m benchmarks.nothing",
         "python -m benchmarks.repair_figure RUN --operator op",
         "make everything",
-        "pip install 'homeostat[gpu]'",
+        "pip install 'homeostat-llm[gpu]'",
         "rm -rf runs",
     ],
 )
@@ -75,7 +75,7 @@ def test_a_command_that_does_not_exist_is_a_problem(command: str) -> None:
         "python -m benchmarks.<name>",
         "python -m cachemedicpp.sweep SWEEP.yaml --out DIR --engine ray",
         "make bench NAME=all",
-        "pip install 'homeostat[serve,ray]'",
+        "pip install 'homeostat-llm[serve,ray]'",
     ],
 )
 def test_a_command_as_people_write_it_is_none(command: str) -> None:

@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(ROOT)]
     subprocess.run([*pip, *build], check=True, capture_output=True)
-    (wheel,) = wheels.glob("homeostat-*.whl")
+    (wheel,) = wheels.glob("homeostat_llm-*.whl")
     subprocess.run(
         [*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True, capture_output=True
     )

@@ -97,7 +97,7 @@ def _sandbox() -> Iterator[Check]:
 
 def _ray() -> Iterator[Check]:
     version = environment.package_version("ray")
-    hint = "not installed; optional: pip install 'homeostat[ray]'"
+    hint = "not installed; optional: pip install 'homeostat-llm[ray]'"
     yield Check("ray", "ok" if version else "absent", version or hint)
 
 

@@ -190,7 +190,7 @@ def _ray(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], 
         import ray
     except ImportError:
         raise UserError(
-            "--engine ray needs Ray: `pip install 'homeostat[ray]'`, or use --engine local"
+            "--engine ray needs Ray: `pip install 'homeostat-llm[ray]'`, or use --engine local"
         ) from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     started = not ray.is_initialized()

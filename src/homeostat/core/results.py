@@ -30,7 +30,7 @@ class Shown:
         return self.table()._repr_html_()
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table as a pandas frame, in full precision. Needs `pip install 'homeostat[notebook]'`."""
+        """The table as a pandas frame, in full precision. Needs `pip install 'homeostat-llm[notebook]'`."""
         return self.table().to_frame()
 
 
@@ -88,7 +88,7 @@ class Table(Shown):
         try:
             import pandas
         except ImportError:
-            raise UserError("to_frame() needs pandas: pip install 'homeostat[notebook]'") from None
+            raise UserError("to_frame() needs pandas: pip install 'homeostat-llm[notebook]'") from None
         return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
 
     def _more(self) -> list[str]:

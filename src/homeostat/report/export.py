@@ -35,7 +35,7 @@ def _photographed(pages: Sequence[Path]) -> list[Path]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        raise UserError("--png needs playwright: pip install 'homeostat[browser]'") from None
+        raise UserError("--png needs playwright: pip install 'homeostat-llm[browser]'") from None
     if chromium is None:
         raise UserError("--png needs Chromium or Chrome: install one (Debian: apt-get install chromium)")
     taken = []

@@ -23,7 +23,7 @@ from homeostat.report import write_report
 from homeostat.viewer import Viewer
 
 playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright (homeostat[browser]) is not installed"
+    "playwright.sync_api", reason="playwright (homeostat-llm[browser]) is not installed"
 )
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [

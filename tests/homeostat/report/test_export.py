@@ -26,7 +26,7 @@ def test_every_figure_is_a_self_contained_page_with_that_figure_alone(tmp_path: 
 def test_a_picture_without_a_browser_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("playwright.sync_api", reason="playwright (homeostat[browser]) is not installed")
+    pytest.importorskip("playwright.sync_api", reason="playwright (homeostat-llm[browser]) is not installed")
     monkeypatch.setattr(export.shutil, "which", lambda name: None)
     with pytest.raises(UserError, match="needs Chromium"):
         write_figures(build(code_run(tmp_path / "run")), tmp_path / "figures", png=True)
@@ -34,7 +34,7 @@ def test_a_picture_without_a_browser_is_one_clear_line(
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
 def test_pictures_are_png_files(tmp_path: Path) -> None:
-    pytest.importorskip("playwright.sync_api", reason="playwright (homeostat[browser]) is not installed")
+    pytest.importorskip("playwright.sync_api", reason="playwright (homeostat-llm[browser]) is not installed")
     made = write_figures(build(code_run(tmp_path / "run")), tmp_path / "figures", png=True)
     pictures = [path for path in made if path.suffix == ".png"]
     assert len(pictures) * 2 == len(made)

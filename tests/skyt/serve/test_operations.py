@@ -183,5 +183,5 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch: pyte
     for name in [name for name in sys.modules if name.startswith("skyt.serve.database")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    with pytest.raises(UserError, match=r"pip install 'homeostat\[serve\]'"):
+    with pytest.raises(UserError, match=r"pip install 'homeostat-llm\[serve\]'"):
         commands.list_("x://y")

@@ -56,5 +56,5 @@ def needs_extra() -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise
         raise UserError(
-            f"this command needs the `serve` extra ({error.name} is missing): pip install 'homeostat[serve]'"
+            f"{error.name} is missing, which this command needs: pip install 'homeostat-llm[serve]'"
         ) from None
