@@ -112,7 +112,7 @@ class CacheDemonstration:
         return tokens[: tokens.index(end) + 1] if end in tokens else tokens
 
     def _perplexity(self, ids: Tensor, state: KVState, answer: list[int]) -> float:
-        """How surprised the model is, reading from this cache, by the answer it gives from the clean one."""
+        """Perplexity of the clean answer given this cache."""
         wanted = torch.tensor([answer], device=ids.device)  # [1, n]
         read = torch.cat((ids[:, -1:], wanted[:, :-1]), 1)
         logits = self._model(input_ids=read, past_key_values=state.cache()).logits.float()

@@ -28,7 +28,7 @@ def cache_table(rows: Sequence[Record]) -> Table:
             table.add_row("", "", "", f"[bold]{escape(row['question'])}[/bold]  ({damage})")
         name = f"best heuristic:\n{row['cache']}" if row["heuristic"] else row["cache"]
         table.add_row(name, _short(row["perplexity"]), f"{row['agreement']:.0%}", escape(row["text"]))
-    table.caption = "* of the clean answer, read from this cache: 1 is no surprise"
+    table.caption = "* of the clean answer given this cache (1: certain)"
     table.caption_justify = "left"
     return table
 

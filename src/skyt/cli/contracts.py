@@ -146,8 +146,8 @@ def import_(
 ) -> None:
     """Write a contract for every task of a file, or for the function that a pytest file tests.
 
-    Of a task, the canonical solution is the reference and must pass the new contract. What cannot be imported
-    is told in one line each, everything else is written, and the exit code is then 1.
+    Of a task, the canonical solution is the reference and must pass the new contract. Tasks that cannot be
+    imported are reported, one line each; the others are written, and the exit code is then 1.
 
     Example: homeostat code contracts import test_prices.py --function prices:total --out contracts
     """

@@ -100,7 +100,7 @@ def _name(row: Record) -> str:
 
 _FIELDS = (
     Field("cache", _name),
-    Field("perplexity", "perplexity", 3, "of the clean answer, read from this cache: 1 is no surprise"),
+    Field("perplexity", "perplexity", 3, "of the clean answer given this cache (1: certain)"),
     Field("same start", "agreement", "%", "share of the clean answer before the two part"),
     Field("answer", "text", names=False),
 )

@@ -148,7 +148,7 @@ def import_(
     database: Database = _DEFAULT_DATABASE,
     name: Annotated[str | None, typer.Option(help="Name of its ledger; default: the run's id.")] = None,
 ) -> None:
-    """Read the folder of a run into the database; its canons hold for the service from then on.
+    """Read the folder of a run into the database; the service then uses its canons.
 
     Example: homeostat code import runs/code-gcd
     """
