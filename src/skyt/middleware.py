@@ -1,7 +1,7 @@
 """`wrap`: any `prompt -> text` callable becomes one that anchors and repairs.
 
     ask = skyt.wrap(generate, contract="gcd", store="runs/gcd-service")
-    code = ask()                  # the canon if the answer is equivalent to it, else the nearest verified program
+    code = ask()                  # the canon if the answer is equivalent, else the nearest correct program
     sample = ask.sample()         # the same, with everything that is on record about it
 
 Any number of processes may share a store: they agree on one canon, and each call adds one pre and one post
