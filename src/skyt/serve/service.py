@@ -12,7 +12,8 @@ from sqlalchemy import text
 
 from homeostat.core.errors import UserError, nearest
 from skyt.contracts.contract import Contract
-from skyt.runs.assess import versions
+from skyt.runs.assess import Assessor, versions
+from skyt.runs.canons import faults
 from skyt.serve.anchoring.anchor import Anchor
 from skyt.serve.anchoring.judge import Judge
 from skyt.serve.anchoring.matching import Match, Matcher
@@ -66,22 +67,23 @@ class Service:
         self._hosts = self._known_hosts()
         self.is_stopping = False
         self._pinging = ThreadPoolExecutor(1, thread_name_prefix="health")
-        self.examine_canons()
-
-    def examine_canons(self) -> None:
-        """Refuse canons that do not comply, before anything is served; see `skyt.runs.canons`."""
         try:
-            for name, contract in self.matcher.contracts.items():
-                canon = self.store.get(name)
-                if canon is not None:
-                    self.anchor.examine(contract, canon, self.config.policy_of(name))
+            self.examine_canons()
         except UserError:
             self.abandon()
             raise
 
+    def examine_canons(self) -> None:
+        """Refuse canons that do not comply, before anything is served; see `skyt.runs.canons`."""
+        present = [(self.store.get(name), contract) for name, contract in self.matcher.contracts.items()]
+        canons = [(canon, contract) for canon, contract in present if canon is not None]
+        if canons:
+            with Assessor(self.config.measure) as assessor:
+                for canon, contract in canons:
+                    self.anchor.accept(canon, faults(canon, contract, assessor))
+
     def abandon(self) -> None:
         """Let go of everything, when the service is not to start after all."""
-        self.judge.close()
         self.recorder.close()
         self.store.close()
 
@@ -91,6 +93,7 @@ class Service:
         self.judge.stop_by(time.monotonic() + 0.3 * self.config.limits.shutdown_s)
 
     async def start(self) -> None:
+        await self.judge.start()
         self._chores = [
             asyncio.create_task(self._every(self.config.snapshot_s, self._snapshot)),
             asyncio.create_task(self._every(_PRUNE_S, self._prune)),
@@ -110,7 +113,7 @@ class Service:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self.anchor.close()
-        await asyncio.to_thread(self.judge.close)
+        await self.judge.close()
         await self.upstream.close()
         await asyncio.to_thread(self.recorder.close)
         await asyncio.to_thread(self._snapshot)

@@ -188,18 +188,18 @@ class Anchor:
         canon = self._canons[contract.id]
         if canon is not None and canon.canon_signature not in self._examined:
             try:
-                await self._judge.in_thread(self.examine, contract, canon, policy)
+                faults = await self._judge.faults(contract, canon, policy.evidence)
+                await asyncio.to_thread(self.accept, canon, faults)
             except UserError as error:
                 raise ApiError(409, str(error), type="canon_error", code="canon_refused") from None
         return canon
 
-    def examine(self, contract: Contract, canon: Canon, policy: Policy) -> None:
-        """Look once at a canon that was in the database before: refused, unless trusted."""
-        found = self._judge.faults(contract, canon, policy.evidence)
-        if found and not self._config.measure.trust_canons:
-            raise refuse(canon, found, "in the database", f"start once with --re-anchor {contract.id}")
-        if found:
-            put_on_record(self._store, canon, found)
+    def accept(self, canon: Canon, faults: list[str]) -> None:
+        """Use a canon that was in the database before; one with faults is refused, unless trusted."""
+        if faults and not self._config.measure.trust_canons:
+            raise refuse(canon, faults, "in the database", f"start once with --re-anchor {canon.prompt_id}")
+        if faults:
+            put_on_record(self._store, canon, faults)
         self._examined.add(canon.canon_signature)
 
     def _outcome(self, asked: Asked, so_far: _Outcome, attempt: _Attempt, placed: list[Sample]) -> _Outcome:

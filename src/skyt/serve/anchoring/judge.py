@@ -7,10 +7,8 @@ What could not be judged in time is recorded as not judged: not compliant, not r
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,7 +20,6 @@ from skyt.records import Sample, Versions
 from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
 from skyt.runs.pipeline import UNPLACED
-from skyt.serve.anchoring.process import Reply
 from skyt.serve.anchoring.processes import Judges
 from skyt.serve.config import Limits
 from skyt.text.distance import get_distance
@@ -64,26 +61,10 @@ class Judge:
         current = versions()
         distance = get_distance(settings.distance).id
         self.versions = Versions(current.normalization_version, current.oracle_version, distance)
-        self._judges = Judges(
-            settings,
-            contracts,
-            sorted(set(evidence)),
-            judges=judges,
-            slow_judges=limits.slow_judges,
-            sample_s=limits.judge_s,
-            busy_sample_s=limits.judge_busy_s,
-        )
-        self._threads = ThreadPoolExecutor(self._judges.most, thread_name_prefix="judge")
+        self._judges = Judges(settings, contracts, sorted(set(evidence)), judges, limits)
         self._memory: OrderedDict[Key, Sample] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def stop_by(self, moment: float) -> None:
-        """From now on no sample takes longer than until `moment`."""
-        self._judges.stop_by(moment)
-
-    def close(self) -> None:
-        self._judges.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.start, self.close = self._judges.start, self._judges.close
+        self.stop_by = self._judges.stop_by
 
     async def measure(
         self,
@@ -121,24 +102,14 @@ class Judge:
             return known
         return (await self._fresh(contract, output, canon, evidence, may_fix=False))[0]
 
-    def faults(self, contract: Contract, canon: Canon, evidence: str) -> list[str]:
-        """What speaks against using a canon; see `skyt.runs.canons.faults`. Waits: not for the event loop."""
+    async def faults(self, contract: Contract, canon: Canon, evidence: str) -> list[str]:
+        """What speaks against using a canon; see `skyt.runs.canons.faults`."""
         request = {"task": "examine", "contract": contract.id, "evidence": evidence, "canon": asdict(canon)}
-        self._judges.expect()
-        reply = self._judges.ask(request)
+        reply = await self._judges.ask(request)
         if reply.answer is None or "faults" not in reply.answer:
             problem = (reply.answer or {}).get("refused") or reply.why or "no verdict"
             raise UserError(f"the canon of {contract.id!r} could not be judged: {problem}")
         return list(reply.answer["faults"])
-
-    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Do something that waits for a judge, in one of the threads that are there for it."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-
-    async def _ask(self, request: Mapping[str, Any]) -> Reply:
-        self._judges.expect()
-        reply: Reply = await self.in_thread(self._judges.ask, request)
-        return reply
 
     async def _fresh(
         self, contract: Contract, output: Output, canon: Canon | None, evidence: str, *, may_fix: bool
@@ -154,7 +125,7 @@ class Judge:
             "model": output.model,
             "temperature": output.temperature,
         }
-        reply = await self._ask(request)
+        reply = await self._judges.ask(request)
         answer = reply.answer
         if answer is None or "sample" not in answer:
             problem = reply.why if answer is None else answer.get("refused") or answer["failed"]
@@ -164,10 +135,9 @@ class Judge:
         if answer["canon"] is not None and canon is None:
             canon = Canon(**answer["canon"])
         if canon is not None:
-            with self._lock:
-                self._memory[self._key(contract, output, canon, evidence)] = sample
-                if len(self._memory) > _REMEMBER:
-                    self._memory.popitem(last=False)
+            self._memory[self._key(contract, output, canon, evidence)] = sample
+            if len(self._memory) > _REMEMBER:
+                self._memory.popitem(last=False)
         return sample, canon
 
     def _not_judged(
@@ -215,8 +185,7 @@ class Judge:
         return Sample(record, utc_now())
 
     def _recall(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Sample | None:
-        with self._lock:
-            sample = self._memory.get(self._key(contract, output, canon, evidence))
+        sample = self._memory.get(self._key(contract, output, canon, evidence))
         if sample is None:
             return None
         cell = {"model": output.model, "temperature": output.temperature}

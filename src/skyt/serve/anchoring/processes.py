@@ -7,34 +7,32 @@ then the work on it is cut short. A judge that does not even answer to that is k
 
 from __future__ import annotations
 
-import queue
-import threading
+import asyncio
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Contract
 from skyt.runs.config import MeasureConfig
-from skyt.serve.anchoring.process import LOOK_S, Deadline, JudgeGone, JudgeProcess, Reply
+from skyt.serve.anchoring.process import Deadline, JudgeGone, JudgeProcess, Reply
+from skyt.serve.config import Limits
 from skyt.serve.protocol.codec import write_json
+from skyt.serve.telemetry import log
 from skyt.text.distance import get_distance
 
 
 class Judges:
-    """The processes, lent to one thread each."""
+    """The processes, lent to one request each."""
 
     def __init__(
         self,
         settings: MeasureConfig,
         contracts: Mapping[str, Contract],
         evidence: Sequence[str],
-        *,
         judges: int,
-        slow_judges: int,
-        sample_s: float,
-        busy_sample_s: float,
+        limits: Limits,
     ) -> None:
         own = get_distance(settings.distance).function.__module__
         self._setup = write_json(
@@ -45,137 +43,96 @@ class Judges:
                 "modules": [] if own.startswith("skyt.") else [own],
             }
         )
-        self._most, self._sample_s, self._busy_s = judges + slow_judges, sample_s, busy_sample_s
-        self._free: list[JudgeProcess] = []
-        self._busy: dict[JudgeProcess, float] = {}  # since when
-        self._starting = self._waiting = 0
-        self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._first, self._limits = judges, limits
+        self._every: set[JudgeProcess] = set()
+        self._free: asyncio.LifoQueue[JudgeProcess | None] = asyncio.LifoQueue()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._one_start = asyncio.Lock()
+        self._waiting = 0
         self._stop_by: float | None = None
-        self._closed = False
-        self._change = threading.Condition()
-        started = [JudgeProcess(self._setup) for _ in range(judges)]
-        try:
-            for process in started:
-                process.wait_ready()
-        except BaseException:
-            for process in started:
-                process.kill()
-            raise
-        self._free = started
-        # A judge dies with the thread that started it, so one thread that lives on starts all later ones.
-        for _ in range(slow_judges):
-            self._order()
-        threading.Thread(target=self._start_on_order, name="judge-starter", daemon=True).start()
 
-    @property
-    def most(self) -> int:
-        return self._most
+    async def start(self) -> None:
+        """Some judges now, or `UserError`; the others one after another in the background."""
+        starting = (JudgeProcess.start(self._setup) for _ in range(self._first))
+        started = await asyncio.gather(*starting, return_exceptions=True)
+        for judge in started:
+            if isinstance(judge, JudgeProcess):
+                self._add(judge)
+        for problem in started:
+            if isinstance(problem, BaseException):
+                await self.close()
+                raise problem
+        for _ in range(self._limits.slow_judges):
+            self._start_another()
 
-    def ask(self, request: Mapping[str, Any]) -> Reply:
+    async def ask(self, request: Mapping[str, Any]) -> Reply:
         """The answer of some judge. Never takes longer than the deadlines allow."""
-        with self._change:
-            self._waiting -= 1
-        with self._lent() as process:
-            if process is None:
-                return Reply(None, None, "no judge was free before the service stopped")
-            began = time.monotonic()
-            try:
-                return process.ask(request, lambda: self._deadline(began))
-            except JudgeGone as gone:
-                self._replace(process)
-                return Reply(None, None, str(gone))
-
-    def expect(self) -> None:
-        """A request is on its way to `ask`: those before it should know that someone waits."""
-        with self._change:
+        if self._free.empty() and self._stopped:
+            judge = None
+        else:
             self._waiting += 1
+            try:
+                judge = await self._free.get()
+            finally:
+                self._waiting -= 1
+        if judge is None:
+            return Reply(None, None, "no judge was free before the service stopped")
+        began = time.monotonic()
+        try:
+            reply = await judge.ask(request, lambda: self._deadline(began))
+        except BaseException as error:
+            self._every.discard(judge)
+            await judge.kill()
+            self._start_another()
+            if not isinstance(error, JudgeGone):
+                raise
+            return Reply(None, None, str(error))
+        self._free.put_nowait(judge)
+        return reply
 
     def stop_by(self, moment: float) -> None:
         """Samples that are not judged by then are cut short: the service is stopping."""
-        with self._change:
-            self._stop_by = moment
-            self._change.notify_all()
+        self._stop_by = moment
+        asyncio.get_running_loop().call_later(moment - time.monotonic(), self._send_away)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End every judge, whatever it is doing."""
-        with self._change:
-            self._closed = True
-            self._stop_by = 0.0
-            self._orders.put(False)
-            every = [*self._free, *self._busy]
-            self._free = []
-            self._change.notify_all()
-        for process in every:
-            process.kill()
-
-    def _deadline(self, began: float) -> Deadline:
-        stop = self._stop_by
-        if stop is not None and stop < began + self._sample_s:
-            return Deadline(stop, "the service is stopping", grace_s=0.5)
-        if self._waiting and self._full:
-            return Deadline(began + self._busy_s, f"over {self._busy_s:g} s while others wait")
-        return Deadline(began + self._sample_s, f"over {self._sample_s:g} s")
+        self._stop_by = 0.0
+        for task in self._starting:
+            task.cancel()
+        await asyncio.gather(
+            *self._starting, *(judge.kill() for judge in self._every), return_exceptions=True
+        )
 
     @property
-    def _full(self) -> bool:
-        return len(self._free) + len(self._busy) + self._starting >= self._most and not self._free
+    def _stopped(self) -> bool:
+        return self._stop_by is not None and time.monotonic() >= self._stop_by
 
-    @contextmanager
-    def _lent(self) -> Iterator[JudgeProcess | None]:
-        process = self._take()
+    def _send_away(self) -> None:
+        for _ in range(self._waiting):
+            self._free.put_nowait(None)
+
+    def _deadline(self, began: float) -> Deadline:
+        stop, limits = self._stop_by, self._limits
+        if stop is not None and stop < began + limits.judge_s:
+            return Deadline(stop, "the service is stopping", grace_s=0.5)
+        if self._waiting:
+            return Deadline(began + limits.judge_busy_s, f"over {limits.judge_busy_s:g} s while others wait")
+        return Deadline(began + limits.judge_s, f"over {limits.judge_s:g} s")
+
+    def _add(self, judge: JudgeProcess) -> None:
+        self._every.add(judge)
+        self._free.put_nowait(judge)
+
+    def _start_another(self) -> None:
+        if self._stop_by is None:
+            task = asyncio.create_task(self._start())
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
+
+    async def _start(self) -> None:
         try:
-            yield process
-        finally:
-            with self._change:
-                if process is not None and self._busy.pop(process, None) is not None:
-                    if self._closed:
-                        process.kill()
-                    else:
-                        self._free.append(process)
-                self._change.notify()
-
-    def _take(self) -> JudgeProcess | None:
-        with self._change:
-            self._waiting += 1
-            try:
-                while not self._free:
-                    if self._closed or (self._stop_by is not None and time.monotonic() > self._stop_by):
-                        return None
-                    self._change.wait(LOOK_S)
-            finally:
-                self._waiting -= 1
-            process = self._free.pop()
-            self._busy[process] = time.monotonic()
-            return process
-
-    def _order(self) -> None:
-        self._starting += 1
-        self._orders.put(True)
-
-    def _start_on_order(self) -> None:
-        while self._orders.get() and not self._closed:
-            self._start()
-
-    def _start(self) -> None:
-        process: JudgeProcess | None = None
-        try:
-            process = JudgeProcess(self._setup)
-            process.wait_ready()
-        except (UserError, JudgeGone, OSError):
-            if process is not None:
-                process.kill()
-            process = None
-        with self._change:
-            self._starting -= 1
-            if process is not None and self._closed:
-                process.kill()
-            elif process is not None:
-                self._free.append(process)
-            self._change.notify_all()
-
-    def _replace(self, process: JudgeProcess) -> None:
-        process.kill()
-        with self._change:
-            self._busy.pop(process, None)
-            if not self._closed:
-                self._order()
+            async with self._one_start:
+                self._add(await JudgeProcess.start(self._setup))
+        except (UserError, OSError) as error:
+            log("a judge did not start", logging.WARNING, error=str(error))

@@ -1,6 +1,6 @@
 """One judge in a process of its own: `python -m skyt.serve.anchoring.worker`, started by `processes`.
 
-It reads requests from standard input and writes answers to standard output, each a length and JSON. Before it
+It reads requests from standard input and writes answers to standard output, a line of JSON each. Before it
 judges a sample it says what the sample's text is and how far that is from the canon, so that a sample which
 takes too long is at least measured. SIGUSR1 ends the work on a sample; the judge itself goes on.
 """
@@ -12,11 +12,10 @@ import ctypes
 import importlib
 import os
 import signal
-import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import Any
 
 from homeostat.core.errors import UserError
 from skyt.canon import Canon
@@ -29,7 +28,6 @@ from skyt.runs.pipeline import judge_and_repair
 from skyt.serve.protocol.codec import read_json, write_json
 from skyt.text.distance import Measured
 
-LENGTH = struct.Struct(">Q")
 _NICENESS = 5  # the service itself comes first
 _PR_SET_PDEATHSIG = 1
 
@@ -53,7 +51,7 @@ class Judging:
             for level in setup["evidence"]
         }
 
-    def answer(self, request: dict[str, Any], first: _Sender) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any], first: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         contract = self.contracts[request["contract"]]
         bench = self._benches[request["evidence"]]
         canon = None if request["canon"] is None else Canon(**request["canon"])
@@ -84,18 +82,6 @@ class Judging:
             bench.__exit__(None, None, None)
 
 
-class _Sender:
-    """Writes answers; tells those of one sample from those of another by the request's number."""
-
-    def __init__(self, file: BinaryIO, number: int) -> None:
-        self._file, self._number = file, number
-
-    def __call__(self, answer: dict[str, Any]) -> None:
-        data = write_json({**answer, "number": self._number})
-        self._file.write(LENGTH.pack(len(data)) + data)
-        self._file.flush()
-
-
 def main() -> None:
     # Nothing but answers may go to standard output, whatever a module prints.
     answers = os.fdopen(os.dup(1), "wb")
@@ -108,24 +94,32 @@ def main() -> None:
             working = False
             raise Cut
 
+    def send(answer: dict[str, Any]) -> None:
+        answers.write(write_json(answer) + b"\n")
+        answers.flush()
+
+    def send_first(prepared: dict[str, Any]) -> None:
+        nonlocal working
+        working = False  # half an answer would be none
+        send(prepared)
+        working = True
+
     signal.signal(signal.SIGUSR1, cut)
     _die_with_the_service()
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
-    requests = _requests(sys.stdin.buffer)
-    start = _Sender(answers, 0)
+    requests = map(read_json, sys.stdin.buffer)
     try:
         judging = Judging(next(requests))
     except UserError as error:
-        start({"refused": str(error)})
+        send({"refused": str(error)})
         return
-    start({"ready": True})
+    send({"ready": True})
     for request in requests:
-        send = _Sender(answers, request["number"])
         answer: dict[str, Any]
         try:
             working = True
-            answer = judging.answer(request, send)
+            answer = judging.answer(request, send_first)
             working = False
         except Cut:
             answer = {"cut": True}
@@ -137,12 +131,6 @@ def main() -> None:
             answer = {"failed": f"{type(error).__name__}: {error}"[:500]}
         send(answer)
     judging.close()
-
-
-def _requests(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    while len(head := file.read(LENGTH.size)) == LENGTH.size:
-        (size,) = LENGTH.unpack(head)
-        yield read_json(file.read(size))
 
 
 def _die_with_the_service() -> None:

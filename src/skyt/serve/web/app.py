@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 from starlette.applications import Starlette
@@ -36,14 +36,6 @@ Handler = Callable[[Request], Awaitable[Response]]
 def create_app(service: Service) -> ASGIApp:
     endpoints, canons = Endpoints(service), CanonPages(service)
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await service.start()
-        try:
-            yield
-        finally:
-            await service.stop()
-
     def route(path: str, handler: Handler, *methods: str) -> Route:
         return Route(path, answering(service, handler), methods=list(methods) or ["GET"])
 
@@ -61,7 +53,6 @@ def create_app(service: Service) -> ASGIApp:
             *(route(path, handler) for path, handler in canons.routes().items()),
             *(route(path, handler, "POST") for path, handler in canons.actions().items()),
         ],
-        lifespan=lifespan,
     )
     return Observed(app, service)
 

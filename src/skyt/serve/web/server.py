@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -28,10 +29,14 @@ def serve(service: Service) -> None:
     listening = listen(config)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    print(f"skyt serves http://{shown}:{port}/v1 from {service.upstream.name}", flush=True)
     server = make_server(service)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done
+
+    def ready() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # uvicorn raises it again when all is done
+        print(f"skyt serves http://{shown}:{port}/v1 from {service.upstream.name}", flush=True)
+
+    server.ready = ready
     try:
         server.run(sockets=[listening])
     finally:
@@ -44,10 +49,21 @@ class Server(uvicorn.Server):
     """uvicorn's, with an end to the shutdown: requests first, but never longer than `limits.shutdown_s`."""
 
     service: Service
+    loop: asyncio.AbstractEventLoop
+    ready: Callable[[], None] = staticmethod(lambda: None)
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        try:
+            await self.service.start()
+            self.ready()
+            await super().serve(sockets)
+        finally:
+            await self.service.stop()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if not self.should_exit:
-            self.service.stopping()
+            self.loop.call_soon_threadsafe(self.service.stopping)
             limit = self.service.config.limits.shutdown_s
             last = threading.Timer(limit - 0.25, _end_at_once)
             last.daemon = True
@@ -69,6 +85,7 @@ def make_server(service: Service) -> Server:
             http=bounded(limits),
             loop="uvloop" if _has_uvloop() else "asyncio",
             ws="none",
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
