@@ -4,4 +4,4 @@ The core shared by `cachemedicpp` (state: the KV cache) and `skyt` (output: gene
 of either: run directories, records, configuration, statistics, figures, engines and models live here.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -55,7 +55,9 @@ def test_the_version_stands_in_one_place() -> None:
     assert "version" in project["project"]["dynamic"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/homeostat/__init__.py"
     assert "version" not in yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\w+)?", __version__)
+    newest = re.search(r"^## (\S+) \(\d{4}-\d{2}-\d{2}\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == __version__
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda p: p.name)

@@ -9,6 +9,7 @@ import time
 import pytest
 import typer
 
+from homeostat import __version__
 from homeostat.core import entry
 from homeostat.core.errors import UserError
 
@@ -45,7 +46,7 @@ def test_importing_homeostat_imports_no_torch() -> None:
 
 def test_version_is_printed() -> None:
     done = homeostat("--version")
-    assert (done.returncode, done.stdout) == (0, "homeostat 0.1.0\n")
+    assert (done.returncode, done.stdout) == (0, f"homeostat {__version__}\n")
 
 
 def test_an_unknown_command_exits_with_2() -> None:
