@@ -43,6 +43,7 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	$(BIN)/python docs/site/stage.py
 	$(BIN)/zensical build --strict
+	$(BIN)/python docs/site/measurements.py
 
 # While writing code: the tests of the rooms that differ from the main branch, without the slow ones.
 check: lint

@@ -24,7 +24,7 @@ _DOWN = re.compile(r"\]\(docs/([^)]*)")
 
 def main() -> None:
     shutil.rmtree(STAGE, ignore_errors=True)
-    shutil.copytree(TOP / "docs", STAGE, ignore=shutil.ignore_patterns("site"))
+    shutil.copytree(TOP / "docs", STAGE, ignore=shutil.ignore_patterns("site", "*.yaml"))
     (STAGE / "README.md").unlink()  # the list of pages: the site has a navigation instead
     for path in STAGE.rglob("*.md"):
         text = path.read_text(encoding="utf-8")

@@ -109,5 +109,5 @@ def test_an_unknown_engine_is_the_users_mistake() -> None:
 
 def test_a_missing_ray_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(UserError, match=r"homeostat\[ray\]"):
+    with pytest.raises(UserError, match=r"homeostat-llm\[ray\]"):
         run_tasks(square_unless_three, [1], engine="ray")

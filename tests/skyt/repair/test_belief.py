@@ -185,6 +185,7 @@ def test_a_misnamed_program_is_not_rescued(bench: Assessor) -> None:
 def test_a_normal_form_that_is_not_python_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = NormalForm("def f(n):\n    return break")
     monkeypatch.setattr(engine, "_run", lambda *arguments: broken)
-    form = normal_form("def f(n):\n    return  (n)", Facts(name="f"))
-    assert (form.text, form.complete) == ("def f(n):\n    return n", False)
+    code = "def f(n):\n    return  (n)"
+    form = normal_form(code, Facts(name="f"))
+    assert (form.text, form.complete) == (code, False)
     assert "not Python" in form.failure
