@@ -185,7 +185,7 @@ def row(result: dict[str, Any]) -> str:
             cells.append(f"{100 * s['regression']:+.3f} % ppl ({s['clean']:.2f})")
         elif "damage" in s:
             cells.append(
-                f"no damage to speak of (ppl {s['clean']:.2f}, {s['none']:.2f} → {s['repaired']:.2f})"
+                f"damage too small to measure (ppl {s['clean']:.2f}, {s['none']:.2f} → {s['repaired']:.2f})"
             )
         else:
             share = f"{s['share']:.3f} [{s['low']:.3f}, {s['high']:.3f}]"

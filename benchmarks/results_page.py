@@ -126,9 +126,9 @@ def beaten_counts(metrics: Record) -> Iterator[str]:
         "operator",
         "damaged cells",
         "behind a baseline",
-        "of these certainly",
+        "significant",
         "behind forgetting",
-        "of these certainly",
+        "significant",
     )
     names = [e["defence"] for e in metrics["robustness.auc"]]
     for operator in (n for n in ("A", "B", "C", "D", "G", "G_without") if n in names):

@@ -2,7 +2,7 @@
 
 A task on which a model does as well without the damaged part of its cache says nothing about repairing it. So
 every task and cell has its cost of forgetting on the record, and summaries count only the cells in which this
-cost can be told from nothing.
+cost is measurable.
 """
 
 from __future__ import annotations

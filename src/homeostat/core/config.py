@@ -166,7 +166,7 @@ def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
     key = ".".join(location) or "the configuration"
     if first["type"] == "extra_forbidden":
         section = _section(model, location[:-1])
-        hint = nearest(location[-1], section.known_fields()) if section else "it is not a known key"
+        hint = nearest(location[-1], section.known_fields()) if section else "nothing can be set here"
         return f"unknown key {key!r}; {hint}"
     if first["type"] == "missing":
         return f"{key!r} is missing"

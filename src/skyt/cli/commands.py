@@ -49,7 +49,7 @@ EvidenceOption = Annotated[
     Evidence,
     typer.Option(
         "--evidence",
-        help="Weakest evidence on which a sample becomes the canon. `rewritten`: the same normal form, the "
+        help="Minimum evidence for replacing a sample. `rewritten`: the same normal form, the "
         "same verdict, and no difference when both are run. `equivalent`: the last two alone.",
     ),
 ]

@@ -160,7 +160,7 @@ class Contract(ConfigModel):
     oracle: OracleSpec = OracleSpec()
     out_of_domain: OutOfDomain = OutOfDomain()
     evidence: Literal["rewritten", "equivalent"] | None = pydantic.Field(
-        None, description="the weakest evidence on which an output becomes the canon; none: as the run says"
+        None, description="minimum evidence for replacing an output; none: as the run says"
     )
 
     @pydantic.model_validator(mode="after")

@@ -31,7 +31,7 @@ class MeasureConfig(ConfigModel):
     tau: float = Field(DEFAULT_TAU, ge=0.0, le=1.0, description="threshold of P_tau")
     evidence: Literal["rewritten", "equivalent"] = Field(
         "rewritten",
-        description="the weakest evidence on which a sample is replaced by the canon; a contract's own wins",
+        description="minimum evidence for replacing a sample; a contract's own wins",
     )
     inputs: int = Field(
         DEFAULT_INPUTS, ge=1, description="generated inputs on which a sample is compared with the canon"

@@ -23,7 +23,7 @@ class Policy(ConfigModel):
     retries: int = Field(2, ge=0, le=20, description="enforce: further requests to the upstream")
     evidence: Literal["rewritten", "equivalent"] = Field(
         "rewritten",
-        description="the weakest evidence on which an output is replaced by the canon; a contract's own wins",
+        description="minimum evidence for replacing an output; a contract's own wins",
     )
     answer: Literal["fenced", "plain"] = Field(
         "fenced", description="canonical code in chat answers: in a Markdown fence, or bare"
