@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from homeostat.gate import cache, code, judge
+from homeostat.gate.checks import Bound
 
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
 JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML summary.")]
 Markdown = Annotated[
     Path | None, typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary.")
+]
+Confident = Annotated[
+    bool, typer.Option("--confident", help="Judge by the unfavourable end of each interval.")
+]
+Baseline = Annotated[
+    Path | None, typer.Option(metavar="RUN_DIR", help="An earlier run to compare with, see --max-drop.")
 ]
 
 
@@ -57,26 +69,43 @@ def view(
     serve(runs_dir, port=port, open_browser=open_browser)
 
 
+def with_bounds(bounds: Iterable[Bound]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with an option for each bound of a gate; the command gets them as its `limits`."""
+    bounds = tuple(bounds)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**options: Any) -> None:
+            limits = {bound.option: options.pop(bound.option) for bound in bounds}
+            command(limits=limits, **options)
+
+        signature = inspect.signature(command, eval_str=True)
+        parameters = []
+        for parameter in signature.parameters.values():
+            if parameter.name != "limits":
+                parameters.append(parameter)
+                continue
+            for bound in bounds:
+                kind = Annotated[float | None, typer.Option(help=bound.help)]
+                parameters.append(parameter.replace(name=bound.option, annotation=kind, default=None))
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+@with_bounds(code.BOUNDS)
 def code_gate(
     run_dir: RunDirectory,
-    min_r_anchor: Annotated[float | None, typer.Option(help="Lowest share equal to the canon.")] = None,
-    min_r_raw: Annotated[float | None, typer.Option(help="Lowest share of the commonest raw output.")] = None,
-    min_p_tau: Annotated[float | None, typer.Option(help="Lowest share within tau after repair.")] = None,
-    min_compliant: Annotated[float | None, typer.Option(help="Lowest share that passes the oracle.")] = None,
-    min_rescue_rate: Annotated[float | None, typer.Option(help="Lowest share rescued by repair.")] = None,
-    max_mu_post: Annotated[float | None, typer.Option(help="Largest mean distance after repair.")] = None,
+    limits: Any = None,
     evidence: Annotated[
         str | None, typer.Option(help="Count R_anchor up to this evidence: identical, rewritten, equivalent.")
     ] = None,
     per_prompt: Annotated[
         bool, typer.Option("--per-prompt", help="Check each prompt too, not only all.")
     ] = False,
-    confident: Annotated[
-        bool, typer.Option("--confident", help="Judge by the unfavourable end of each interval.")
-    ] = False,
-    baseline: Annotated[
-        Path | None, typer.Option(metavar="RUN_DIR", help="An earlier run to compare with, see --max-drop.")
-    ] = None,
+    confident: Confident = False,
+    baseline: Baseline = None,
     max_drop: Annotated[
         float | None,
         typer.Option(help="How much worse than the baseline R_anchor, mu and the oracle may be."),
@@ -85,48 +114,27 @@ def code_gate(
     markdown: Markdown = None,
 ) -> None:
     """Fail a build when generated code drifts. Exit codes: 0 within bounds, 1 drift, 2 a mistake."""
-    from homeostat.gate import judge
-    from homeostat.gate.code import CodeBounds, code_checks
-
-    bounds = CodeBounds(
-        min_r_anchor=min_r_anchor,
-        min_r_raw=min_r_raw,
-        min_p_tau=min_p_tau,
-        min_compliant=min_compliant,
-        min_rescue_rate=min_rescue_rate,
-        max_mu_post=max_mu_post,
+    checks = code.code_checks(
+        run_dir,
+        limits,
         evidence=evidence,
+        per_prompt=per_prompt,
+        confident=confident,
+        baseline=baseline,
         max_drop=max_drop,
     )
-    checks = code_checks(run_dir, bounds, per_prompt=per_prompt, confident=confident, baseline=baseline)
     raise typer.Exit(judge(run_dir, checks, junit, markdown))
 
 
+@with_bounds(cache.BOUNDS)
 def cache_gate(
     run_dir: RunDirectory,
     defence: Annotated[
         str | None, typer.Option(help="Which defence is judged; default: the run's repair.family.")
     ] = None,
-    min_auc: Annotated[float | None, typer.Option(help="Lowest area under the robustness curve.")] = None,
-    min_auc_gain: Annotated[float | None, typer.Option(help="Lowest gain in area over no defence.")] = None,
-    min_gain_over_heuristic: Annotated[
-        float | None, typer.Option(help="Lowest gain in area over the best heuristic.")
-    ] = None,
-    max_clean_regression: Annotated[
-        float | None, typer.Option(help="Largest loss of score where nothing is wrong.")
-    ] = None,
-    max_sensitivity_ratio: Annotated[
-        float | None, typer.Option(help="Largest drift of logits at delta 1 relative to no defence.")
-    ] = None,
-    min_throughput: Annotated[
-        float | None, typer.Option(help="Lowest throughput relative to no defence.")
-    ] = None,
-    confident: Annotated[
-        bool, typer.Option("--confident", help="Judge by the unfavourable end of each interval.")
-    ] = False,
-    baseline: Annotated[
-        Path | None, typer.Option(metavar="RUN_DIR", help="An earlier run to compare with, see --max-drop.")
-    ] = None,
+    limits: Any = None,
+    confident: Confident = False,
+    baseline: Baseline = None,
     max_drop: Annotated[
         float | None, typer.Option(help="How far the area may fall below the baseline's.")
     ] = None,
@@ -134,17 +142,7 @@ def cache_gate(
     markdown: Markdown = None,
 ) -> None:
     """Fail a build when a cache's defence drifts. Exit codes: 0 within bounds, 1 drift, 2 a mistake."""
-    from homeostat.gate import judge
-    from homeostat.gate.cache import CacheBounds, cache_checks
-
-    bounds = CacheBounds(
-        min_auc=min_auc,
-        min_auc_gain=min_auc_gain,
-        min_gain_over_heuristic=min_gain_over_heuristic,
-        max_clean_regression=max_clean_regression,
-        max_sensitivity_ratio=max_sensitivity_ratio,
-        min_throughput=min_throughput,
-        max_drop=max_drop,
+    checks = cache.cache_checks(
+        run_dir, limits, defence=defence, confident=confident, baseline=baseline, max_drop=max_drop
     )
-    checks = cache_checks(run_dir, bounds, defence=defence, confident=confident, baseline=baseline)
     raise typer.Exit(judge(run_dir, checks, junit, markdown))

@@ -6,6 +6,6 @@ terminal and, where asked, as JUnit XML and Markdown. Exit codes: 0 within bound
 May use report and the core.
 """
 
-from homeostat.gate.checks import Check, at_least, at_most, judge
+from homeostat.gate.checks import Check, judge
 
-__all__ = ["Check", "at_least", "at_most", "judge"]
+__all__ = ["Check", "judge"]

@@ -2,139 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record
-from homeostat.gate.checks import Check, at_least, at_most, finished_run
+from homeostat.gate.checks import Bound, Check, Figure, Limits, check_baseline, compare, finished_run, number
 from homeostat.report.reading import RunFiles
+from homeostat.report.sections.system import rows_of, spread
 
-
-@dataclass(frozen=True)
-class CacheBounds:
-    """What a defence must keep. A bound that is None is not checked."""
-
-    min_auc: float | None = None
-    min_auc_gain: float | None = None
-    min_gain_over_heuristic: float | None = None
-    max_clean_regression: float | None = None
-    max_sensitivity_ratio: float | None = None
-    min_throughput: float | None = None
-    max_drop: float | None = None
+_AUC, _GAIN, _OVER = "AUC", "AUC gain over no defence", "AUC gain over the best heuristic"
+_REGRESSION, _SPEED = "clean regression", "throughput relative to no defence"
+_RATIO = "sensitivity ratio at delta 1"
+BOUNDS = (
+    Bound("min_auc", _AUC, "Lowest area under the robustness curve."),
+    Bound("min_auc_gain", _GAIN, "Lowest gain in area over no defence."),
+    Bound("min_gain_over_heuristic", _OVER, "Lowest gain in area over the best heuristic."),
+    Bound("max_clean_regression", _REGRESSION, "Largest loss of score where nothing is wrong."),
+    Bound("max_sensitivity_ratio", _RATIO, "Largest drift of logits at delta 1 relative to no defence."),
+    Bound("min_throughput", _SPEED, "Lowest throughput relative to no defence."),
+)
+# Where each figure stands: the list of records, and what else the record says.
+_PLACES: dict[str, tuple[str, Record]] = {
+    _AUC: ("robustness.auc", {}),
+    _GAIN: ("robustness.auc_difference", {"against": "none"}),
+    _OVER: ("robustness.auc_difference", {"against": "best_heuristic"}),
+    _REGRESSION: ("clean_regression", {}),
+}
 
 
 def cache_checks(
     run_dir: Path,
-    bounds: CacheBounds,
+    limits: Limits,
     *,
     defence: str | None = None,
     confident: bool = False,
     baseline: Path | None = None,
+    max_drop: float | None = None,
 ) -> list[Check]:
     """Compare one defence of the run with its bounds."""
-    if (baseline is None) != (bounds.max_drop is None):
-        raise UserError("--baseline RUN_DIR and --max-drop X belong together: give both or neither")
+    check_baseline(baseline, max_drop)
     files = finished_run(run_dir)
-    metrics = _metrics(files)
     name = defence or str((files.config.get("repair") or {}).get("family"))
-    areas = _rows(metrics, "robustness.auc")
-    if name not in areas:
-        raise UserError(
-            f"{run_dir} has no defence {name!r}; {nearest(name, areas)}: choose one with --defence"
-        )
-    checks = list(_robustness(metrics, name, bounds, confident))
-    checks += _speed(metrics, name, bounds)
-    if bounds.max_sensitivity_ratio is not None:
-        ratio = _sensitivity_ratio(files, name)
-        checks.append(at_most(name, "sensitivity ratio at delta 1", ratio, bounds.max_sensitivity_ratio))
-    if baseline is not None and bounds.max_drop is not None:
-        before = _rows(_metrics(finished_run(baseline)), "robustness.auc")
-        if name not in before:
-            raise UserError(f"the baseline {baseline} has no defence {name!r}; {nearest(name, before)}")
-        limit = _value(before[name], "AUC") - bounds.max_drop
-        checks.append(at_least(name, "AUC against the baseline", _value(areas[name], "AUC"), limit))
+    figures = _Figures(files, name)
+    checks = list(compare(name, figures, BOUNDS, limits, confident))
+    if baseline is not None and max_drop is not None:
+        before = _Figures(finished_run(baseline), name)
+        limit = before(_AUC).value - max_drop
+        checks.append(Check(name, "AUC against the baseline", figures(_AUC).value, "min", limit))
     return checks
 
 
-def _robustness(metrics: Record, name: str, bounds: CacheBounds, confident: bool) -> Iterator[Check]:
-    gains = {
-        (row.get("defence"), row.get("against")): row
-        for row in metrics.get("robustness.auc_difference") or []
-        if isinstance(row, dict)
-    }
-    lower: list[tuple[str, Any, float | None]] = [
-        ("AUC", _rows(metrics, "robustness.auc").get(name), bounds.min_auc),
-        ("AUC gain over no defence", gains.get((name, "none")), bounds.min_auc_gain),
-        (
-            "AUC gain over the best heuristic",
-            gains.get((name, "best_heuristic")),
-            bounds.min_gain_over_heuristic,
-        ),
-    ]
-    for label, row, limit in lower:
-        if limit is not None:
-            value, judged = _judged(row, label, 0, confident)
-            yield at_least(name, label, value, limit, judged)
-    if bounds.max_clean_regression is not None:
-        row = _rows(metrics, "clean_regression").get(name)
-        value, judged = _judged(row, "clean regression", 1, confident)
-        yield at_most(name, "clean regression", value, bounds.max_clean_regression, judged)
+class _Figures:
+    """The recorded figures of one defence of a run."""
 
+    def __init__(self, files: RunFiles, defence: str) -> None:
+        self._files, self._defence = files, defence
+        metrics = files.metrics("task_metrics")
+        if metrics is None:
+            raise UserError(f"{files.path} has no metrics/task_metrics.json: evaluate the run first")
+        self._metrics = metrics
+        known = [str(row.get("defence")) for row in rows_of(metrics, "robustness.auc")]
+        if defence not in known:
+            hint = f"{nearest(defence, known)}: choose one with --defence"
+            raise UserError(f"{files.path} has no defence {defence!r}; {hint}")
 
-def _speed(metrics: Record, name: str, bounds: CacheBounds) -> Iterator[Check]:
-    if bounds.min_throughput is not None:
-        row = _rows(metrics, "overhead").get(name) or {}
-        speed = row.get("relative_throughput")
-        if not isinstance(speed, int | float):
-            raise UserError(f"the run has no overhead of {name!r}: evaluate with eval.measure_overhead: true")
-        yield at_least(name, "throughput relative to no defence", float(speed), bounds.min_throughput)
-
-
-def _sensitivity_ratio(files: RunFiles, name: str) -> float:
-    """Drift of the logits at delta 1 with the defence, over the drift without any."""
-    metrics = files.metrics("stability_metrics") or {}
-    settings = metrics.get("stability.settings") or {}
-    roles = {role: who for role, who in (settings.get("curves") or {}).items() if isinstance(who, str)}
-    for point in metrics.get("stability.logit_sensitivity") or []:
-        if point.get("delta_norm") == 1.0:
-            values = point.get("value") or {}
-            curve = (
-                name if name in values else next((role for role, who in roles.items() if who == name), None)
+    def __call__(self, metric: str) -> Figure:
+        if metric == _SPEED:
+            problem = (
+                f"the run has no overhead of {self._defence!r}: evaluate with eval.measure_overhead: true"
             )
-            if curve in values and values.get("baseline"):
+            speed = self._row("overhead", {}).get("relative_throughput")
+            return Figure(number(speed, problem), exact=True)
+        if metric == _RATIO:
+            return Figure(self._sensitivity_ratio(), exact=True)
+        value, low, high = spread(self._row(*_PLACES[metric]))
+        return Figure(number(value, f"the run has no figure for {metric}"), low, high)
+
+    def _row(self, key: str, wanted: Record) -> Record:
+        for row in rows_of(self._metrics, key):
+            if {"defence": self._defence, **wanted}.items() <= row.items():
+                return row
+        return {}
+
+    def _sensitivity_ratio(self) -> float:
+        """Drift of the logits at delta 1 with the defence, over the drift without any."""
+        metrics = self._files.metrics("stability_metrics") or {}
+        curves: dict[str, Any] = (metrics.get("stability.settings") or {}).get("curves") or {}
+        names = [self._defence, *(curve for curve, whose in curves.items() if whose == self._defence)]
+        for point in metrics.get("stability.logit_sensitivity") or []:
+            values = point.get("value") or {}
+            curve = next((name for name in names if name in values), None)
+            if point.get("delta_norm") == 1.0 and curve and values.get("baseline"):
                 return float(values[curve]) / float(values["baseline"])
-    raise UserError(f"the run has no logit sensitivity of {name!r} at delta 1: measure stability first")
-
-
-def _metrics(files: RunFiles) -> Record:
-    metrics = files.metrics("task_metrics")
-    if metrics is None:
-        raise UserError(f"{files.path} has no metrics/task_metrics.json: evaluate the run first")
-    return metrics
-
-
-def _rows(metrics: Record, key: str) -> dict[str, Record]:
-    rows = metrics.get(key)
-    return {str(r.get("defence")): r for r in rows if isinstance(r, dict)} if isinstance(rows, list) else {}
-
-
-def _judged(row: Record | None, label: str, end: int, confident: bool) -> tuple[float, str]:
-    """The estimate, or the unfavourable end of its interval where the user wants to be sure."""
-    if not confident:
-        return _value(row, label), "estimate"
-    ci = (row or {}).get("ci")
-    if not isinstance(ci, list) or len(ci) != 2 or ci[end] is None:
         raise UserError(
-            f"--confident: the run has no interval for {label}; leave that bound or --confident out"
+            f"the run has no logit sensitivity of {self._defence!r} at delta 1: measure stability first"
         )
-    return float(ci[end]), f"95% interval's {('low', 'high')[end]} end"
-
-
-def _value(row: Record | None, label: str) -> float:
-    value = (row or {}).get("value")
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise UserError(f"the run has no figure for {label}")
-    return float(value)

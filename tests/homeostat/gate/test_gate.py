@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.support.example_runs import CANON, WRONG, cache_run, code_run, sample
 
 from homeostat.core.errors import UserError
-from homeostat.gate import Check, at_least, at_most, judge
-from homeostat.gate.cache import CacheBounds, cache_checks
+from homeostat.gate import Check, judge
+from homeostat.gate.cache import cache_checks
 from homeostat.gate.checks import junit_xml, markdown_summary
-from homeostat.gate.code import CodeBounds, code_checks
+from homeostat.gate.code import code_checks
 
 
 @pytest.fixture(scope="module")
@@ -65,66 +65,64 @@ def test_a_mistake_is_one_line_and_exit_2(code: Path, tmp_path: Path) -> None:
 
 def test_r_anchor_counts_up_to_the_evidence_asked_for(code: Path) -> None:
     for evidence, share in (("identical", 0.5), ("rewritten", 0.75), ("equivalent", 0.75)):
-        (check,) = code_checks(code, CodeBounds(min_r_anchor=0.6, evidence=evidence))
+        (check,) = code_checks(code, {"min_r_anchor": 0.6}, evidence=evidence)
         assert check.value == share and check.passed == (share >= 0.6)
     with pytest.raises(UserError, match="did you mean 'identical'"):
-        CodeBounds(min_r_anchor=0.6, evidence="identicall")
+        code_checks(code, {"min_r_anchor": 0.6}, evidence="identicall")
 
 
 def test_per_prompt_checks_find_the_prompt_that_drifted(tmp_path: Path) -> None:
     samples = [sample(i, "good", CANON) for i in range(9)] + [sample(9, "bad", WRONG)]
     run = code_run(tmp_path / "run", samples)
-    assert all(c.passed for c in code_checks(run, CodeBounds(min_r_anchor=0.9)))
-    failed = [
-        c.subject for c in code_checks(run, CodeBounds(min_r_anchor=0.9), per_prompt=True) if not c.passed
-    ]
+    assert all(c.passed for c in code_checks(run, {"min_r_anchor": 0.9}))
+    failed = [c.subject for c in code_checks(run, {"min_r_anchor": 0.9}, per_prompt=True) if not c.passed]
     assert failed == ["bad"]
 
 
 def test_confident_judges_by_the_unfavourable_end_of_the_interval(code: Path) -> None:
-    anchor, mu = code_checks(code, CodeBounds(min_r_anchor=0.7, max_mu_post=0.1), confident=True)
+    anchor, mu = code_checks(code, {"min_r_anchor": 0.7, "max_mu_post": 0.1}, confident=True)
     assert anchor.value < 0.75 and not anchor.passed and "low end" in anchor.sentence
     assert mu.value > 0.0625 and not mu.passed
     with pytest.raises(UserError, match="no interval for R_raw"):
-        code_checks(code, CodeBounds(min_r_raw=0.1), confident=True)
+        code_checks(code, {"min_r_raw": 0.1}, confident=True)
 
 
 def test_drift_against_a_baseline_is_found(code: Path, tmp_path: Path) -> None:
     worse = code_run(tmp_path / "worse", [sample(i, "gcd", CANON if i % 2 else WRONG) for i in range(8)])
-    within = code_checks(worse, CodeBounds(max_drop=0.26), baseline=code)
-    beyond = code_checks(worse, CodeBounds(max_drop=0.2), baseline=code)
+    within = code_checks(worse, {}, max_drop=0.26, baseline=code)
+    beyond = code_checks(worse, {}, max_drop=0.2, baseline=code)
     assert all(c.passed for c in within) and not all(c.passed for c in beyond)
     with pytest.raises(UserError, match="belong together"):
-        code_checks(worse, CodeBounds(max_drop=0.2))
+        code_checks(worse, {}, max_drop=0.2)
 
 
 def test_a_run_that_is_not_complete_has_no_verdict(tmp_path: Path) -> None:
     run = cache_run(tmp_path / "run", finish=False)
     with pytest.raises(UserError, match="interrupted"):
-        cache_checks(run, CacheBounds(min_auc=0.1))
+        cache_checks(run, {"min_auc": 0.1})
 
 
 def test_the_cache_gate_judges_the_runs_own_repair_by_its_recorded_figures(cache: Path) -> None:
-    bounds = CacheBounds(
-        min_auc=0.01,
-        min_auc_gain=0.0,
-        min_gain_over_heuristic=0.0,
-        max_clean_regression=0.001,
-        max_sensitivity_ratio=0.4,
-        min_throughput=0.9,
-    )
+    bounds = {
+        "min_auc": 0.01,
+        "min_auc_gain": 0.0,
+        "min_gain_over_heuristic": 0.0,
+        "max_clean_regression": 0.001,
+        "max_sensitivity_ratio": 0.4,
+        "min_throughput": 0.9,
+    }
     checks = {c.metric: c for c in cache_checks(cache, bounds)}
     assert len(checks) == 6 and {c.subject for c in checks.values()} == {"G"}
     assert checks["sensitivity ratio at delta 1"].value == pytest.approx(0.4)
     assert checks["throughput relative to no defence"].value == pytest.approx(0.9)
     assert all(c.passed for c in checks.values())
-    (worse,) = cache_checks(cache, CacheBounds(min_auc_gain=0.0), defence="reset_clear")
+    (worse,) = cache_checks(cache, {"min_auc_gain": 0.0}, defence="reset_clear")
     assert worse.value < 0 and not worse.passed
 
 
 def test_the_cache_gate_names_an_unknown_defence_and_the_nearest(cache: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'guard'"):
-        cache_checks(cache, CacheBounds(min_auc=0.1), defence="gard")
+        cache_checks(cache, {"min_auc": 0.1}, defence="gard")
 
 
 def test_the_cache_command_exits_0_and_1(cache: Path) -> None:
@@ -134,7 +132,7 @@ def test_the_cache_command_exits_0_and_1(cache: Path) -> None:
 
 def test_a_figure_that_is_no_number_never_passes() -> None:
     nan = float("nan")
-    assert not at_least("s", "m", nan, 0.0).passed and not at_most("s", "m", nan, 1.0).passed
+    assert not Check("s", "m", nan, "min", 0.0).passed and not Check("s", "m", nan, "max", 1.0).passed
 
 
 @given(st.text(st.characters(codec=None)))
