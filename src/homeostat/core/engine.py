@@ -1,27 +1,22 @@
 """Independent tasks over a local process pool or over Ray: the same results, in the same order, from both.
 
-A task that fails is reported with its traceback while the others finish. With a `store`, finished tasks are
-kept on disk as JSON and a resumed run does not do them again.
+A task that fails is reported with its traceback while the others finish.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from homeostat.core import atomic
 from homeostat.core.errors import UserError, nearest
-from homeostat.core.progress import Bar, progress, silence
+from homeostat.core.progress import progress, silence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,27 +50,20 @@ def run_tasks(
     label: str = "tasks",
     unit: str = "",
     joined: bool = False,
-    store: Path | None = None,
 ) -> list[Outcome[Result]]:
     """Apply `function` to every item and return the outcomes in the items' order.
 
-    `function` is a module-level function; it and the items can be pickled. With `store` (a folder), items and
-    results must be JSON values; results are read back from it on the next call. One local worker runs in this
+    `function` is a module-level function; it and the items can be pickled. One local worker runs in this
     process; more run in fresh interpreters, as under Ray, so nothing leaks from one task to another. `unit`
     and `joined` are those of the progress bar.
     """
     outcomes: dict[int, Outcome[Any]] = {}
-    paths = [_store_path(store, function, item) if store else None for item in items]
-    for index, path in enumerate(paths):
-        if path is not None and path.exists():
-            outcomes[index] = Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
-    todo = [index for index in range(len(items)) if index not in outcomes]
-    with progress(label, len(items), len(outcomes), unit, joined) as bar:
-        for place, outcome in stream(function, [items[index] for index in todo], engine, workers):
-            index = todo[place]
-            outcomes[index] = _stored(outcome, paths[index])
-            _advance(bar, outcomes)
-    return [outcomes[index] for index in range(len(items))]
+    with progress(label, len(items), unit=unit, joined=joined) as bar:
+        for place, outcome in stream(function, items, engine, workers):
+            outcomes[place] = outcome
+            failed = sum(not outcome.ok for outcome in outcomes.values())
+            bar.advance(note=f"{failed} failed" if failed else None)
+    return [outcomes[place] for place in range(len(items))]
 
 
 def stream(
@@ -88,7 +76,7 @@ def stream(
     if workers < 1:
         raise UserError(f"workers = {workers}: at least one is needed")
     if items:
-        yield from engines[engine](function, items, list(range(len(items))), workers)
+        yield from engines[engine](function, dict(enumerate(items)), workers)
 
 
 def successes(outcomes: Indexed) -> Iterator[tuple[int, Any]]:
@@ -101,24 +89,6 @@ def successes(outcomes: Indexed) -> Iterator[tuple[int, Any]]:
             failed = failed or outcome
     if failed is not None:
         failed.unwrap()
-
-
-def _advance(bar: Bar, outcomes: dict[int, Outcome[Any]]) -> None:
-    failed = sum(not outcome.ok for outcome in outcomes.values())
-    bar.advance(note=f"{failed} failed" if failed else None)
-
-
-def _stored(outcome: Outcome[Any], path: Path | None) -> Outcome[Any]:
-    """Keep a success on disk, and return it as a resumed run would read it."""
-    if path is None or not outcome.ok:
-        return outcome
-    atomic.write_json(path, outcome.value)
-    return Outcome(ok=True, value=json.loads(path.read_text(encoding="utf-8")))
-
-
-def _store_path(store: Path, function: Callable[..., Any], item: Any) -> Path:
-    key = json.dumps([function.__module__, function.__qualname__, item], sort_keys=True)
-    return store / f"{hashlib.sha256(key.encode('utf-8')).hexdigest()[:24]}.json"
 
 
 def _attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
@@ -134,20 +104,20 @@ def _died(reason: object) -> Outcome[Any]:
     return Outcome(ok=False, error=text, traceback=text)
 
 
-def _local(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+def _local(function: Callable[[Any], Any], items: Mapping[int, Any], workers: int) -> Indexed:
     if workers == 1:
-        for index in todo:
-            yield index, _attempt(function, items[index])
+        for place, item in items.items():
+            yield place, _attempt(function, item)
         return
-    left = list(todo)
-    for index, outcome in _pool(function, items, todo, workers):
-        left.remove(index)
-        yield index, outcome
+    left = dict(items)
+    for place, outcome in _pool(function, items, workers):
+        del left[place]
+        yield place, outcome
     # A dying worker takes the pool and all that was under way with it: the rest run one by one, so that
     # only the task that kills its worker is reported as failed.
-    for index in left:
-        alone = list(_pool(function, items, [index], 1))
-        yield alone[0] if alone else (index, _died("it broke its process pool"))
+    for place, item in left.items():
+        alone = list(_pool(function, {place: item}, 1))
+        yield alone[0] if alone else (place, _died("it broke its process pool"))
 
 
 def _begin() -> None:
@@ -163,29 +133,24 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _pool(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+def _pool(function: Callable[[Any], Any], items: Mapping[int, Any], workers: int) -> Indexed:
     """Outcomes as they come; stops early when a worker dies."""
-    with ProcessPoolExecutor(
-        min(workers, len(todo)), mp_context=get_context("spawn"), initializer=_begin
-    ) as pool:
-        futures = {pool.submit(_attempt, function, items[index]): index for index in todo}
-        waiting = set(futures)
-        try:
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    error = future.exception()
-                    if isinstance(error, BrokenProcessPool):
-                        return
-                    if error is not None:  # a value that cannot be pickled
-                        yield futures[future], Outcome(ok=False, error=repr(error), traceback=repr(error))
-                    else:
-                        yield futures[future], future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn"), initializer=_begin)
+    places = {pool.submit(_attempt, function, item): place for place, item in items.items()}
+    try:
+        for future in as_completed(places):
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                return
+            if error is not None:  # a value that cannot be pickled
+                yield places[future], Outcome(ok=False, error=repr(error), traceback=repr(error))
+            else:
+                yield places[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _ray(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], workers: int) -> Indexed:
+def _ray(function: Callable[[Any], Any], items: Mapping[int, Any], workers: int) -> Indexed:
     try:
         import ray
     except ImportError:
@@ -198,15 +163,14 @@ def _ray(function: Callable[[Any], Any], items: Sequence[Any], todo: list[int], 
         _start_ray(ray, workers)
     try:
         attempt = ray.remote(max_retries=0, num_cpus=1)(_attempt)
-        references = {attempt.remote(function, items[index]): index for index in todo}
-        waiting = list(references)
+        places = {attempt.remote(function, item): place for place, item in items.items()}
+        waiting = list(places)
         while waiting:
-            done, waiting = ray.wait(waiting, num_returns=1)
-            for reference in done:
-                try:
-                    yield references[reference], ray.get(reference)
-                except ray.exceptions.RayError as error:
-                    yield references[reference], _died(type(error).__name__)
+            [done], waiting = ray.wait(waiting, num_returns=1)
+            try:
+                yield places[done], ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield places[done], _died(type(error).__name__)
     finally:
         if started:
             ray.shutdown()

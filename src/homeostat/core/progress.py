@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Protocol, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 T = TypeVar("T")
@@ -72,99 +74,28 @@ class Bar:
     @property
     def count(self) -> str:
         """`5/12 samples`; whole steps only."""
+        if self.total is None and not self.done:
+            return ""
         of = f"/{self.total:g}" if self.total is not None else ""
-        return (
-            "" if self.total is None and not self.done else f"{int(self.done + 1e-6)}{of} {self.unit}".strip()
-        )
+        return f"{int(self.done + 1e-6)}{of} {self.unit}".strip()
 
-    def __str__(self) -> str:
-        left = self.left
-        parts = [
-            self.count,
-            duration(self.seconds),
-            f"about {duration(left)} left" if left else "",
-            self.note,
-        ]
-        return f"{self.description}: " + ", ".join(part for part in parts if part)
-
-
-class _Sink(Protocol):
-    """Where bars are shown."""
-
-    def begin(self, bar: Bar, outermost: bool) -> None: ...
-    def end(self, bar: Bar, outermost: bool, finished: bool) -> None: ...
-    def close(self) -> None: ...
-
-
-class _Terminal:
-    """All bars in one live display on stderr."""
-
-    def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), _State())
-        redirect = sys.stdout.isatty()  # a file gets what is printed, as it is
-        self._live = Progress(*columns, console=console, transient=True, redirect_stdout=redirect)
-        self._live.start()
-
-    def begin(self, bar: Bar, outermost: bool) -> None:
-        self._live.add_task(bar.description, total=bar.total, completed=bar.done, bar=bar)
-
-    def end(self, bar: Bar, outermost: bool, finished: bool) -> None:
-        for task in self._live.tasks:
-            if task.fields["bar"] is bar:
-                self._live.remove_task(task.id)
-
-    def close(self) -> None:
-        self._live.stop()
-
-
-class _State(ProgressColumn):
-    """The count, the time spent and left. Being drawn is also when a bar's own count reaches the display."""
-
-    max_refresh = 0.2
-
-    def render(self, task: Task) -> Text:
-        bar: Bar = task.fields["bar"]
-        task.completed = bar.reached
-        return Text(str(bar).removeprefix(f"{bar.description}: "), style="dim")
-
-
-class _Lines:
-    """A line at the start, a heartbeat, a line at the end."""
-
-    def __init__(self) -> None:
-        self._bars: list[Bar] = []
-        self._over = threading.Event()
-        threading.Thread(target=self._beat, args=(_LOG_EVERY_S,), daemon=True).start()
-
-    def begin(self, bar: Bar, outermost: bool) -> None:
-        self._bars.append(bar)
-        if outermost:
-            say(f"{bar.description}: {bar.count or 'started'}")
-
-    def end(self, bar: Bar, outermost: bool, finished: bool) -> None:
-        self._bars.remove(bar)
-        if outermost:
-            state = "done" if finished else "stopped"
-            say(f"{bar.description}: " + ", ".join(filter(None, (state, bar.count, duration(bar.seconds)))))
-
-    def close(self) -> None:
-        self._over.set()
-
-    def _beat(self, every: float) -> None:
-        while not self._over.wait(every):
-            if line := " · ".join(str(bar) for bar in list(self._bars)):
-                say(line)
+    @property
+    def state(self) -> str:
+        """`5/12 samples, 20 s, about 28 s left, loss 1.2`."""
+        left = f"about {duration(self.left)} left" if self.left else ""
+        return ", ".join(filter(None, (self.count, duration(self.seconds), left, self.note)))
 
 
 class _Display:
-    """Every bar of this process that is under way, and where they are shown."""
+    """Every bar of this process that is under way: a live picture on a terminal, lines in a log, or both."""
 
     def __init__(self) -> None:
         self.silent = False
         self.lines_on_stdout = False
         self._lock = threading.RLock()
         self._bars: list[Bar] = []
-        self._sinks: list[_Sink] = []
+        self._live: Live | None = None
+        self._over: threading.Event | None = None  # of the heartbeat; None: no lines are written
 
     @property
     def stream(self) -> TextIO:
@@ -173,31 +104,61 @@ class _Display:
     def begin(self, bar: Bar) -> None:
         with self._lock:
             if not self._bars and not self.silent:
-                self._sinks = list(self._open())
+                self._open()
             if self._bars and self._bars[-1].joined:
                 self._bars[-1].inside = bar
             self._bars.append(bar)
-            for sink in self._sinks:
-                sink.begin(bar, bar is self._bars[0])
+            self._line(bar, bar.count or "started")
 
     def end(self, bar: Bar, finished: bool) -> None:
         with self._lock:
-            for sink in self._sinks:
-                sink.end(bar, bar is self._bars[0], finished)
+            state = "done" if finished else "stopped"
+            self._line(bar, ", ".join(filter(None, (state, bar.count, duration(bar.seconds)))))
             self._bars.remove(bar)
             for outer in self._bars:
                 outer.inside = None if outer.inside is bar else outer.inside
             if not self._bars:
-                for sink in self._sinks:
-                    sink.close()
-                self._sinks = []
+                self._close()
 
-    def _open(self) -> Iterator[_Sink]:
+    def _open(self) -> None:
         console = Console(stderr=True)
         if console.is_terminal:
-            yield _Terminal(console)
+            redirect = sys.stdout.isatty()  # a file gets what is printed, as it is
+            self._live = Live(
+                get_renderable=self._picture,
+                console=console,
+                transient=True,
+                refresh_per_second=5,
+                redirect_stdout=redirect,
+            )
+            self._live.start()
         if not console.is_terminal or not self.stream.isatty():
-            yield _Lines()
+            self._over = threading.Event()
+            threading.Thread(target=self._beat, args=(self._over, _LOG_EVERY_S), daemon=True).start()
+
+    def _close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+        if self._over is not None:
+            self._over.set()
+        self._live = self._over = None
+
+    def _picture(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for bar in list(self._bars):
+            drawn = ProgressBar(bar.total, bar.reached, width=40, pulse=bar.total is None)
+            table.add_row(bar.description, drawn, Text(bar.state, style="dim"))
+        return table
+
+    def _line(self, bar: Bar, state: str) -> None:
+        """The outermost bar has a line where it starts and one where it ends."""
+        if self._over is not None and bar is self._bars[0]:
+            say(f"{bar.description}: {state}")
+
+    def _beat(self, over: threading.Event, every: float) -> None:
+        while not over.wait(every):
+            if line := " · ".join(f"{bar.description}: {bar.state}" for bar in list(self._bars)):
+                say(line)
 
 
 _display = _Display()

@@ -132,7 +132,7 @@ def junit_xml(run_dir: Path, checks: Sequence[Check]) -> str:
     """One test case per check, in the JUnit form that CI systems read."""
     failures = sum(not check.passed for check in checks)
     counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0"}
-    suite = ElementTree.Element("testsuite", name=_clean(f"homeostat gate {run_dir}"), **counts)
+    suite = ElementTree.Element("testsuite", {"name": _clean(f"homeostat gate {run_dir}"), **counts})
     for check in checks:
         names = {"classname": _clean(check.subject), "name": _clean(f"{check.metric} {check.kind}")}
         case = ElementTree.SubElement(suite, "testcase", names)

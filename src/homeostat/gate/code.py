@@ -82,7 +82,7 @@ def _absent(metric: str, found: Record) -> str:
 
 def _drift(subject: str, now: Record, then: Record, drop: float) -> Iterator[Check]:
     """No share may fall, and no distance rise, by more than `drop` against the baseline."""
-    for metric, allowed in (("R_anchor", -drop), ("compliant_post", -drop), ("mu_post", drop)):
-        value, limit = _figure(now, None, metric).value, _figure(then, None, metric).value + allowed
-        kind = "min" if allowed is not drop else "max"
-        yield Check(subject, f"{metric} against the baseline", value, kind, limit)
+    for bound in (BOUNDS[0], BOUNDS[3], BOUNDS[5]):
+        value, before = (_figure(found, None, bound.metric).value for found in (now, then))
+        limit = before - drop if bound.kind == "min" else before + drop
+        yield Check(subject, f"{bound.metric} against the baseline", value, bound.kind, limit)

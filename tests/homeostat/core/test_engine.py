@@ -26,15 +26,6 @@ def die_on_two(x: int) -> int:
     return x + 1
 
 
-def count_calls(item: list[object]) -> int:
-    folder, x = Path(str(item[0])), int(str(item[1]))
-    with (folder / f"call-{x}").open("a") as calls:
-        calls.write("x")
-    if x == 1 and not (folder / "fixed").exists():
-        raise RuntimeError("not yet")
-    return x * 10
-
-
 def test_one_failing_task_is_reported_and_the_others_finish_in_order() -> None:
     outcomes = run_tasks(square_unless_three, range(6), workers=2)
     assert [o.value for o in outcomes] == [0, 1, 4, None, 16, 25]
@@ -90,16 +81,6 @@ def test_local_and_ray_engines_give_identical_outcomes_with_a_failing_task() -> 
     alone = run_tasks(square_unless_three, range(6), engine="local", workers=1)
     assert [(o.ok, o.value, o.error) for o in local] == [(o.ok, o.value, o.error) for o in ray]
     assert [(o.ok, o.value, o.error) for o in local] == [(o.ok, o.value, o.error) for o in alone]
-
-
-def test_a_resumed_run_repeats_only_what_failed(tmp_path: Path) -> None:
-    items: list[list[object]] = [[str(tmp_path), x] for x in range(3)]
-    first = run_tasks(count_calls, items, store=tmp_path / "store")
-    assert [o.value for o in first] == [0, None, 20]
-    (tmp_path / "fixed").touch()
-    second = run_tasks(count_calls, items, store=tmp_path / "store")
-    assert [o.value for o in second] == [0, 10, 20]
-    assert [(tmp_path / f"call-{x}").read_text() for x in range(3)] == ["x", "xx", "x"]
 
 
 def test_an_unknown_engine_is_the_users_mistake() -> None:
