@@ -48,19 +48,9 @@ def figure(
 
     `name` is what records call it; a comparison of runs marks changes by `better`.
     """
-    return {
-        "label": label,
-        "name": name or label,
-        "better": better,
-        "value": number(value),
-        "low": number(low),
-        "high": number(high),
-        "level": level,
-        "note": note,
-        "before": number(before),
-        "main": main,
-        "digits": digits,
-    }
+    figures = {"value": value, "low": low, "high": high, "before": before}
+    look = {"level": level, "note": note, "main": main, "digits": digits, "better": better}
+    return {"label": label, "name": name or label, **{k: number(v) for k, v in figures.items()}, **look}
 
 
 def figures(items: Sequence[Block]) -> Block:
@@ -86,15 +76,9 @@ def table(
     folded: bool = False,
 ) -> Block:
     """Cells are text, numbers, null, or `interval(...)`."""
-    return {
-        "kind": "table",
-        "id": ident,
-        "title": title,
-        "note": note,
-        "folded": folded,
-        "columns": [column(c) if isinstance(c, str) else c for c in columns],
-        "rows": [[plain(cell) for cell in row] for row in rows],
-    }
+    heads = [column(c) if isinstance(c, str) else c for c in columns]
+    cells = [[plain(cell) for cell in row] for row in rows]
+    return _drawn("table", ident, title, note, folded=folded, columns=heads, rows=cells)
 
 
 def interval(value: Any, low: Any = None, high: Any = None, *, before: Any = None) -> Any:
@@ -149,23 +133,19 @@ def chart(
     Panels of one `group` are drawn side by side; the reader chooses the group, and series by their names.
     Series named in `off` start hidden; `looks` fixes the colour (a number of the palette) of some names.
     """
-    return {
-        "kind": "chart",
-        "id": ident,
-        "title": title,
-        "note": note,
-        "mode": mode,
-        "off": list(off),
-        "looks": dict(looks or {}),
-        "x": {"label": x, "scale": x_scale},
-        "y": {
-            "label": y,
-            "scale": y_scale,
-            "limits": list(y_limits) if y_limits else None,
-            "digits": y_digits,
-        },
-        "panels": list(panels),
-    }
+    limits = list(y_limits) if y_limits else None
+    return _drawn(
+        "chart",
+        ident,
+        title,
+        note,
+        mode=mode,
+        off=list(off),
+        looks=dict(looks or {}),
+        x={"label": x, "scale": x_scale},
+        y={"label": y, "scale": y_scale, "limits": limits, "digits": y_digits},
+        panels=list(panels),
+    )
 
 
 def heatmap(
@@ -183,18 +163,12 @@ def heatmap(
     log: bool = False,
 ) -> Block:
     """Maps on one shared colour scale; with a `centre` the scale diverges from it."""
-    return {
-        "kind": "heatmap",
-        "id": ident,
-        "title": title,
-        "note": note,
-        "value": value,
-        "centre": centre,
-        "log": log,
-        "x": {"label": x, "ticks": [str(t) for t in x_ticks]},
-        "y": {"label": y, "ticks": [str(t) for t in y_ticks]},
-        "maps": [{"name": name, "values": [[number(v) for v in row] for row in rows]} for name, rows in maps],
+    axes = {
+        axis: {"label": label, "ticks": [str(tick) for tick in ticks]}
+        for axis, label, ticks in (("x", x, x_ticks), ("y", y, y_ticks))
     }
+    values = [{"name": name, "values": [[number(v) for v in row] for row in rows]} for name, rows in maps]
+    return _drawn("heatmap", ident, title, note, value=value, centre=centre, log=log, maps=values, **axes)
 
 
 def dots(
@@ -211,33 +185,25 @@ def dots(
     looks: Mapping[str, int] | None = None,
 ) -> Block:
     """One line for each category with a dot (and interval) for each name; runs are compared by `compare`."""
-    return {
-        "kind": "dots",
-        "id": ident,
-        "title": title,
-        "note": note,
-        "names": list(names),
-        "compare": compare,
-        "looks": dict(looks or {}),
-        "x": {"label": x, "limits": list(limits) if limits else None, "digits": digits},
-        "rows": [
-            {"label": label, "values": {k: plain(v) for k, v in values.items()}} for label, values in rows
-        ],
-    }
+    return _drawn(
+        "dots",
+        ident,
+        title,
+        note,
+        names=list(names),
+        compare=compare,
+        looks=dict(looks or {}),
+        x={"label": x, "limits": list(limits) if limits else None, "digits": digits},
+        rows=[{"label": label, "values": {k: plain(v) for k, v in values.items()}} for label, values in rows],
+    )
 
 
 def shares(
     ident: str, title: str, names: Sequence[str], rows: Iterable[tuple[str, Sequence[int]]], *, note: str = ""
 ) -> Block:
     """Stacked bars of counts that make up a whole."""
-    return {
-        "kind": "shares",
-        "id": ident,
-        "title": title,
-        "note": note,
-        "names": list(names),
-        "rows": [{"label": label, "counts": [int(c) for c in counts]} for label, counts in rows],
-    }
+    counted = [{"label": label, "counts": [int(c) for c in counts]} for label, counts in rows]
+    return _drawn("shares", ident, title, note, names=list(names), rows=counted)
 
 
 def answers(ident: str, question: str, states: Sequence[Block], *, note: str = "") -> Block:
@@ -246,17 +212,16 @@ def answers(ident: str, question: str, states: Sequence[Block], *, note: str = "
 
 
 def answer(name: str, label: str, role: Role, text: Any, perplexity: Any) -> Block:
-    return {
-        "name": name,
-        "label": label,
-        "role": role,
-        "text": str(text or ""),
-        "perplexity": number(perplexity),
-    }
+    said = {"text": str(text or ""), "perplexity": number(perplexity)}
+    return {"name": name, "label": label, "role": role, **said}
 
 
 def text(title: str, content: str, *, folded: bool = True) -> Block:
     return {"kind": "text", "title": title, "text": content, "folded": folded}
+
+
+def _drawn(kind: str, ident: str, title: str, note: str, **rest: Any) -> Block:
+    return {"kind": kind, "id": ident, "title": title, "note": note, **rest}
 
 
 def number(value: Any) -> Any:

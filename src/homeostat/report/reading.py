@@ -6,7 +6,6 @@ problem is kept and shown. Only a folder that is no run directory at all is refu
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -49,11 +48,8 @@ class RunFiles:
     @cached_property
     def config(self) -> Record:
         """Every setting of the run, or nothing where the file is missing or damaged."""
-        content = self.text("config_resolved.yaml")
-        if content is None:
-            return {}
         try:
-            loaded = yaml.safe_load(content)
+            loaded = yaml.safe_load(self.text("config_resolved.yaml") or "")
         except yaml.YAMLError as error:
             self.problem("config_resolved.yaml", error)
             return {}
@@ -61,14 +57,14 @@ class RunFiles:
 
     def metrics(self, name: str) -> Record | None:
         """The `metrics` of `metrics/<name>.json`."""
-        record = self.json(f"metrics/{name}.json")
-        found = record.get("metrics") if record else None
-        return found if isinstance(found, dict) else None
+        return self._part(name, "metrics")
 
     def settings(self, name: str) -> Record:
-        record = self.json(f"metrics/{name}.json") or {}
-        found = record.get("settings")
-        return found if isinstance(found, dict) else {}
+        return self._part(name, "settings") or {}
+
+    def _part(self, name: str, part: str) -> Record | None:
+        found = (self.json(f"metrics/{name}.json") or {}).get(part)
+        return found if isinstance(found, dict) else None
 
     def metric_names(self) -> list[str]:
         return sorted(path.stem for path in self.files("metrics", ".json"))
@@ -119,19 +115,6 @@ class RunFiles:
                     continue
                 if isinstance(record, dict):
                     yield record
-
-    def csv(self, relative: str) -> list[dict[str, str]]:
-        content = self.text(relative)
-        if content is None:
-            return []
-        try:
-            return [
-                {str(k): str(v) for k, v in row.items()}
-                for row in csv.DictReader(content.splitlines(keepends=True))
-            ]
-        except csv.Error as error:
-            self.problem(relative, error)
-            return []
 
     def files(self, folder: str, suffix: str) -> list[Path]:
         """Plain files of a folder. Links are left out: a page shows what is in the run directory only."""

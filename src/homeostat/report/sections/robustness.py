@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from homeostat.core.records import Record
@@ -11,7 +12,7 @@ from homeostat.report.blocks import Block, missing
 from homeostat.report.names import colours
 from homeostat.report.reading import RunFiles
 from homeostat.report.sections.entries import hidden, lines, panels
-from homeostat.report.sections.system import rows_of, spread
+from homeostat.report.sections.system import Field, records, rows_of, spread
 
 _HIDDEN = (
     "Bands and bars are 95 % intervals. Heuristics that the rule did not choose, and defences that are told "
@@ -47,19 +48,16 @@ def _chart(ident: str, title: str, parts: list[Block], y: str, note: str) -> Blo
     return blocks.chart(ident, title, parts, x="epsilon", y=y, note=note, off=off, looks=looks)
 
 
-_MEGABYTES = "peak memory (MB)"
-_SPEED_CI = "relative_throughput_ci"  # shown beside the value it belongs to
+_SPEED, _SPEED_CI = "relative_throughput", "relative_throughput_ci"
+_MEMORY = "peak_memory_bytes"
 
 
-def _megabytes(name: str, value: Any) -> Any:
-    return value / 1e6 if name == "peak_memory_bytes" and isinstance(value, int | float) else value
-
-
-def _with_interval(row: Record, name: str) -> Any:
-    ci = row.get(_SPEED_CI)
-    if name == "relative_throughput" and isinstance(ci, list) and len(ci) == 2:
-        return blocks.interval(row.get(name), *ci)
-    return row.get(name)
+def _cost(row: Record, name: str) -> Any:
+    """A cell of the table of costs: memory in megabytes, the relative speed with its interval."""
+    value, ci = row.get(name), row.get(_SPEED_CI)
+    if name == _SPEED and isinstance(ci, list) and len(ci) == 2:
+        return blocks.interval(value, *ci)
+    return value / 1e6 if name == _MEMORY and isinstance(value, int | float) else value
 
 
 def overhead(files: RunFiles, metrics: Record) -> Iterator[Block]:
@@ -67,25 +65,21 @@ def overhead(files: RunFiles, metrics: Record) -> Iterator[Block]:
     if not rows:
         yield missing("overhead. It is measured with", "eval.measure_overhead: true")
         return
-    rows = [
-        {_MEGABYTES if k == "peak_memory_bytes" else k: _megabytes(k, v) for k, v in row.items()}
-        for row in rows
+    titles = {key: "peak memory (MB)" if key == _MEMORY else key for row in rows for key in row}
+    same = [key for key in rows[0] if key != "defence" and len({str(row.get(key)) for row in rows}) == 1]
+    constant = same if len(rows) > 1 else []
+    fields = [
+        Field(title, partial(_cost, name=key))
+        for key, title in titles.items()
+        if key not in (*constant, _SPEED_CI)
     ]
-    constant = {
-        name: rows[0][name]
-        for name in rows[0]
-        if name != "defence" and len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1
-    }
-    left_out = {*constant, _SPEED_CI}
-    names = [name for name in dict.fromkeys(key for row in rows for key in row) if name not in left_out]
-    note = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in constant.items())
-    cells = [[_with_interval(row, name) for name in names] for row in rows]
+    note = "; ".join(f"{titles[key].replace('_', ' ')}: {_cost(rows[0], key)}" for key in constant)
     yield from _pareto(metrics, rows)
-    yield blocks.table("overhead-table", "Speed and memory", names, cells, note=note)
+    yield records("overhead-table", "Speed and memory", fields, rows, note=note)
 
 
 def _pareto(metrics: Record, rows: list[Record]) -> Iterator[Block]:
-    speed = {str(row.get("defence")): row.get("relative_throughput") for row in rows}
+    speed = {str(row.get("defence")): row.get(_SPEED) for row in rows}
     marks = []
     for cost in metrics.get("clean_regression") or []:
         name, x = str(cost.get("defence")), speed.get(str(cost.get("defence")))
