@@ -19,7 +19,6 @@ import yaml
 from homeostat.core.config import ConfigModel, config_hash, parse_config
 from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.resources import resource_root
-from skyt.contracts.coercion import coerced
 from skyt.contracts.equality import Equality
 from skyt.contracts.expectations import (
     Arguments,
@@ -31,9 +30,10 @@ from skyt.contracts.expectations import (
     check_syntax,
 )
 from skyt.contracts.facts import UNKNOWN, Facts, conditions
-from skyt.contracts.hints import spec_of_hint
+from skyt.contracts.hints import HintError, spec_of_hint
+from skyt.contracts.kinds.numbers import Identifier
 from skyt.contracts.literals import read_literal
-from skyt.contracts.specs import Domain, Identifier, Spec
+from skyt.contracts.specs import Domain, Spec
 from skyt.text.parsing import parse, parse_expression
 
 SUFFIXES = (".yaml", ".yml", ".py")
@@ -182,8 +182,30 @@ class Contract(ConfigModel):
         for case in [*self.oracle.cases, *self.oracle.inputs, *self.out_of_domain.calls]:
             if (case.operations is not None) != (entry.kind == "class"):
                 raise ValueError("cases of a class have `operations`, cases of a function have none")
-        object.__setattr__(self, "oracle", coerced(self.oracle, self.domain, entry.returns))
+        object.__setattr__(self, "oracle", self._coerced(self.oracle))
         return self
+
+    def _coerced(self, oracle: OracleSpec) -> OracleSpec:
+        """The oracle with lists made tuples and sets where the domain or the result's annotation says so."""
+        domain, returns = self.domain, self.entry_point.returns
+        try:
+            result = None if returns is None else spec_of_hint(returns)
+        except HintError:
+            result = None
+
+        def call(given: Arguments) -> Any:
+            args, kwargs = domain.coerced(given.args, given.kwargs)
+            operations = given.operations and tuple(
+                op.model_copy(update={"args": domain.coerced(op.args, {}, op.method)[0]})
+                for op in given.operations
+            )
+            new = {"args": args, "kwargs": kwargs, "operations": operations}
+            if result is not None and isinstance(given, Case):
+                new["returns"] = result.coerced(given.returns)
+            return given.model_copy(update=new)
+
+        calls = {"cases": tuple(map(call, oracle.cases)), "inputs": tuple(map(call, oracle.inputs))}
+        return oracle.model_copy(update=calls)
 
     def _fill_in_specs(self) -> None:
         """Parameters without a spec get that of their annotation."""

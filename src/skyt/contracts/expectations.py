@@ -8,8 +8,8 @@ from typing import Literal
 import pydantic
 
 from homeostat.core.config import ConfigModel
+from skyt.contracts.kinds.numbers import Identifier
 from skyt.contracts.literals import Value
-from skyt.contracts.specs import Identifier
 from skyt.text.parsing import parse, parse_expression
 
 

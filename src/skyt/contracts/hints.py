@@ -1,4 +1,4 @@
-"""Specs from type hints, read as text and never evaluated: `dict[str, list[int]]`, `Annotated[int, Ge(0)]`.
+"""Specs from type hints and from examples of values. Hints are read as text and never evaluated.
 
 Bounds are those of the library annotated-types (`Ge`, `Gt`, `Le`, `Lt`, `Interval`, `Len`, `MinLen`,
 `MaxLen`) and pydantic's `Field` with the same names in small letters, `min_length`, `max_length`
@@ -8,33 +8,19 @@ and `pattern`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pydantic
 
+from skyt.contracts.kinds.choices import OptionalSpec, UnionSpec
+from skyt.contracts.kinds.kind import HINTS, VALUES, Kind
+from skyt.contracts.kinds.numbers import BoolSpec, FloatSpec, IntSpec, NoneSpec
 from skyt.contracts.literals import literal
-from skyt.contracts.specs import (
-    BoolSpec,
-    BytesSpec,
-    DictSpec,
-    FloatSpec,
-    FrozensetSpec,
-    IntSpec,
-    ListSpec,
-    NoneSpec,
-    OptionalSpec,
-    SetSpec,
-    Spec,
-    StrSpec,
-    TupleSpec,
-    UnionSpec,
-)
+from skyt.contracts.specs import Spec
 from skyt.text.parsing import parse_expression
 
-_KINDS: tuple[Any, ...] = (IntSpec, FloatSpec, BoolSpec, NoneSpec, StrSpec, BytesSpec)
-_SCALARS = {name: kind for kind in _KINDS for name in kind.hints}
-_CONTAINERS = {name: kind for kind in (ListSpec, SetSpec, FrozensetSpec) for name in kind.hints}
+_MOST = 20_000  # examples of one kind that are looked at
 
 
 class HintError(ValueError):
@@ -47,7 +33,7 @@ def spec_of_hint(
     """The spec of a type hint; HintError names a part that has none. `known` has specs of other names."""
     where = f"parameter {name!r}: " if name else ""
     try:
-        return _Hint(known).spec(parse_expression(hint) if isinstance(hint, str) else hint)
+        return _Reader(known).read(parse_expression(hint) if isinstance(hint, str) else hint, None)
     except SyntaxError:
         raise HintError(f"{where}{hint!r} is not a type hint") from None
     except pydantic.ValidationError as error:
@@ -57,48 +43,86 @@ def spec_of_hint(
         raise HintError(f"{where}{error}") from None
 
 
-class _Hint:
+def spec_of(values: Sequence[Any], hint: ast.expr | None = None) -> Spec:
+    """The spec that covers a hint and all examples; HintError where neither says anything."""
+    reader = _Reader(lambda _: None)
+    try:
+        if not values and (hint is None or not list(reader.options(hint, []))):
+            raise HintError("neither a type hint nor an input says what values it takes")
+        return reader.read(hint, list(values))
+    except SyntaxError:
+        raise HintError(f"{_text(hint or '')!r} is not a type hint") from None
+
+
+# A kind with its hint and the hints of its parts, or a spec that is ready.
+_Option = tuple[type[Kind] | Spec, ast.expr | None, list[ast.expr]]
+
+
+class _Reader:
     def __init__(self, known: Callable[[str], Spec | None]) -> None:
         self.known = known
 
-    def spec(self, node: ast.expr) -> Spec:
-        match node:
-            case ast.Constant(value=None):
-                return NoneSpec()
-            case ast.Constant(value=str() as text):  # a hint in quotes
-                return self.spec(parse_expression(text))
-            case ast.Name() | ast.Attribute() if (name := _name(node)) in _SCALARS:
-                scalar: Spec = _SCALARS[name]()
-                return scalar
-            case ast.Name(id=name) if (spec := self.known(name)) is not None:
-                return spec
-            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-                return _union([self.spec(left), self.spec(right)])
-            case ast.Subscript(value=value, slice=inside):
-                parts = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
-                return self._generic(node, _name(value), parts)
-        raise _no_spec(node)
+    def read(self, hint: ast.expr | None, values: list[Any] | None) -> Spec:
+        """The spec of a hint, of examples, or of both; one that nothing is known of takes integers."""
+        options = [] if hint is None else list(self.options(hint, values))
+        if values is None:
+            return _union([self._described(*option, None) for option in options])
+        values = values[:_MOST]
+        kinds: dict[type[Kind], _Option] = {_kind(option): option for option in options}
+        for kind in dict.fromkeys(map(type, values)):
+            if kind not in VALUES:
+                raise HintError(f"no values can be drawn for the type {kind.__name__!r}")
+            kinds.setdefault(VALUES[kind], (VALUES[kind], hint, []))
+        if not kinds.keys().isdisjoint((IntSpec, FloatSpec)):
+            kinds.pop(BoolSpec, None)  # Python takes a bool among numbers for a number
+        return _union([self._described(*option, values) for option in kinds.values()] or [IntSpec()])
 
-    def _generic(self, node: ast.expr, name: str, inside: list[ast.expr]) -> Spec:
-        if name == "Annotated":
-            spec = self.spec(inside[0])
-            for bound in inside[1:]:
+    def _described(
+        self, kind: type[Kind] | Spec, hint: ast.expr | None, parts: list[ast.expr], values: list[Any] | None
+    ) -> Spec:
+        if isinstance(kind, Kind):
+            return kind
+        own = None if values is None else [value for value in values if type(value) is kind.values_of]
+        spec = kind.described(parts, own, self.read)
+        if spec is None:
+            raise _too_little(hint)
+        return spec
+
+    def options(self, hint: ast.expr, values: list[Any] | None) -> Iterator[_Option]:
+        """The alternatives of a hint: kinds with the hints of their parts, or specs that are ready."""
+        if isinstance(hint, ast.Constant) and isinstance(hint.value, str):  # a hint in quotes
+            yield from self.options(parse_expression(hint.value), values)
+            return
+        if isinstance(hint, ast.BinOp) and isinstance(hint.op, ast.BitOr):
+            yield from (*self.options(hint.left, values), *self.options(hint.right, values))
+            return
+        name, parts = _name(hint), list[ast.expr]()
+        if isinstance(hint, ast.Subscript):
+            name = _name(hint.value)
+            parts = list(hint.slice.elts) if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+        if name == "Annotated" and parts:
+            spec = self.read(parts[0], values)
+            for bound in parts[1:]:
                 spec = _bounded(spec, bound)
-            return spec
-        if name == "Optional":
-            return _union([NoneSpec(), self.spec(inside[0])])
-        if name == "Union":
-            return _union([self.spec(part) for part in inside])
-        if name in ("tuple", "Tuple"):
-            if len(inside) == 2 and isinstance(inside[1], ast.Constant) and inside[1].value is Ellipsis:
-                return TupleSpec(elements=self.spec(inside[0]))
-            return TupleSpec(elements=tuple(self.spec(part) for part in inside))
-        if name in DictSpec.hints and len(inside) == 2:
-            return DictSpec(keys=self.spec(inside[0]), values=self.spec(inside[1]))
-        if name in _CONTAINERS and inside:
-            made: Spec = _CONTAINERS[name](elements=self.spec(inside[0]))
-            return made
-        raise _no_spec(node)
+            yield spec, hint, []
+        elif name in ("Optional", "Union") and parts:
+            if name == "Optional":
+                yield NoneSpec, hint, []
+            for part in parts:
+                yield from self.options(part, values)
+        elif not parts and (known := self.known(name)) is not None:
+            yield known, hint, []
+        elif name in HINTS:
+            yield HINTS[name], hint, parts
+        elif name not in ("Any", "object"):
+            text = ast.unparse(hint)
+            raise HintError(f"no values can be drawn for the type hint {text!r}: write for example list[int]")
+        elif values is None:
+            raise _too_little(hint)
+
+
+def _kind(option: _Option) -> type[Kind]:
+    return type(option[0]) if isinstance(option[0], Kind) else option[0]
 
 
 def _union(options: list[Spec]) -> Spec:
@@ -152,6 +176,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
 
 
 def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and node.value is None:
+        return "None"
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
@@ -159,7 +185,6 @@ def _text(hint: str | ast.expr) -> str:
     return hint if isinstance(hint, str) else ast.unparse(hint)
 
 
-def _no_spec(node: ast.expr) -> HintError:
-    return HintError(
-        f"the hint {ast.unparse(node)!r} says too little about its values; write for example list[int]"
-    )
+def _too_little(hint: ast.expr | None) -> HintError:
+    text = "" if hint is None else ast.unparse(hint)
+    return HintError(f"the hint {text!r} says too little about its values; write for example list[int]")

@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import pkgutil
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
 from homeostat.core.config import ConfigModel
-from skyt.contracts.kinds.choices import OptionalSpec, UnionSpec
-from skyt.contracts.kinds.containers import FrozensetSpec, ListSpec, SetSpec, TupleSpec
-from skyt.contracts.kinds.kind import Kind
-from skyt.contracts.kinds.mappings import DictSpec, RecordSpec
-from skyt.contracts.kinds.numbers import BoolSpec, FloatSpec, GivenSpec, Identifier, IntSpec, NoneSpec
-from skyt.contracts.kinds.texts import BytesSpec, StrSpec
+from skyt.contracts import kinds
+from skyt.contracts.kinds.kind import KINDS, Kind
 
-__all__ = [
-    "BoolSpec",
-    "BytesSpec",
-    "DictSpec",
-    "Domain",
-    "FloatSpec",
-    "FrozensetSpec",
-    "GivenSpec",
-    "Identifier",
-    "IntSpec",
-    "Kind",
-    "ListSpec",
-    "NoneSpec",
-    "OptionalSpec",
-    "RecordSpec",
-    "SetSpec",
-    "Spec",
-    "StrSpec",
-    "TupleSpec",
-    "UnionSpec",
-]
+for _module in pkgutil.iter_modules(kinds.__path__, f"{kinds.__name__}."):
+    if not _module.name.endswith(".shapes"):  # which loads hypothesis
+        import_module(_module.name)
 
-Spec = Annotated[
-    IntSpec
-    | FloatSpec
-    | BoolSpec
-    | NoneSpec
-    | StrSpec
-    | BytesSpec
-    | ListSpec
-    | TupleSpec
-    | SetSpec
-    | FrozensetSpec
-    | DictSpec
-    | RecordSpec
-    | OptionalSpec
-    | UnionSpec
-    | GivenSpec,
-    pydantic.Field(discriminator="type"),
-]
-for _model in (ListSpec, TupleSpec, SetSpec, FrozensetSpec, DictSpec, RecordSpec, OptionalSpec, UnionSpec):
-    _model.model_rebuild(_types_namespace={"Spec": Spec, "Annotated": Annotated, "pydantic": pydantic})
+if TYPE_CHECKING:
+    Spec = Kind
+else:
+    Spec = Annotated[
+        reduce(or_, (KINDS[name] for name in sorted(KINDS))), pydantic.Field(discriminator="type")
+    ]
+    for _kind in KINDS.values():
+        _kind.model_rebuild(_types_namespace={**vars(import_module(_kind.__module__)), "Spec": Spec})
 
 
 class Domain(ConfigModel):
@@ -71,3 +41,10 @@ class Domain(ConfigModel):
     max_operations: int = 40
     where: str | None = None
     setup: str = ""
+
+    def coerced(self, args: tuple[Any, ...], kwargs: dict[str, Any], method: str | None = None) -> Any:
+        """Arguments with lists made tuples and sets where their specs say so."""
+        specs = self.parameters if method is None else self.methods.get(method, {})
+        placed = [spec.coerced(value) for spec, value in zip(specs.values(), args, strict=False)]
+        named = {k: specs[k].coerced(v) if k in specs else v for k, v in kwargs.items()}
+        return (*placed, *args[len(placed) :]), named

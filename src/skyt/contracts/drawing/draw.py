@@ -20,7 +20,8 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from skyt.contracts.contract import Contract, Parameter
 from skyt.contracts.domain import Call, Operation
 from skyt.contracts.drawing.near import near
-from skyt.contracts.specs import GivenSpec, IntSpec, Kind
+from skyt.contracts.kinds.kind import Kind
+from skyt.contracts.kinds.numbers import GivenSpec, IntSpec
 
 MOST_EDGES = 60
 _NEAR = 3  # calls near a listed input for each one that is drawn

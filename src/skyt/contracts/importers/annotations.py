@@ -7,7 +7,8 @@ import copy
 from collections.abc import Iterator
 
 from skyt.contracts.hints import spec_of_hint
-from skyt.contracts.specs import RecordSpec, Spec
+from skyt.contracts.kinds.mappings import RecordSpec
+from skyt.contracts.specs import Spec
 
 _TYPING = ("typing", "typing_extensions", "annotated_types", "pydantic", "__future__", "collections.abc")
 

@@ -17,10 +17,10 @@ from typing import Any
 from homeostat.core.config import parse_config
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Contract
+from skyt.contracts.hints import HintError, spec_of
 from skyt.contracts.importers.arguments import literal_calls, restored
 from skyt.contracts.importers.lines import Problem, lines
 from skyt.contracts.importers.rules import judged_by
-from skyt.contracts.importers.types import NoStrategyError, Spec, spec_of
 from skyt.text.parsing import parse
 
 _NEEDED = ("task_id", "prompt", "entry_point", "canonical_solution")
@@ -46,7 +46,7 @@ def read_tasks(path: Path) -> Iterator[Imported | Problem]:
             continue
         try:
             imported = _imported(row, where)
-        except (UserError, NoStrategyError, SyntaxError, ValueError) as error:
+        except (UserError, SyntaxError, ValueError) as error:
             yield Problem(f"{where} ({row.get('task_id', 'no task_id')})", " ".join(str(error).split()))
             continue
         if imported.contract.id in seen:
@@ -116,7 +116,7 @@ def _inputs(task: dict[str, Any]) -> tuple[list[list[Any]], float]:
 
 def parameters_of(
     function: ast.FunctionDef, inputs: list[list[Any]]
-) -> tuple[list[dict[str, Any]], dict[str, Spec]]:
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The parameters as the contract names them, and what values they take."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
@@ -134,17 +134,17 @@ def parameters_of(
     return parameters, specs
 
 
-def _spec(argument: ast.arg, default: ast.expr | None, values: list[Any]) -> Spec:
+def _spec(argument: ast.arg, default: ast.expr | None, values: list[Any]) -> dict[str, Any]:
     if default is not None and not values:
         values = [ast.literal_eval(default)]
     try:
-        return spec_of(values, argument.annotation)
-    except NoStrategyError as error:
+        return spec_of(values, argument.annotation).model_dump()
+    except HintError as error:
         if not values:
-            raise NoStrategyError(f"parameter {argument.arg!r}: {error}") from None
+            raise HintError(f"parameter {argument.arg!r}: {error}") from None
         try:
-            return spec_of(values)  # a hint that says nothing, but inputs that do
-        except NoStrategyError:
+            return spec_of(values).model_dump()  # a hint that says nothing, but inputs that do
+        except HintError:
             return {"type": "given"}
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
-from skyt.contracts.kinds.kind import Choose, Kind
+from skyt.contracts.kinds.kind import Choose, Kind, SearchStrategy, st
+from skyt.contracts.kinds.material import Material
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
     from skyt.contracts.specs import Spec
 
 
 class Choice(Kind):
     """A value of one of the kinds in `parts`."""
-
-    @property
-    def hashable(self) -> bool:
-        return all(part.hashable for part in self.parts)
 
     def fits(self, value: Any) -> bool:
         return any(part.fits(value) for part in self.parts)
@@ -36,6 +33,10 @@ class Choice(Kind):
     def smaller(self, value: Any, choose: Choose) -> Any:
         return next(part for part in self.parts if part.fits(value)).smaller(value, choose)
 
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        for part in self.parts:
+            yield from islice(part.suggested(source, drawn), 40)
+
 
 class OptionalSpec(Choice):
     """None, or a value of a spec."""
@@ -51,8 +52,6 @@ class OptionalSpec(Choice):
         return value is None or self.of.fits(value)
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         inside = self.of.strategy(depth)
         return st.one_of(st.none(), inside, inside, inside)
 
@@ -74,8 +73,6 @@ class UnionSpec(Choice):
         return self.of
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         return st.one_of([option.strategy(depth) for option in self.of])
 
     def candidates(self) -> list[Any]:

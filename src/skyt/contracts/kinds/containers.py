@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+import ast
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 
-from skyt.contracts.facts import Facts
-from skyt.contracts.kinds.kind import Choose, Kind, Sized, rows, sizes, steps
+from skyt.contracts.kinds.kind import (
+    Choose,
+    Kind,
+    Read,
+    SearchStrategy,
+    Sized,
+    rearranged,
+    rows,
+    sizes,
+    st,
+    steps,
+    usual_length,
+)
+from skyt.contracts.kinds.material import Material
+from skyt.contracts.kinds.numbers import IntSpec
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
     from skyt.contracts.specs import Spec
+
+
+_FIXED = set(range(1, 9))  # lengths of tuples that are read as records
+_SMALL = (1, 2, 3, 5)
 
 
 class Container(Sized):
     """Values with elements that are all of one kind."""
 
-    make: ClassVar[type[Any]] = list
-
     if TYPE_CHECKING:
         elements: Any
+
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        if values is None and not parts:
+            return None
+        items = None if values is None else [item for value in values for item in value]
+        return cls(elements=read(parts[0] if parts else None, items), **usual_length(values))
+
+    @classmethod
+    def make(cls, items: Any) -> Any:
+        return cls.values_of(items)
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -53,6 +82,15 @@ class Container(Sized):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
         return self.make(self.elements.smaller(item, choose) for item in items if choose(1, 1))
 
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        return cls.make(rearranged(list(value), rng, vary))
+
+    def inner(self, source: Material, drawn: list[Any], most: int = 40) -> list[Any]:
+        """Elements that constants suggest."""
+        items = [item for value in drawn for item in value]
+        return list(islice(self.elements.suggested(source, items), most))
+
 
 class ListSpec(Container):
     """Lists of one kind of element, in ascending order when `sorted`, without repeats when `distinct`."""
@@ -61,6 +99,10 @@ class ListSpec(Container):
         *("list", "List", "Sequence", "Iterable", "Collection"),
         *("Iterator", "Generator", "AsyncIterator"),
     )
+    values_of: ClassVar = list
+    mutable: ClassVar = True
+    comparable: ClassVar = True
+    reasoned: ClassVar = True
     type: Literal["list"] = "list"
     elements: Spec
     sorted: bool = False
@@ -74,25 +116,6 @@ class ListSpec(Container):
             raise ValueError(f"a list of {self.elements.type} cannot be distinct")
         return self
 
-    @property
-    def hashable(self) -> bool:
-        return False
-
-    @property
-    def orderable(self) -> bool:
-        return self.elements.orderable
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(
-            type="list",
-            min_length=self.min_length,
-            max_length=self.max_length,
-            sorted=self.sorted,
-            distinct=self.distinct,
-            elements=self.elements.facts,
-        )
-
     def fits(self, value: Any) -> bool:
         return (
             super().fits(value)
@@ -105,8 +128,6 @@ class ListSpec(Container):
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
         """Lists, many with few distinct values, some in order and some in reverse."""
-        from hypothesis import strategies as st
-
         least, most = self.lengths(depth)
         items = self.elements.strategy(depth + 1)
         if self.distinct:
@@ -125,12 +146,40 @@ class ListSpec(Container):
         )
 
     def arranged(self, values: list[Any]) -> list[Any]:
-        values = list(dict.fromkeys(values)) if self.distinct else values
-        return sorted(values) if self.sorted else values
+        return self._in_order(list(dict.fromkeys(values)) if self.distinct else values)
 
     def smaller(self, value: Any, choose: Choose) -> Any:
-        made = super().smaller(value, choose)
-        return sorted(made) if self.sorted else made
+        return self._in_order(super().smaller(value, choose))
+
+    def _in_order(self, values: list[Any]) -> list[Any]:
+        return sorted(values) if self.sorted else values
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        inner = self.inner(source, drawn)
+        for value in inner:
+            old = source.rng.choice(drawn)
+            cut = source.rng.randrange(len(old) + 1)
+            longer = self._in_order([*old[:cut], value, *old[cut:]])
+            yield from ([value], longer, [value, source.rng.choice(inner)])
+        for size in source.sizes:
+            yield from self._of_size(size, source, drawn)
+
+    def _of_size(self, size: int, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        """Lists of exactly this size: of one element, of one but the last, and mixed."""
+        if self.distinct and isinstance(self.elements, IntSpec):
+            low = self.elements.sample_range[0]
+            yield self._in_order([low + i for i in range(size)])
+            return
+        edge, choice = self.elements.edges(), source.rng.choice
+        items = [item for value in drawn for item in value] or edge
+        if not items:
+            return
+        mixed = [choice(items) for _ in range(min(size, 40))]
+        special = list(islice(self.elements.suggested(replace(source, sizes=_SMALL), items), 40)) or items
+        filler = choice([*edge, *special])
+        yield [filler] * size
+        yield self._in_order([filler] * (size - 1) + [choice(special)])
+        yield self._in_order([mixed[i % len(mixed)] for i in range(size)])
 
     def widened(self) -> Kind:
         free = {"min_length": 0, "max_length": None, "sorted": False, "distinct": False}
@@ -140,9 +189,23 @@ class ListSpec(Container):
 class TupleSpec(Container):
     """Tuples: a list of specs, one for each place, or one spec for all places and a length."""
 
-    make: ClassVar = tuple
+    hints: ClassVar = ("tuple", "Tuple")
+    values_of: ClassVar = tuple
+    comparable: ClassVar = True
     type: Literal["tuple"] = "tuple"
     elements: tuple[Spec, ...] | Spec
+
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        """A spec for each place where a hint says so, or where examples all have one short length."""
+        endless = bool(parts) and isinstance(parts[-1], ast.Constant) and parts[-1].value is ...
+        lengths = {len(value) for value in values or ()}
+        if parts and not endless and lengths <= {len(parts)}:
+            places = [None if values is None else [v[at] for v in values] for at in range(len(parts))]
+            return cls(elements=tuple(map(read, parts, places)))
+        if values is not None and not parts and len(values) > 1 and lengths <= _FIXED and len(lengths) == 1:
+            return cls(elements=tuple(read(None, list(place)) for place in zip(*values, strict=True)))
+        return super().described(parts[:1] if endless else [], values, read)
 
     @pydantic.model_validator(mode="after")
     def _fixed_have_no_length(self) -> TupleSpec:
@@ -153,14 +216,6 @@ class TupleSpec(Container):
     @property
     def parts(self) -> tuple[Any, ...]:
         return self.elements if isinstance(self.elements, tuple) else (self.elements,)
-
-    @property
-    def hashable(self) -> bool:
-        return all(part.hashable for part in self.parts)
-
-    @property
-    def orderable(self) -> bool:
-        return all(part.orderable for part in self.parts)
 
     def fits(self, value: Any) -> bool:
         if not isinstance(self.elements, tuple):
@@ -186,8 +241,6 @@ class TupleSpec(Container):
         return not self.parts or _items_affordable(self.parts[0], value)
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         if isinstance(self.elements, tuple):
             return st.tuples(*(part.strategy(depth) for part in self.elements))
         return sizes(self.elements.strategy(depth + 1), *self.lengths(depth)).map(tuple)
@@ -199,6 +252,21 @@ class TupleSpec(Container):
         if not isinstance(self.elements, tuple):
             return super().smaller(value, choose)
         return tuple(part.smaller(item, choose) for part, item in zip(self.elements, value, strict=True))
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        if not isinstance(self.elements, tuple):
+            for item in self.inner(source, drawn):
+                old = source.rng.choice(drawn)
+                cut = source.rng.randrange(len(old) + 1)
+                yield (*old[:cut], item, *old[cut:])
+            return
+        for at, part in enumerate(self.elements):
+            for item in islice(part.suggested(source, [value[at] for value in drawn]), 20):
+                old = source.rng.choice(drawn)
+                yield (*old[:at], item, *old[at + 1 :])
+
+    def widened(self) -> Kind:
+        return self
 
 
 class _Hashing(Container):
@@ -214,36 +282,34 @@ class _Hashing(Container):
         return self
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         least, most = self.lengths(depth)
         items = self.elements.strategy(depth + 1)
-        return st.one_of([self.of(st.sets(items, min_size=least, max_size=n)) for n in steps(least, most)])
+        sets = [st.sets(items, min_size=least, max_size=n) for n in steps(least, most)]
+        return st.one_of([made if self.values_of is set else made.map(self.make) for made in sets])
 
-    def of(self, sets: SearchStrategy[Any]) -> SearchStrategy[Any]:
-        return sets
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        return cls.make(rearranged(sorted(value, key=repr), rng, vary))
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        for item in self.inner(source, drawn):
+            yield source.rng.choice(drawn) | {item}
 
 
 class SetSpec(_Hashing):
     hints: ClassVar = ("set", "Set", "AbstractSet")
-    make: ClassVar = set
+    values_of: ClassVar = set
+    mutable: ClassVar = True
     type: Literal["set"] = "set"
-
-    @property
-    def hashable(self) -> bool:
-        return False
-
-    def widened(self) -> Kind:
-        return self.model_copy(update={"min_length": 0, "max_length": None})
 
 
 class FrozensetSpec(_Hashing):
     hints: ClassVar = ("frozenset", "FrozenSet")
-    make: ClassVar = frozenset
+    values_of: ClassVar = frozenset
     type: Literal["frozenset"] = "frozenset"
 
-    def of(self, sets: SearchStrategy[Any]) -> SearchStrategy[Any]:
-        return sets.map(frozenset)
+    def widened(self) -> Kind:
+        return self
 
 
 def _items_affordable(elements: Kind, value: Any) -> bool:

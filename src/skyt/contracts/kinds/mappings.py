@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import ast
+import random
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 
 from skyt.contracts.facts import Facts
-from skyt.contracts.kinds.kind import Choose, Kind, Sized, rows, steps
+from skyt.contracts.kinds.kind import Choose, Kind, Read, SearchStrategy, Sized, rows, st, steps, usual_length
+from skyt.contracts.kinds.material import Material
+from skyt.contracts.kinds.numbers import IntSpec
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
     from skyt.contracts.specs import Spec
 
 
 class DictSpec(Sized):
     """Dicts with one kind of key and one kind of value."""
 
+    values_of: ClassVar = dict
+    mutable: ClassVar = True
+    reasoned: ClassVar = True
     hints: ClassVar = ("dict", "Dict", "Mapping", "MutableMapping")
     type: Literal["dict"] = "dict"
     sample_length: int = pydantic.Field(default=12, ge=0)
     keys: Spec
     values: Spec
+
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        if len(parts) != 2:
+            if values is None:
+                return None
+            parts = []
+        keys = None if values is None else [key for value in values for key in value]
+        items = None if values is None else [item for value in values for item in value.values()]
+        hints = parts or (None, None)
+        return cls(keys=read(hints[0], keys), values=read(hints[1], items), **usual_length(values))
 
     @pydantic.model_validator(mode="after")
     def _hashable(self) -> DictSpec:
@@ -35,18 +53,8 @@ class DictSpec(Sized):
         return self.keys, self.values
 
     @property
-    def hashable(self) -> bool:
-        return False
-
-    @property
     def facts(self) -> Facts:
-        return Facts(
-            type="dict",
-            min_length=self.min_length,
-            max_length=self.max_length,
-            keys=self.keys.facts,
-            elements=self.values.facts,
-        )
+        return super().facts.model_copy(update={"elements": self.values.facts})
 
     def fits(self, value: Any) -> bool:
         return self.fits_length(value) and all(
@@ -64,8 +72,6 @@ class DictSpec(Sized):
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
         """Dicts, many of whose keys have the same few values."""
-        from hypothesis import strategies as st
-
         least, most = self.lengths(depth)
         keys, items = self.keys.strategy(depth + 1), self.values.strategy(depth + 1)
 
@@ -91,23 +97,39 @@ class DictSpec(Sized):
             if choose(1, 1)
         }
 
-    def widened(self) -> Kind:
-        return self.model_copy(update={"min_length": 0, "max_length": None})
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        if not value:
+            return value
+        key = rng.choice(list(value))
+        if rng.random() < 0.3:
+            return {name: item for name, item in value.items() if name != key}
+        return {**value, key: vary(value[key])}
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        rng = source.rng
+        known = [key for value in drawn for key in value] or self.keys.edges()
+        items = [item for value in drawn for item in value.values()] or self.values.edges()
+        for key in islice(self.keys.suggested(source, known), 20):
+            yield {**rng.choice(drawn), key: rng.choice(items)}
+        for item in islice(self.values.suggested(source, items), 20):
+            yield {**rng.choice(drawn), rng.choice(known): item}
+        for size in source.sizes:
+            low = self.keys.sample_range[0] if isinstance(self.keys, IntSpec) else None
+            names = [f"k{i}" if low is None else low + i for i in range(size)]
+            yield {name: rng.choice(items) for name in names}
 
 
 class RecordSpec(Kind):
     """Dicts with exactly these string keys, each with values of its own kind."""
 
+    mutable: ClassVar = True
     type: Literal["record"] = "record"
     fields: dict[str, Spec]
 
     @property
     def parts(self) -> tuple[Any, ...]:
         return tuple(self.fields.values())
-
-    @property
-    def hashable(self) -> bool:
-        return False
 
     def fits(self, value: Any) -> bool:
         return (
@@ -126,8 +148,6 @@ class RecordSpec(Kind):
         return all(self.fields[name].affordable(item) for name, item in own if name in self.fields)
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         fields = st.fixed_dictionaries({name: part.strategy(depth) for name, part in self.fields.items()})
         return fields.map(lambda found: {name: found[name] for name in self.fields})
 
@@ -136,3 +156,8 @@ class RecordSpec(Kind):
 
     def smaller(self, value: Any, choose: Choose) -> Any:
         return {name: self.fields[name].smaller(item, choose) for name, item in value.items()}
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        for name, part in self.fields.items():
+            for item in islice(part.suggested(source, [value[name] for value in drawn]), 20):
+                yield {**source.rng.choice(drawn), name: item}

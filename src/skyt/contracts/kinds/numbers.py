@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+import random
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from skyt.contracts.facts import Facts
-from skyt.contracts.kinds.kind import Choose, Kind, between, towards
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from skyt.contracts.kinds.kind import Choose, Kind, Read, SearchStrategy, between, st, towards, usual
+from skyt.contracts.kinds.material import Material
 
 Identifier = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -25,6 +26,9 @@ class IntSpec(Kind):
     """
 
     hints: ClassVar = ("int",)
+    values_of: ClassVar = int
+    comparable: ClassVar = True
+    reasoned: ClassVar = True
     type: Literal["int"] = "int"
     min: int | None = None
     max: int | None = None
@@ -40,6 +44,10 @@ class IntSpec(Kind):
             raise ValueError(f"nothing lies between {low} and {high}")
         return self
 
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        return None if parts else cls(**usual(values))
+
     @property
     def sample_range(self) -> tuple[int, int]:
         low = self.sample_min if self.sample_min is not None else self.min
@@ -52,14 +60,6 @@ class IntSpec(Kind):
             high, self.max if self.max is not None else high
         )
 
-    @property
-    def orderable(self) -> bool:
-        return True
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(type="int", min=self.min, max=self.max)
-
     def fits(self, value: Any) -> bool:
         return type(value) is int and between(self.min, value, self.max)
 
@@ -69,8 +69,6 @@ class IntSpec(Kind):
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
         """Near zero or the lower bound, of every magnitude alike, anywhere, and the interesting ones."""
-        from hypothesis import strategies as st
-
         low, high = self.sample_range
         centre = min(max(0, low), high)
         near = st.integers(max(low, centre - 20), min(high, centre + 20))
@@ -93,6 +91,13 @@ class IntSpec(Kind):
     def smaller(self, value: Any, choose: Choose) -> Any:
         return towards(value, self.min, self.max, choose)
 
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        return value + rng.choice((-2, -1, -1, 1, 1, 2, 10, -value, value, -(value // 2)))
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        return iter(source.constants.numbers)
+
     def widened(self) -> Kind:
         low, high = self.sample_range
         return IntSpec(sample_min=min(low, -200), sample_max=max(high, 20))
@@ -107,11 +112,18 @@ class FloatSpec(Kind):
     """Finite floating-point numbers. `sample_min` and `sample_max` only bound what is generated."""
 
     hints: ClassVar = ("float",)
+    values_of: ClassVar = float
+    comparable: ClassVar = True
+    reasoned: ClassVar = True
     type: Literal["float"] = "float"
     min: float | None = None
     max: float | None = None
     sample_min: float | None = None
     sample_max: float | None = None
+
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        return None if parts else cls(**usual([*filter(math.isfinite, values or ())]))
 
     @property
     def sample_range(self) -> tuple[float, float]:
@@ -126,21 +138,11 @@ class FloatSpec(Kind):
             raise ValueError(f"nothing lies between {self.min} and {self.max}")
         return self
 
-    @property
-    def orderable(self) -> bool:
-        return True
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(type="float", min=self.min, max=self.max)
-
     def fits(self, value: Any) -> bool:
         return type(value) is float and abs(value) < float("inf") and between(self.min, value, self.max)
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
         """Numbers with few digits, any within a thousand or the bounds, and the edges."""
-        from hypothesis import strategies as st
-
         low, high = self.sample_range
         anywhere = st.floats(low, high, allow_nan=False, allow_infinity=False)
         short = anywhere.map(lambda v: min(max(round(v, 2), low), high))
@@ -163,6 +165,18 @@ class FloatSpec(Kind):
         high = None if self.max is None else math.floor(self.max * unit)
         return towards(round(value * unit), low, high, choose) / unit
 
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        if not math.isfinite(value):
+            return value
+        return rng.choice(
+            (value + 1.0, value - 1.0, value * 0.5, -value, float(round(value)), round(value, 1))
+        )
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        yield from source.constants.floats
+        yield from (float(n) for n in source.constants.numbers if abs(n) < 2**53)
+
     def widened(self) -> Kind:
         return FloatSpec(min=-1e6, max=1e6)
 
@@ -172,22 +186,15 @@ class FloatSpec(Kind):
 
 class BoolSpec(Kind):
     hints: ClassVar = ("bool",)
+    values_of: ClassVar = bool
+    comparable: ClassVar = True
+    reasoned: ClassVar = True
     type: Literal["bool"] = "bool"
-
-    @property
-    def orderable(self) -> bool:
-        return True
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(type="bool")
 
     def fits(self, value: Any) -> bool:
         return type(value) is bool
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         return st.booleans()
 
     def candidates(self) -> list[Any]:
@@ -196,17 +203,20 @@ class BoolSpec(Kind):
     def smaller(self, value: Any, choose: Choose) -> Any:
         return bool(choose(int(value), 1))
 
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        return rng.random() < 0.5
+
 
 class NoneSpec(Kind):
     hints: ClassVar = ("None",)
+    values_of: ClassVar = NoneType
     type: Literal["none"] = "none"
 
     def fits(self, value: Any) -> bool:
         return value is None
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         return st.none()
 
 
@@ -219,8 +229,6 @@ class GivenSpec(Kind):
         return True
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         return st.nothing()
 
 

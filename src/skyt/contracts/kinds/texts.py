@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import random
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
 
 import pydantic
 
-from skyt.contracts.facts import Facts
-from skyt.contracts.kinds.kind import Choose, Kind, Sized
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from skyt.contracts.kinds.kind import Choose, Kind, Read, SearchStrategy, Sized, rearranged, st, usual_length
+from skyt.contracts.kinds.material import Material
 
 _SHORT = ["", "a", "A", " ", "aa", "ab", "0", "-", "_", "aba", "Ab", "a b", "é"]
 # The shortest strings that tell programs apart, by the shape of the text.
@@ -43,6 +43,9 @@ class StrSpec(Sized):
     """
 
     hints: ClassVar = ("str",)
+    values_of: ClassVar = str
+    comparable: ClassVar = True
+    reasoned: ClassVar = True
     type: Literal["str"] = "str"
     alphabet: str | None = None
     sample_alphabet: str | None = None
@@ -62,15 +65,10 @@ class StrSpec(Sized):
                 raise ValueError(f"{self.regex!r} is not a regular expression: {error}") from None
         return self
 
-    @property
-    def orderable(self) -> bool:
-        return True
-
-    @property
-    def facts(self) -> Facts:
-        return Facts(
-            type="str", min_length=self.min_length, max_length=self.max_length, alphabet=self.alphabet
-        )
+    @classmethod
+    def described(cls, parts: list[ast.expr], values: list[Any] | None, read: Read) -> Kind | None:
+        letters = "".join(sorted(set().union(*values or ())))
+        return None if parts else cls(**usual_length(values, 4), sample_alphabet=letters or None)
 
     def fits(self, value: Any) -> bool:
         return (
@@ -81,8 +79,6 @@ class StrSpec(Sized):
         )
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         from skyt.contracts.kinds.shapes import texts
 
         edge = self.edges()
@@ -106,6 +102,24 @@ class StrSpec(Sized):
                 return chr(ord(first) + choose(place, place))
         return letter if choose(int(letter != "a"), 1) else "a"
 
+    @classmethod
+    def varied(cls, value: Any, rng: random.Random, vary: Callable[[Any], Any]) -> Any:
+        return "".join(rearranged(list(value), rng, vary))
+
+    def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
+        """The strings, parts of others, and texts of exactly some sizes: of one letter, all but the end, and
+        mixed."""
+        strings, rng, letters = source.constants.strings, source.rng, self.alphabet or "ab "
+        for text in strings:
+            other, old = rng.choice(strings), rng.choice(drawn)
+            cut = rng.randrange(len(old) + 1)
+            yield from (text, old[:cut] + text + old[cut:], text + other, old + text, text + old)
+        for size in source.sizes:
+            mark = rng.choice([s for s in strings if s] or ["b"])
+            yield letters[0] * size
+            yield (letters[0] * size)[: max(0, size - len(mark))] + mark[:size]
+            yield "".join(rng.choice(letters) for _ in range(size))
+
     def widened(self) -> Kind:
         return StrSpec(sample_length=self.sample_length, shape=self.shape)
 
@@ -115,18 +129,14 @@ class StrSpec(Sized):
 
 class BytesSpec(Sized):
     hints: ClassVar = ("bytes",)
+    values_of: ClassVar = bytes
+    comparable: ClassVar = True
     type: Literal["bytes"] = "bytes"
-
-    @property
-    def orderable(self) -> bool:
-        return True
 
     def fits(self, value: Any) -> bool:
         return self.fits_length(value)
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
-        from hypothesis import strategies as st
-
         least, most = self.sample_lengths
         few = st.binary(min_size=least, max_size=min(most, least + 4))
         return few | st.binary(min_size=least, max_size=most)
@@ -136,6 +146,3 @@ class BytesSpec(Sized):
 
     def smaller(self, value: Any, choose: Choose) -> Any:
         return bytes(choose(byte, 255) for byte in value if choose(1, 1))
-
-    def widened(self) -> Kind:
-        return self.model_copy(update={"min_length": 0, "max_length": None})

@@ -18,43 +18,19 @@ from typing import Any
 
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call, Operation, affordable, bound, in_domain
-from skyt.contracts.specs import (
-    DictSpec,
-    FloatSpec,
-    FrozensetSpec,
-    IntSpec,
-    ListSpec,
-    OptionalSpec,
-    RecordSpec,
-    SetSpec,
-    Spec,
-    StrSpec,
-    TupleSpec,
-    UnionSpec,
-)
+from skyt.contracts.kinds.containers import ListSpec
+from skyt.contracts.kinds.material import MAX_SIZE, Constants, Material
+from skyt.contracts.kinds.numbers import IntSpec
+from skyt.contracts.kinds.texts import StrSpec
+from skyt.contracts.specs import Spec
 from skyt.text.parsing import parse
 
-MAX_SIZE = 2000  # elements of a container, characters of a text, operations on an object
 MAX_NEAR = 300
 MAX_FAR = 60
 _MAX_EACH = 150  # values for one parameter
 _COMBINED = 4  # numbers of one comparison
 _SMALL = (1, 2, 3, 5)
 _IDLE = 150  # calls in a row that bring nothing new: the constants are used up
-
-
-@dataclass(frozen=True)
-class Constants:
-    """What two programs write down: whole numbers as they stand, the same with their neighbours, strings."""
-
-    exact: tuple[int, ...]
-    numbers: tuple[int, ...]
-    floats: tuple[float, ...]
-    strings: tuple[str, ...]
-
-    @property
-    def sizes(self) -> list[int]:
-        return [n for n in self.numbers if 1 < n <= MAX_SIZE]
 
 
 @dataclass(frozen=True)
@@ -160,8 +136,9 @@ def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.R
     sizes = list(dict.fromkeys([*found.sizes, *_bounds(specs), *_SMALL]))
     base = [Call(bound(contract, call), {}, call.operations) for call in base]
     seen = [[call.args[i] for call in base] for i in range(len(specs))]
+    source = Material(found, sizes, rng)
     each = [
-        list(itertools.islice(_values(spec, found, sizes, values, rng), _MAX_EACH))
+        list(itertools.islice(spec.suggested(source, values), _MAX_EACH))
         for spec, values in zip(specs, seen, strict=True)
     ]
     streams = [
@@ -251,117 +228,7 @@ def _ending(spec: ListSpec | StrSpec, size: int, end: Any, rng: random.Random) -
     edge = spec.elements.edges()
     neutral = [v for v in edge if v != end and v in (0, "", [], 1)] or edge
     values = [rng.choice(neutral)] * (size - 1)
-    return _in_order(spec, [*values, rng.choice(edge) if end is None else end])
-
-
-def _values(
-    spec: Spec, found: Constants, sizes: list[int], seen: list[Any], rng: random.Random
-) -> Iterator[Any]:
-    """Values of one parameter that the constants suggest. `seen` are values that were drawn for it."""
-    seen = [value for value in seen if spec.fits(value)] or spec.edges()
-    if not seen:
-        return
-    if isinstance(spec, OptionalSpec | UnionSpec | TupleSpec | RecordSpec):
-        yield from _composed(spec, found, sizes, seen, rng)
-    elif isinstance(spec, IntSpec):
-        yield from found.numbers
-    elif isinstance(spec, FloatSpec):
-        yield from (*found.floats, *map(float, (n for n in found.numbers if abs(n) < 2**53)))
-    elif isinstance(spec, StrSpec):
-        for text in found.strings:
-            other, drawn = rng.choice(found.strings), rng.choice(seen)
-            cut = rng.randrange(len(drawn) + 1)
-            yield from (text, drawn[:cut] + text + drawn[cut:], text + other, drawn + text, text + drawn)
-    elif isinstance(spec, ListSpec):
-        items = [item for value in seen for item in value]
-        inner = list(itertools.islice(_values(spec.elements, found, sizes, items, rng), 40))
-        for value in inner:
-            drawn = rng.choice(seen)
-            cut = rng.randrange(len(drawn) + 1)
-            longer = [*drawn[:cut], value, *drawn[cut:]]
-            yield from ([value], _in_order(spec, longer), [value, rng.choice(inner)])
-    elif isinstance(spec, DictSpec):
-        known = [key for value in seen for key in value] or spec.keys.edges()
-        items = [item for value in seen for item in value.values()] or spec.values.edges()
-        for key in itertools.islice(_values(spec.keys, found, sizes, known, rng), 20):
-            yield {**rng.choice(seen), key: rng.choice(items)}
-        for item in itertools.islice(_values(spec.values, found, sizes, items, rng), 20):
-            yield {**rng.choice(seen), rng.choice(known): item}
-    elif isinstance(spec, SetSpec | FrozensetSpec):
-        items = [item for value in seen for item in value]
-        for value in itertools.islice(_values(spec.elements, found, sizes, items, rng), 40):
-            yield rng.choice(seen) | {value}
-    if isinstance(spec, StrSpec | ListSpec | DictSpec):
-        for size in sizes:
-            yield from _sized(spec, found, size, seen, rng)
-
-
-def _composed(
-    spec: OptionalSpec | UnionSpec | TupleSpec | RecordSpec,
-    found: Constants,
-    sizes: list[int],
-    seen: list[Any],
-    rng: random.Random,
-) -> Iterator[Any]:
-    """Values of an alternative, or values with one place made from constants."""
-    if isinstance(spec, OptionalSpec | UnionSpec):
-        for option in spec.parts:
-            yield from itertools.islice(_values(option, found, sizes, seen, rng), 40)
-    elif isinstance(spec, RecordSpec):
-        for name, part in spec.fields.items():
-            fields = [value[name] for value in seen]
-            for item in itertools.islice(_values(part, found, sizes, fields, rng), 20):
-                yield {**rng.choice(seen), name: item}
-    elif isinstance(spec.elements, tuple):
-        for at, part in enumerate(spec.elements):
-            places = [value[at] for value in seen]
-            for item in itertools.islice(_values(part, found, sizes, places, rng), 20):
-                drawn = rng.choice(seen)
-                yield (*drawn[:at], item, *drawn[at + 1 :])
-    else:
-        items = [item for value in seen for item in value]
-        for item in itertools.islice(_values(spec.elements, found, sizes, items, rng), 40):
-            drawn = rng.choice(seen)
-            cut = rng.randrange(len(drawn) + 1)
-            yield (*drawn[:cut], item, *drawn[cut:])
-
-
-def _sized(spec: Spec, found: Constants, size: int, seen: list[Any], rng: random.Random) -> Iterator[Any]:
-    """Containers and texts of exactly this size: all alike, all alike but the last, and mixed."""
-    if isinstance(spec, StrSpec):
-        letters = spec.alphabet or "ab "
-        marks = [s for s in found.strings if s] or ["b"]
-        mark = rng.choice(marks)
-        yield letters[0] * size
-        yield (letters[0] * size)[: max(0, size - len(mark))] + mark[:size]
-        yield "".join(rng.choice(letters) for _ in range(size))
-    elif isinstance(spec, DictSpec):
-        items = [item for value in seen for item in value.values()] or spec.values.edges()
-        if isinstance(spec.keys, IntSpec):
-            low = spec.keys.sample_range[0]
-            keys: list[Any] = [low + i for i in range(size)]
-        else:
-            keys = [f"k{i}" for i in range(size)]
-        yield {key: rng.choice(items) for key in keys}
-    elif isinstance(spec, ListSpec):
-        if spec.distinct and isinstance(spec.elements, IntSpec):
-            low = spec.elements.sample_range[0]
-            yield _in_order(spec, [low + i for i in range(size)])
-            return
-        edge = spec.elements.edges()
-        known = [item for value in seen for item in value] or edge
-        if not known:
-            return
-        drawn = [rng.choice(known) for _ in range(min(size, 40))]
-        inner = _values(spec.elements, found, list(_SMALL), known, rng)
-        special = list(itertools.islice(inner, 40)) or known
-        filler = rng.choice([*edge, *special])
-        yield [filler] * size
-        yield _in_order(spec, [filler] * (size - 1) + [rng.choice(special)])
-        yield _in_order(spec, [drawn[i % len(drawn)] for i in range(size)])
-
-
-def _in_order(spec: ListSpec, values: list[Any]) -> list[Any]:
+    values.append(rng.choice(edge) if end is None else end)
     return sorted(values) if spec.sorted else values
 
 
