@@ -172,6 +172,8 @@ def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
         return f"{key!r} is missing"
     more = error.error_count() - 1
     tail = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
+    if isinstance(first["input"], dict | list):  # a section as a whole: the message says what is wrong in it
+        return f"{key + ': ' if location else ''}{_lower(first['msg'])}{tail}"
     return f"{key} = {first['input']!r}: {_lower(first['msg'])}{tail}"
 
 

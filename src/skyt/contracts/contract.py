@@ -34,7 +34,7 @@ from skyt.contracts.hints import HintError, spec_of_hint
 from skyt.contracts.kinds.numbers import Identifier
 from skyt.contracts.literals import read_literal
 from skyt.contracts.specs import Domain, Spec
-from skyt.text.parsing import parse, parse_expression
+from skyt.text.parsing import parse, parse_expression, undefined
 
 SUFFIXES = (".yaml", ".yml", ".py")
 
@@ -182,8 +182,26 @@ class Contract(ConfigModel):
         for case in [*self.oracle.cases, *self.oracle.inputs, *self.out_of_domain.calls]:
             if (case.operations is not None) != (entry.kind == "class"):
                 raise ValueError("cases of a class have `operations`, cases of a function have none")
+        self._check_names()
         object.__setattr__(self, "oracle", self._coerced(self.oracle))
         return self
+
+    def _check_names(self) -> None:
+        """Refuse an expression with a name that nothing defines: it would be false for every program."""
+        own = [*self.domain.parameters, *(["operations"] if self.entry_point.kind == "class" else [])]
+        expressions = [("domain.where", self.domain.where, self.domain.setup, own)]
+        for prop in self.oracle.properties:
+            where, later = f"property {prop.name!r}", ["again"] if prop.then is not None else []
+            expressions += [
+                (f"{where}: when", prop.when, prop.setup, own),
+                (f"{where}: then", prop.then, prop.setup, [*own, "result"]),
+                (f"{where}: holds", prop.holds, prop.setup, [*own, "result", *later]),
+            ]
+        for where, text, setup, names in expressions:
+            for unknown in undefined(text or "None", names, setup)[:1]:
+                raise ValueError(
+                    f"{where}: {unknown!r} in {text!r} is not defined; {nearest(unknown, names)}"
+                )
 
     def _coerced(self, oracle: OracleSpec) -> OracleSpec:
         """The oracle with lists made tuples and sets where the domain or the result's annotation says so."""

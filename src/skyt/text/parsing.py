@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import symtable
 import threading
 import warnings
+from collections.abc import Iterable
 
 MAX_PARSED_CHARS = 100_000  # of a program that somebody else wrote: a tree takes 400 times the text's memory
 
@@ -54,6 +56,22 @@ def symbols(code: str) -> symtable.SymbolTable | None:
             return symtable.symtable(code, "program", "exec")
         except (SyntaxError, RecursionError, MemoryError):
             return None
+
+
+def undefined(expression: str, parameters: Iterable[str], setup: str) -> list[str]:
+    """Names in an expression that neither its parameters, nor the code before it, nor Python defines."""
+    table = symbols(f"{setup}\ndef _asked({', '.join(parameters)}):\n    return (\n{expression}\n)\n")
+    if table is None:
+        return []
+    own = {
+        symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()
+    }
+    scopes, used = [table.lookup("_asked").get_namespace()], list[str]()
+    while scopes:
+        scope = scopes.pop()
+        used += [s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()]
+        scopes += scope.get_children()
+    return [name for name in used if name not in own and not hasattr(builtins, name)]
 
 
 def parse_expression(code: str) -> ast.expr:

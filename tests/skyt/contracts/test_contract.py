@@ -103,6 +103,7 @@ def test_mistake_in_a_contract_is_one_clear_line(
     with pytest.raises(UserError, match=message) as caught:
         load_contracts(_write(tmp_path, {**_raw(), **change}))
     assert "\n" not in str(caught.value)
+    assert "Write a Python function" not in str(caught.value)  # not the whole contract
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,16 @@ def test_mistake_in_a_contract_is_one_clear_line(
         ({"name": "x", "reference": "a", "then": "b"}, "`then` needs `holds`"),
         ({"name": "x", "holds": "a +"}, "is not an expression"),
         ({"name": "x", "reference": "def gcd("}, "is not Python"),
+        (
+            {"name": "x", "holds": "1 <= reslt"},
+            r"x.: holds: 'reslt' in .* not defined; did you mean 'result'",
+        ),
+        ({"name": "x", "holds": "a", "when": "result > 1"}, "when: 'result' in 'result > 1' is not defined"),
+        ({"name": "x", "holds": "result == again"}, "holds: 'again' in"),
+        (
+            {"name": "x", "holds": "all(mod(a, y) for z in range(a))", "setup": "mod = divmod"},
+            "holds: 'y' in",
+        ),
     ],
 )
 def test_property_must_have_one_form_and_be_python(

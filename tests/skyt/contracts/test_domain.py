@@ -13,7 +13,7 @@ from skyt.contracts import codec
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import Call, Operation, generate_inputs, generate_outside, in_domain
 from skyt.contracts.facts import conditions
-from skyt.contracts.specs import ListSpec
+from skyt.contracts.kinds.containers import ListSpec
 from skyt.repair.rules import Facts as RuleFacts
 
 CONTRACTS = load_contracts()
