@@ -30,7 +30,7 @@ from skyt.contracts.contract import Contract, load_contract
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
 from skyt.metrics.table import RunMetrics
-from skyt.records import Durability, Ledger, RunRow
+from skyt.records import Durability, RunRow, RunStore, write_files
 from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import faults, new_canon, put_on_record, refuse, trusted_canons
 from skyt.runs.config import WrapConfig
@@ -73,15 +73,14 @@ class Wrapped:
             raise UserError(f"wrap: {generate!r} is not callable; it takes a prompt and returns text")
         self._generate, self._contract, self._config = generate, contract, config
         self._lock = threading.RLock()
-        self._benches: dict[int, Assessor] = {}
+        self._tools: dict[int, tuple[Assessor, RunStore]] = {}  # by process
         self._run = _open(store, config)
-        self._ledger = Ledger(store, durability)
+        self._durability = durability
         self._canons = CanonStore(store / "canon", versions())
         self._examined: list[Canon] = []
-        self._run_id = f"{self._run.run_id}.0000"
         current = versions()
-        row = RunRow(
-            run_id=self._run_id,
+        self._cell = RunRow(
+            run_id=f"{self._run.run_id}.0000",
             prompt_id=contract.id,
             mode="middleware",
             timestamp=utc_now(),
@@ -93,7 +92,8 @@ class Wrapped:
             contract_id=contract.id,
             distance_version=get_distance(config.distance).id,
         )
-        self._ledger.append_runs([row])
+        with RunStore(store, durability) as records:
+            records.append([self._cell], [])
 
     def __repr__(self) -> str:
         name = getattr(self._generate, "__name__", type(self._generate).__name__)
@@ -119,14 +119,11 @@ class Wrapped:
         if not isinstance(raw, str):
             raise UserError(f"wrap: the function returned {type(raw).__name__}, not str")
         with self._lock:
-            bench = self._bench()
+            bench, store = self._opened()
             canon = self._canon(bench, raw)
             generation = Generation(self._contract.id, self._config.model, self._config.temperature, 0, raw)
             sample = judge_and_repair(generation, self._contract, canon, bench)
-            with self._ledger.locked():
-                number = self._ledger.next_sample()
-                sample = sample.placed(self._run_id, number, number, utc_now())
-                self._ledger.append([sample])
+            [sample] = store.append([self._cell], [(self._cell.run_id, sample)], numbered=True)
         return Anchored(sample["normalized_post"], raw, sample.record)
 
     def metrics(self) -> RunMetrics:
@@ -138,9 +135,12 @@ class Wrapped:
             return summarise(self._run, self._config.tau, settings)
 
     def close(self) -> None:
-        bench = self._benches.pop(os.getpid(), None)
-        if bench is not None:
+        """Write the files of what is on record, and let go of it."""
+        bench, store = self._tools.pop(os.getpid(), (None, None))
+        if bench is not None and store is not None:
             bench.__exit__(None, None, None)
+            with store:
+                write_files(store)
 
     def __enter__(self) -> Wrapped:
         return self
@@ -150,12 +150,12 @@ class Wrapped:
     ) -> None:
         self.close()
 
-    def _bench(self) -> Assessor:
-        """A sandbox belongs to the process that started it: after a fork, the child makes its own."""
+    def _opened(self) -> tuple[Assessor, RunStore]:
+        """A sandbox and a database belong to the process that opened them: a forked child opens its own."""
         here = os.getpid()
-        if here not in self._benches:
-            self._benches[here] = Assessor(self._config)
-        return self._benches[here]
+        if here not in self._tools:
+            self._tools[here] = Assessor(self._config), RunStore(self._run.path, self._durability)
+        return self._tools[here]
 
     def _examine(self, bench: Assessor, canon: Canon) -> None:
         """Look once at a canon that was on record before: it is compliant today, or trusted, or refused."""

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.rows import read_rows
 
 import skyt
 from homeostat.core.errors import UserError
-from skyt.records import read_rows
 from skyt.sandbox import capability
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")

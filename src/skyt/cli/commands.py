@@ -283,7 +283,7 @@ def metrics(
     run_dir: RunDirectory,
     tau: Annotated[float | None, typer.Option("--tau", help="Another threshold than the run's.")] = None,
 ) -> None:
-    """Compute every metric again from the run's CSVs, checking each row.
+    """Compute every metric again from the run's records, and check every line of its files.
 
     Example: homeostat code metrics runs/code-gcd --tau 0.2
     """

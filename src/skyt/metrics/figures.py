@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 
 from homeostat.core.figures import PALETTE, save, style
 from skyt import records
 from skyt.metrics.summary import read_metrics
+from skyt.records.tables import samples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +28,7 @@ Distances = dict[str, NDArray[np.float64]]
 def draw_all(run_dir: Path, figures: Path) -> list[Path]:
     """Draw every figure of a run that has metrics; returns the files."""
     metrics = read_metrics(run_dir)
-    pre, post = (read_distances(run_dir / name) for name in (records.PRE, records.POST))
+    pre, post = read_distances(run_dir)
     written = []
     with style():
         written += save(_overlay(pre, post, metrics), figures / "pre_vs_post_overlay.png")
@@ -37,15 +39,15 @@ def draw_all(run_dir: Path, figures: Path) -> list[Path]:
     return written
 
 
-def read_distances(path: Path) -> Distances:
-    """Distances by prompt, in the file's order."""
+def read_distances(run_dir: Path) -> tuple[Distances, Distances]:
+    """Distances before and after repair by prompt, in the order of the samples."""
     found: dict[str, array[float]] = defaultdict(lambda: array("d"))
-    names = records.DistanceRow._fields
-    prompt, d = names.index("prompt_id"), names.index("d")
-    with records.open_csv(path) as rows:
-        for row in rows:
-            found[row[prompt]].append(float(row[d]))
-    return {name: np.frombuffer(values, dtype=np.float64) for name, values in found.items()}
+    query = select(samples.c.prompt_id, samples.c.d_pre, samples.c.d_post).order_by(samples.c.number)
+    with records.RunStore.existing(run_dir) as store, store.reading() as connection:
+        for prompt, *distances in connection.execution_options(yield_per=10_000).execute(query):
+            found[prompt].extend(distances)
+    pairs = {name: np.frombuffer(values, dtype=np.float64).reshape(-1, 2) for name, values in found.items()}
+    return {name: pair[:, 0] for name, pair in pairs.items()}, {name: p[:, 1] for name, p in pairs.items()}
 
 
 def _overlay(pre: Distances, post: Distances, metrics: dict[str, Any]) -> Any:

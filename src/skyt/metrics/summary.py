@@ -1,16 +1,16 @@
-"""`metrics_summary.csv` and `metrics/repeatability_metrics.json` from the records of a run."""
+"""`metrics_summary.csv` and `metrics/repeatability_metrics.json` from the store of a run."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 from dataclasses import asdict
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import yaml
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
 
 from homeostat.core import atomic, stats
 from homeostat.core.errors import UserError
@@ -18,22 +18,27 @@ from homeostat.core.records import Record, read_record, validate
 from homeostat.core.rundir import RunDir, hold
 from skyt import records
 from skyt.canon import read_canon
-from skyt.metrics.aggregation import Cell, Tallies, aggregate
+from skyt.metrics.aggregation import Tallies, aggregate
 from skyt.metrics.formulas import Tally, check_tau, details, metrics
 from skyt.metrics.table import RunMetrics
+from skyt.records.files import Earlier, csv_line
+from skyt.records.tables import samples
 
 METRICS = "repeatability_metrics"
-_OUTDATED = [records.SUMMARY_COLUMNS.index(name) for name in ("N", "tau")]
+_OUTDATED = [records.SUMMARY_COLUMNS.index(name) for name in ("prompt_id", "N", "tau")]
 
 
 def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
-    """Compute every metric from the CSVs, write both files, and return the metrics record's `metrics`."""
+    """Write the run's files, compute every metric, and return the metrics record's `metrics`."""
     check_tau(tau)
-    if not (run.path / records.PRE).exists():
-        raise UserError(f"{run.path} has no {records.PRE}: is it the folder of a skyt run?")
-    with records.Ledger(run.path).locked():
-        tallies = aggregate(run.path, tau, canon_signatures(run.path / "canon"))
-    atomic.write_text(run.path / records.SUMMARY, summary_csv(tallies, tau))
+    with records.RunStore.existing(run.path) as store:
+        records.write_files(store)
+        with store.reading() as connection:
+            _check_canons(connection, run.path / "canon")
+            tallies = aggregate(connection, tau)
+    lines = summary_lines(tallies, tau)
+    _check_summary(run.path / records.SUMMARY, lines)
+    atomic.write_bytes(run.path / records.SUMMARY, b"".join(lines))
     found = metrics_record(tallies, tau)
     validate(found, METRICS)
     versions = {prompt: recorded._asdict() for prompt, recorded in tallies.versions.items()}
@@ -42,40 +47,13 @@ def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
 
 
 def summarise_again(run_dir: Path, tau: float | None = None) -> RunMetrics:
-    """Metrics of a finished or interrupted run, from its records, with the run's own settings."""
+    """Metrics of a finished or interrupted run, from its store, with the run's own settings."""
     if not (run_dir / "run_record.json").exists():
         raise UserError(f"{run_dir} is not a run directory: it has no run_record.json")
     settings = yaml.safe_load((run_dir / "config_resolved.yaml").read_text(encoding="utf-8"))
-    chosen = settings["tau"] if tau is None else tau
     with hold(run_dir):
         run = RunDir(run_dir, read_record(run_dir / "run_record.json", "run_record"))
-        check_records(run_dir, chosen)
-        return summarise(run, chosen, _earlier_settings(run_dir, settings))
-
-
-def check_records(run_dir: Path, tau: float) -> None:
-    """Refuse records that contradict each other, by file and line: rows, samples, and the summary of them."""
-    if not (run_dir / records.PRE).exists():
-        return
-    with records.Ledger(run_dir).locked():
-        tallies = aggregate(run_dir, tau, canon_signatures(run_dir / "canon"))
-        if (run_dir / records.SAMPLES).exists():
-            for _ in records.read_samples(run_dir):
-                pass
-    path = run_dir / records.SUMMARY
-    wanted = list(csv.reader(io.StringIO(summary_csv(tallies, tau))))[1:]
-    with records.open_csv(path) as rows:
-        for line, (row, right) in enumerate(zip_longest(rows, wanted), start=2):
-            if row is None or (right is not None and any(row[at] != right[at] for at in _OUTDATED)):
-                return  # not there, of fewer samples or of another tau: it will be written anew
-            for name, given, found in zip(records.SUMMARY_COLUMNS, row, right or (), strict=False):
-                if given != found:
-                    raise UserError(
-                        f"{path}, line {line}: {name} = {given}, where the rows give {found}; delete the "
-                        f"file if it is to be written anew"
-                    )
-            if right is None:
-                raise UserError(f"{path}, line {line}: {row[0]!r} has no rows; delete the line")
+        return summarise(run, settings["tau"] if tau is None else tau, _earlier_settings(run_dir, settings))
 
 
 def _earlier_settings(run_dir: Path, config: Record) -> Record:
@@ -86,23 +64,40 @@ def _earlier_settings(run_dir: Path, config: Record) -> Record:
     return {name: config[name] for name in ("evidence", "inputs", "seed", "distance", "rules_version")}
 
 
-def canon_signatures(folder: Path) -> dict[str, str | None]:
-    """The recorded signature of each prompt's canon, of any version: rows are checked against it."""
-    found: dict[str, str | None] = {}
-    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        canon = read_canon(path)
-        found[canon.prompt_id] = canon.canon_signature
-    return found
+def _check_canons(connection: Connection, folder: Path) -> None:
+    """The canons' files must be whole, and those that the samples were measured against."""
+    columns = (samples.c.prompt_id, samples.c.canon_signature)
+    for prompt, signature in connection.execute(select(*columns).distinct()):
+        path = folder / f"{prompt}.json"
+        if signature is not None and read_canon(path).canon_signature != signature:
+            raise UserError(
+                f"{path} is not the canon {signature[:12]} that the samples were measured against: restore it"
+            )
 
 
-def summary_csv(tallies: Tallies, tau: float) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, records.SUMMARY_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+def _check_summary(path: Path, lines: list[bytes]) -> None:
+    """A summary of the same samples at the same tau must say the same."""
+    if not path.exists():
+        return
+    rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    right = list(csv.reader(line.decode() for line in lines))
+    if [_kind(row) for row in rows] != [_kind(row) for row in right]:
+        return  # of fewer samples or of another tau: it is written anew
+    with Earlier(path) as earlier:
+        for line in lines:
+            earlier.check(line)
+
+
+def _kind(row: list[str]) -> list[str]:
+    return [row[at] for at in _OUTDATED if at < len(row)]
+
+
+def summary_lines(tallies: Tallies, tau: float) -> list[bytes]:
+    lines = [csv_line(records.SUMMARY_COLUMNS)]
     for prompt, tally in tallies.prompts.items():
-        versions = tallies.versions[prompt]._asdict()
-        writer.writerow({"prompt_id": prompt, **asdict(metrics(tally, tau)), **versions})
-    return text.getvalue()
+        row = {"prompt_id": prompt, **asdict(metrics(tally, tau)), **tallies.versions[prompt]._asdict()}
+        lines.append(csv_line([row[name] for name in records.SUMMARY_COLUMNS]))
+    return lines
 
 
 def metrics_record(tallies: Tallies, tau: float) -> Record:
@@ -112,13 +107,9 @@ def metrics_record(tallies: Tallies, tau: float) -> Record:
         "skyt.prompts": [
             {"prompt_id": prompt, **_figures(tally, tau)} for prompt, tally in tallies.prompts.items()
         ],
-        "skyt.cells": [{**asdict(cell), **_figures(tally, tau)} for cell, tally in _ordered(tallies)],
+        "skyt.cells": [{**asdict(cell), **_figures(tally, tau)} for cell, tally in tallies.cells.items()],
         "skyt.tests": _tests(tallies),
     }
-
-
-def _ordered(tallies: Tallies) -> list[tuple[Cell, Tally]]:
-    return list(tallies.cells.items())
 
 
 def _figures(tally: Tally, tau: float) -> Record:

@@ -1,7 +1,7 @@
-"""The records of a run: CSV files with fixed columns, and `samples.jsonl` with everything known per sample.
+"""What is on record of a run: a database, and the files that are written from it.
 
-The first columns of each CSV are those of the design; the versions that the seed wants in every log follow at
-the end.
+`records.sqlite` holds everything known per sample; the service's database has the same tables. The CSV files
+have fixed columns: those of the design first, then the versions that the seed wants in every log.
 
 May use every room before it, up to repair.
 """
@@ -13,6 +13,7 @@ from skyt.records.columns import (
     REPAIRS,
     RUNS,
     SAMPLES,
+    STORE,
     SUMMARY,
     SUMMARY_COLUMNS,
     DistanceRow,
@@ -20,9 +21,10 @@ from skyt.records.columns import (
     RunRow,
     Versions,
 )
-from skyt.records.ledger import Durability, Ledger
-from skyt.records.reading import open_csv, read_rows
-from skyt.records.sample import Sample, read_samples
+from skyt.records.engine import Durability
+from skyt.records.files import check_files, write_files
+from skyt.records.sample import Sample
+from skyt.records.store import RunStore
 
 __all__ = [
     "COLUMNS",
@@ -31,16 +33,16 @@ __all__ = [
     "REPAIRS",
     "RUNS",
     "SAMPLES",
+    "STORE",
     "SUMMARY",
     "SUMMARY_COLUMNS",
     "DistanceRow",
     "Durability",
-    "Ledger",
     "RepairRow",
     "RunRow",
+    "RunStore",
     "Sample",
     "Versions",
-    "open_csv",
-    "read_rows",
-    "read_samples",
+    "check_files",
+    "write_files",
 ]

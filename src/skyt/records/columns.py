@@ -11,6 +11,7 @@ POST = "distances_post.csv"
 REPAIRS = "repairs.csv"
 SUMMARY = "metrics_summary.csv"
 SAMPLES = "samples.jsonl"
+STORE = "records.sqlite"  # what the other files are written from
 
 
 class Versions(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from pathlib import Path
 
 from rich.console import Console
@@ -11,26 +10,20 @@ from rich.text import Text
 
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_record
-from skyt import records
+from skyt.records import RunStore
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def find_sample(run_dir: Path, wanted: str) -> Record:
-    """A line of `samples.jsonl` by its sample_id; leading zeros may be left out."""
-    path = run_dir / records.SAMPLES
-    if not path.exists():
-        raise UserError(f"{run_dir} has no {records.SAMPLES}: is it the folder of a skyt run?")
-    number = wanted.strip().lstrip("0") or "0"
-    last = None
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            sample = json.loads(line)
-            last = sample["sample_id"]
-            if (last.lstrip("0") or "0") == number:
-                return dict(sample)
-    known = "it has none" if last is None else f"they go from 0 to {int(last)}"
-    raise UserError(f"no sample {wanted!r} in {run_dir}: {known}")
+    """A sample's record by its sample_id; leading zeros may be left out."""
+    with RunStore.existing(run_dir) as store:
+        found = store.find(int(wanted)) if wanted.strip().isdecimal() else None
+        count = store.count()
+    if found is None:
+        known = f"they go from 0 to {count - 1}" if count else "it has none"
+        raise UserError(f"no sample {wanted!r} in {run_dir}: {known}")
+    return found.record
 
 
 def show_diff(run_dir: Path, wanted: str, console: Console | None = None) -> None:

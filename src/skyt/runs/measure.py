@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from homeostat.core import threads
 from homeostat.core.errors import UserError
-from homeostat.core.records import Record, read_jsonl, read_record, utc_now
+from homeostat.core.records import Record, read_record, utc_now
 from homeostat.core.rundir import RunDir
 from skyt import records
 from skyt.canon import CanonStore, Event
@@ -141,15 +141,16 @@ def _signature_of(store: CanonStore, prompt: str) -> str | None:
 
 def archive_rows(folder: Path) -> Path | None:
     """Move the rows of a run aside, because their canon is another one now. Generations stay."""
-    with records.Ledger(folder).locked():
-        old = [folder / name for name in (*records.COLUMNS, records.SAMPLES) if (folder / name).exists()]
-        if not old:
+    archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
+    if not (folder / records.STORE).exists():
+        return None
+    with records.RunStore(folder) as store:
+        if not store.archive(archive):
             return None
-        archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
-        archive.mkdir(parents=True)
-        for path in old:
-            path.rename(archive / path.name)
-        return archive
+    for name in (*records.COLUMNS, records.SAMPLES):
+        if (folder / name).exists():
+            (folder / name).rename(archive / name)
+    return archive
 
 
 def rows_hold(folder: Path, generations: Sequence[Generation]) -> bool:
@@ -158,12 +159,13 @@ def rows_hold(folder: Path, generations: Sequence[Generation]) -> bool:
     Not if the new outputs belong between the old ones, and not for a prompt that had no canon: one of its new
     outputs may become it, and the old ones are then measured against it too.
     """
-    path = folder / records.SAMPLES
-    rows = list(read_jsonl(path)) if path.exists() else []
+    if not (folder / records.STORE).exists():
+        return True
+    with records.RunStore(folder) as store:
+        rows = [(*r.place, r["canon_signature"]) for r in store.samples()]
     if len(rows) >= len(generations):
         return True
-    places = [(row["contract_id"], row["model"], row["temperature"], row["sample"]) for row in rows]
-    if places != [(*g.cell, g.sample) for g in generations[: len(rows)]]:
+    if [row[:-1] for row in rows] != [(*g.cell, g.sample) for g in generations[: len(rows)]]:
         return False
     new = {generation.contract_id for generation in generations[len(rows) :]}
-    return not any(row["canon_signature"] is None and row["contract_id"] in new for row in rows)
+    return not any(signature is None and contract in new for contract, *_, signature in rows)

@@ -15,7 +15,7 @@ from homeostat.core.rundir import RunDir
 from skyt.canon import Canon, CanonStore
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.records import Durability, Ledger, RunRow, Sample
+from skyt.records import Durability, RunRow, RunStore, Sample
 from skyt.repair.repair import Repair
 from skyt.runs.assess import Assessor, Prepared, versions
 from skyt.runs.canons import Policy, fix_canons
@@ -43,30 +43,41 @@ def measure(
     their own, which `policy` chooses. `shared` is a store of canons that outlives the run; the run keeps a
     copy.
     """
-    ledger = Ledger(run.path, durability)
     stores = [CanonStore(run.path / "canon", versions())]
     if shared is not None:
         stores.insert(0, shared)
-    run_ids = _register_cells(ledger, run, generations, bench, mode)
-    done = ledger.count()
-    if done >= len(generations):
-        return
-    _prepare(generations, contracts, bench)
-    canons = fix_canons(generations, contracts, bench, stores, given or {}, policy)
-    _prepare_repairs(generations[done:], contracts, bench, canons)
+    cells = _cells(run, generations, bench, mode)
+    with RunStore(run.path, durability) as store:
+        done = store.count()
+        if done < len(generations):
+            _prepare(generations, contracts, bench)
+            canons = fix_canons(generations, contracts, bench, stores, given or {}, policy)
+            _prepare_repairs(generations[done:], contracts, bench, canons)
+            _record(store, generations, done, contracts, canons, cells, bench)
+
+
+def _record(
+    store: RunStore,
+    generations: Sequence[Generation],
+    done: int,
+    contracts: Mapping[str, Contract],
+    canons: Mapping[str, Canon],
+    cells: Mapping[tuple[str, str, float], RunRow],
+    bench: Assessor,
+) -> None:
     with progress("repairing", total=len(generations), done=done, unit="samples") as bar:
-        block: list[Sample] = []
+        block: list[tuple[str, Sample]] = []
         since = time.monotonic()
-        for number, generation in enumerate(generations[done:], start=done):
+        for generation in generations[done:]:
             contract, canon = contracts[generation.contract_id], canons.get(generation.contract_id)
             sample = judge_and_repair(generation, contract, canon, bench)
-            block.append(sample.placed(run_ids[generation.cell], number, generation.sample, sample.timestamp))
+            block.append((cells[generation.cell].run_id, sample))
             if len(block) == _BLOCK or time.monotonic() - since > _BLOCK_S:
-                ledger.append(block)
+                store.append(cells.values(), block)
                 bench.keep_repairs()
                 block, since = [], time.monotonic()
             bar.advance()
-        ledger.append(block)
+        store.append(cells.values(), block)
         bench.keep_repairs()
 
 
@@ -111,31 +122,26 @@ def judge_and_repair(
     return Sample(record, utc_now())
 
 
-def _register_cells(
-    ledger: Ledger, run: RunDir, generations: Sequence[Generation], bench: Assessor, mode: str
-) -> dict[tuple[str, str, float], str]:
-    cells = list(dict.fromkeys(generation.cell for generation in generations))
-    run_ids = {cell: f"{run.run_id}.{number:04d}" for number, cell in enumerate(cells)}
+def _cells(
+    run: RunDir, generations: Sequence[Generation], bench: Assessor, mode: str
+) -> dict[tuple[str, str, float], RunRow]:
     current = versions()
-    ledger.append_runs(
-        [
-            RunRow(
-                run_id=run_ids[cell],
-                prompt_id=cell[0],
-                mode=mode,
-                timestamp=utc_now(),
-                model=cell[1],
-                temperature=cell[2],
-                seed=bench.settings.seed,
-                oracle_version=current.oracle_version,
-                normalization_version=current.normalization_version,
-                contract_id=cell[0],
-                distance_version=bench.distance.id,
-            )
-            for cell in cells
-        ]
-    )
-    return run_ids
+    return {
+        cell: RunRow(
+            run_id=f"{run.run_id}.{number:04d}",
+            prompt_id=cell[0],
+            mode=mode,
+            timestamp=utc_now(),
+            model=cell[1],
+            temperature=cell[2],
+            seed=bench.settings.seed,
+            oracle_version=current.oracle_version,
+            normalization_version=current.normalization_version,
+            contract_id=cell[0],
+            distance_version=bench.distance.id,
+        )
+        for number, cell in enumerate(dict.fromkeys(generation.cell for generation in generations))
+    }
 
 
 def _prepare(generations: Sequence[Generation], contracts: Mapping[str, Contract], bench: Assessor) -> None:

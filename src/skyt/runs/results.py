@@ -13,11 +13,10 @@ from typing import Any
 
 from homeostat.core.config import parse_config
 from homeostat.core.errors import UserError
-from homeostat.core.records import read_jsonl
 from homeostat.core.results import Shown, Table
 from skyt.metrics.summary import summarise_again
 from skyt.metrics.table import RunMetrics
-from skyt.records import SAMPLES
+from skyt.records import RunStore, Sample
 from skyt.runs.config import RunConfig
 from skyt.runs.measure import RunOptions
 from skyt.runs.suite import run_one
@@ -38,16 +37,18 @@ class CodeRun(Shown):
 
     def samples(self) -> Table:
         """One row per sample: how far from the canon before and after repair, on what evidence."""
-        rows = [
-            {
-                **{name: sample[name] for name in _SAMPLE},
-                "compliant": sample["oracle_pre"]["compliant"],
-                "raw_output": sample["raw_output"],
-                "repaired": sample["normalized_post"],
-            }
-            for sample in read_jsonl(self.folder / SAMPLES)
-        ]
+        with RunStore.existing(self.folder) as store:
+            rows = [self._row(sample) for sample in store.samples()]
         return Table.of(rows, f"samples of {self.folder}")
+
+    @staticmethod
+    def _row(sample: Sample) -> dict[str, Any]:
+        return {
+            **{name: sample[name] for name in _SAMPLE},
+            "compliant": sample["oracle_pre"]["compliant"],
+            "raw_output": sample["raw_output"],
+            "repaired": sample["normalized_post"],
+        }
 
 
 def run(

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from sqlalchemy import func, select
 
+from skyt.records.tables import api_keys
 from skyt.serve.database.keys import ANYONE, Key, match, valid_keys
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import api_keys
 from skyt.serve.protocol.errors import ApiError
 
 _FRESH_S = 2.0

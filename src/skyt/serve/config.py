@@ -9,7 +9,6 @@ from pydantic import Field
 from homeostat.core.config import ConfigModel
 from homeostat.core.models import ModelConfig
 from skyt.runs.config import MeasureConfig
-from skyt.serve.database.engine import DEFAULT_DATABASE
 
 
 class Policy(ConfigModel):
@@ -97,7 +96,7 @@ class ServeConfig(ConfigModel):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535, description="0: any free one")
-    database: str = DEFAULT_DATABASE
+    database: str = "skyt.sqlite"
     upstream: Annotated[HttpUpstream | LocalUpstream, Field(discriminator="kind")] = LocalUpstream()
     policy: Policy = Policy()
     policies: dict[str, Policy] = Field(default_factory=dict, description="by contract id")

@@ -140,7 +140,7 @@ def one_line(err: str) -> bool:
         (["replay", "nowhere.jsonl", "--tau", "nan"], ["tau = nan"]),
         (["metrics", "nowhere"], ["nowhere is not a run directory"]),
         (["plots", "nowhere"], ["nowhere has no metrics yet"]),
-        (["diff", "nowhere", "0"], ["samples.jsonl"]),
+        (["diff", "nowhere", "0"], ["nowhere has no records.sqlite"]),
         (["suite", "nowhere.yaml"], ["no such file: nowhere.yaml"]),
     ],
 )

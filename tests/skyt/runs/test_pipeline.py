@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.rows import read_rows
 
 from homeostat.core.records import read_jsonl
 from homeostat.core.rundir import open_run
@@ -20,7 +21,6 @@ from skyt.canon import CanonImmutabilityError
 from skyt.contracts.contract import load_contracts
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
-from skyt.records import read_rows
 from skyt.runs.assess import Assessor
 from skyt.runs.config import MeasureConfig
 from skyt.runs.pipeline import measure
@@ -158,11 +158,11 @@ def test_kill_9_at_any_point_then_resume_gives_the_same_rows_and_metrics(tmp_pat
     whole_s = time.monotonic() - begun
     for attempt in range(3):
         process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        pre = tmp_path / "killed" / "distances_pre.csv"
+        store = tmp_path / "killed" / "records.sqlite"
         until = time.monotonic() + 3 * whole_s
         while time.monotonic() < until and process.poll() is None:
             if (
-                attempt > 0 and pre.exists()
+                attempt > 0 and store.exists()
             ):  # the first attempt dies at a moment of its own, the others while writing
                 break
             if attempt == 0 and time.monotonic() - until + 3 * whole_s > 0.6 * whole_s:

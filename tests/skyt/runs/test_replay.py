@@ -112,7 +112,9 @@ def test_re_anchoring_archives_canon_and_rows_and_measures_anew(
     canon = tmp_path / "run" / "canon" / "gcd.json"
     stale = json.loads(canon.read_text())
     canon.write_text(json.dumps({**stale, "normalization_version": "0-old"}))
-    (tmp_path / "run" / "distances_pre.csv").unlink()  # as if the rows were still to be measured
+    for file in [*(tmp_path / "run").glob("*.csv"), *(tmp_path / "run").glob("*.sqlite")]:
+        file.unlink()  # as if the rows were still to be measured
+    (tmp_path / "run" / "samples.jsonl").unlink()
     with pytest.raises(CanonVersionError, match="--re-anchor"):
         replay(path, tmp_path / "run", MeasureConfig(), QUIET)
     done = replay(

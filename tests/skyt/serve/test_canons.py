@@ -18,14 +18,14 @@ from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream
 from homeostat.core.errors import UserError
 from skyt.canon import CanonRefusedError
 from skyt.contracts.contract import Contract
+from skyt.records.store import encode
+from skyt.records.tables import canons
 from skyt.runs.assess import versions
 from skyt.runs.canons import new_canon
 from skyt.serve import auth
 from skyt.serve.cli import canon_commands
 from skyt.serve.database.keys import add_key
-from skyt.serve.database.rows import encode
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import canons
 from skyt.serve.service import Service
 from skyt.text.normalise import normalise
 from skyt.text.signature import signature

@@ -16,9 +16,9 @@ from sqlalchemy import func, select
 from tests.support.postgres import MISSING, postgres
 from tests.support.scripted import ScriptedUpstream, fenced
 
+from skyt.records.tables import canons, samples
 from skyt.runs.assess import versions
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import canons, samples
 
 PROCESSES, REQUESTS = 8, 50
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
@@ -12,8 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from homeostat.core.records import utc_now
 from skyt.canon import Canon, CanonImmutabilityError, CanonVersionError, Event, Versions, check_integrity
-from skyt.serve.database.rows import canon_row, encode
-from skyt.serve.database.tables import archived_canons, canon_events, canons, ledgers
+from skyt.records.store import encode
+from skyt.records.tables import archived_canons, canon_events, canons, ledgers
 
 SERVICE = "serve"
 CANON_SIGNATURE = select(canons.c.canon_signature).where(canons.c.prompt_id == bindparam("prompt_id"))
@@ -62,7 +64,7 @@ class CanonTable:
             )
         try:
             with connection.begin_nested():
-                connection.execute(insert(canons).values(**canon_row(canon)))
+                connection.execute(insert(canons).values(**_row(canon)))
         except IntegrityError:
             return False
         return True
@@ -112,7 +114,7 @@ class CanonTable:
         with self.engine.begin() as connection:
             close_ledger(connection)
             self._set_aside(connection, canon.prompt_id)
-            connection.execute(insert(canons).values(**canon_row(canon)))
+            connection.execute(insert(canons).values(**_row(canon)))
             self._note(connection, event)
 
     def _set_aside(self, connection: Connection, prompt_id: str) -> None:
@@ -146,6 +148,11 @@ class CanonTable:
                 f"it, or have it judged anew with `homeostat code canon approve DATABASE {prompt_id}`"
             )
         return canon
+
+
+def _row(canon: Canon) -> dict[str, Any]:
+    record = encode(asdict(canon))
+    return {"prompt_id": canon.prompt_id, "canon_signature": canon.canon_signature, "record": record}
 
 
 def close_ledger(connection: Connection) -> None:

@@ -14,8 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now
+from skyt.records.tables import api_keys
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import api_keys
 
 _PREFIX = "skyt-"
 

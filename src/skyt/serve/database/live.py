@@ -15,8 +15,8 @@ from homeostat.core.records import utc_now
 from skyt.contracts.defaults import DEFAULT_TAU
 from skyt.metrics.formulas import Metrics, tally_of
 from skyt.metrics.formulas import metrics as metrics_of
+from skyt.records.tables import answers, canons, metrics, runs, samples
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import answers, canons, metrics, runs, samples
 
 WINDOW = 20_000  # latest samples of a prompt that live figures look at
 

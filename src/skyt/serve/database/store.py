@@ -19,24 +19,17 @@ from homeostat.core.errors import UserError
 from homeostat.core.records import utc_now
 from skyt.canon import Canon, Versions
 from skyt.records import Durability, Sample
+from skyt.records.engine import open_database
+from skyt.records.store import add_samples, encode, sample_of, sample_row, take_numbers
+from skyt.records.tables import answers, canons, ledgers, runs, samples
 from skyt.serve.database.canons import CANON_SIGNATURE, SERVICE, CanonTable
-from skyt.serve.database.engine import open_database
-from skyt.serve.database.rows import encode, sample_of, sample_row
-from skyt.serve.database.tables import answers, canons, ledgers, runs, samples
 
 _CELL = ("prompt_id", "model", "temperature", "oracle_version", "normalization_version", "distance_version")
 
 # What every request executes is built once: building a statement costs more than SQLite takes to run it.
-_TAKE_NUMBERS = (
-    update(ledgers)
-    .where(ledgers.c.name == bindparam("ledger"), ledgers.c.closed_at.is_(None))
-    .values(next_sample=ledgers.c.next_sample + bindparam("taken"))
-    .returning(ledgers.c.next_sample)
-)
 _RUN_OF_CELL = select(runs.c.run_id).where(
     runs.c.ledger == bindparam("ledger"), and_(*(runs.c[name] == bindparam(name) for name in _CELL))
 )
-_ADD_SAMPLES = insert(samples)
 
 
 class CanonMoved(Exception):  # noqa: N818 - not an error: measure again, against the canon there is now
@@ -99,13 +92,14 @@ class Store(CanonTable):
                 sample.placed(run_id, first + at, first + at, now)
                 for at, sample in enumerate(submission.measured)
             ]
-            about = {
-                "request_id": submission.request_id,
-                "upstream_ms": submission.upstream_ms,
-                "overhead_ms": submission.overhead_ms,
-            }
-            rows = [{**sample_row(ledger, first + at, sample), **about} for at, sample in enumerate(placed)]
-            connection.execute(_ADD_SAMPLES, rows)
+            add_samples(
+                connection,
+                ledger,
+                placed,
+                request_id=submission.request_id,
+                upstream_ms=submission.upstream_ms,
+                overhead_ms=submission.overhead_ms,
+            )
         answer = submission.answer(placed) if given is not None and submission.answer is not None else None
         if given is not None and answer is not None:
             key_id, idempotency_key, body_sha256 = given
@@ -180,12 +174,10 @@ class Store(CanonTable):
         """Take the open ledger's row for the rest of the transaction, and `n` numbers from it."""
         for _ in range(100):
             name = self._ledger or self.current_ledger(connection) or self._open_ledger(connection)
-            taken = connection.execute(_TAKE_NUMBERS, {"ledger": name, "taken": n}).scalar()
-            self._ledger = (
-                None if taken is None else name
-            )  # a name only: whether it is open is asked each time
-            if taken is not None:
-                return name, int(taken) - n
+            first = take_numbers(connection, name, n)
+            self._ledger = None if first is None else name  # only a name: whether it is open is asked above
+            if first is not None:
+                return name, first
         raise UserError(
             "the service's ledger is being closed again and again: is a re-anchoring loop running?"
         )

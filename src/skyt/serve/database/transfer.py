@@ -1,16 +1,15 @@
-"""Between the database and the files of single runs, through the files' own writers and readers."""
+"""Between the service's database and run directories: ledgers are copied, files written from the copy."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
 from homeostat.core.atomic import sync_directory
@@ -18,17 +17,14 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import read_record, utc_now
 from homeostat.core.rundir import open_run
-from skyt import records
 from skyt.canon import Canon, CanonStore, read_canon
 from skyt.contracts.defaults import DEFAULT_TAU
 from skyt.metrics.summary import summarise
-from skyt.records import Ledger, RunRow, Sample, read_samples
+from skyt.records import RunStore, check_files
+from skyt.records.store import RUN, copy_ledger
+from skyt.records.tables import archived_canons, canons, ledgers, samples
 from skyt.serve.database.canons import SERVICE
-from skyt.serve.database.rows import sample_of, sample_row
 from skyt.serve.database.store import Store
-from skyt.serve.database.tables import archived_canons, canons, ledgers, runs, samples
-
-_BLOCK = 500  # samples a transaction or an append
 
 
 class ExportConfig(ConfigModel):
@@ -63,8 +59,15 @@ def export(store: Store, out: Path, ledger: str | None = None, tau: float = DEFA
     try:
         folder = aside / "run"
         with open_run(folder, command="code export", config=ExportConfig(ledger=name, tau=tau)) as run:
-            with store.reading() as connection:
-                done = _write(store, connection, name, folder)
+            with (
+                store.reading() as connection,
+                RunStore(folder) as target,
+                target.writing() as copy,
+            ):
+                count = copy_ledger(connection, name, copy, RUN)
+                written = _write_canons(connection, name, folder / "canon")
+            if not count:
+                raise UserError(f"the ledger {name!r} has no samples to export")
             summarise(run, tau, {"ledger": name})
             run.finish()
         (folder / ".lock").unlink(missing_ok=True)
@@ -75,54 +78,26 @@ def export(store: Store, out: Path, ledger: str | None = None, tau: float = DEFA
         raise UserError(f"cannot export to {out}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return done
+    return Transferred(name, count, written)
 
 
 def import_run(store: Store, folder: Path, name: str | None = None) -> Transferred:
     """Read the folder of a run into a ledger of its own, in one transaction."""
     folder = Path(folder)
-    if not (folder / records.PRE).exists() or not (folder / records.SAMPLES).exists():
-        raise UserError(
-            f"{folder} has no {records.PRE} and {records.SAMPLES}: is it the folder of a skyt run?"
-        )
     record_path = folder / "run_record.json"
     name = name or (
         str(read_record(record_path, "run_record")["run_id"]) if record_path.exists() else folder.name
     )
     if name.startswith(f"{SERVICE}-"):
         raise UserError(f"--name {name!r}: names that begin with {SERVICE}- are the service's own")
-    with Ledger(folder).locked(), store.engine.begin() as connection:
-        if connection.execute(select(ledgers.c.name).where(ledgers.c.name == name)).scalar() is not None:
-            raise UserError(f"the database has a ledger {name!r} already: this run was imported before")
-        now = utc_now()
-        fixed = _read_canons(store, connection, folder / "canon")
-        cells = _read_runs(folder / records.RUNS)
-        connection.execute(
-            insert(ledgers).values(
-                name=name, created_at=now, next_sample=0, next_run=len(cells), closed_at=now
-            )
-        )
-        for number, cell in enumerate(cells):
-            connection.execute(insert(runs).values(ledger=name, number=number, **cell._asdict()))
-        count = 0
-        for block in _blocks(read_samples(folder), _BLOCK):
-            connection.execute(insert(samples), [sample_row(name, int(s["sample_id"]), s) for s in block])
-            count += len(block)
-        connection.execute(
-            ledgers.update().where(ledgers.c.name == name).values(next_sample=_highest(connection, name) + 1)
-        )
+    with RunStore.existing(folder) as run:
+        check_files(run)
+        with run.reading() as source, store.engine.begin() as connection:
+            if connection.execute(select(ledgers.c.name).where(ledgers.c.name == name)).scalar() is not None:
+                raise UserError(f"the database has a ledger {name!r} already: this run was imported before")
+            fixed = _read_canons(store, connection, folder / "canon")
+            count = copy_ledger(source, RUN, connection, name, closed_at=utc_now())
     return Transferred(name, count, fixed)
-
-
-def _blocks(rows: Iterator[Sample], size: int) -> Iterator[list[Sample]]:
-    block: list[Sample] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def unsettled(connection: Connection, ledger: str) -> int:
@@ -149,21 +124,6 @@ def _ledger(store: Store, connection: Connection, wanted: str | None) -> str:
     if wanted not in known:
         raise UserError(f"no ledger {wanted!r} in the database; {nearest(wanted, known)}")
     return wanted
-
-
-def _write(store: Store, connection: Connection, name: str, folder: Path) -> Transferred:
-    ledger = Ledger(folder)
-    columns = [runs.c[field] for field in RunRow._fields]
-    found = connection.execute(select(*columns).where(runs.c.ledger == name).order_by(runs.c.number))
-    ledger.append_runs([RunRow(*row) for row in found])
-    query = select(samples).where(samples.c.ledger == name).order_by(samples.c.number)
-    total = 0
-    for partition in connection.execution_options(yield_per=_BLOCK).execute(query).mappings().partitions():
-        ledger.append([sample_of(row) for row in partition])
-        total += len(partition)
-    if not total:
-        raise UserError(f"the ledger {name!r} has no samples to export")
-    return Transferred(name, total, _write_canons(connection, name, folder / "canon"))
 
 
 def _write_canons(connection: Connection, name: str, folder: Path) -> int:
@@ -196,21 +156,3 @@ def _read_canons(store: Store, connection: Connection, folder: Path) -> int:
     for path in paths:
         store.set_within(connection, read_canon(path))
     return len(paths)
-
-
-def _read_runs(path: Path) -> list[RunRow]:
-    return [
-        RunRow(
-            **{
-                **row,
-                "temperature": float(row["temperature"]),
-                "seed": int(row["seed"]) if row["seed"] else None,
-            }  # type: ignore[arg-type]
-        )
-        for row in records.read_rows(path)
-    ]
-
-
-def _highest(connection: Connection, name: str) -> int:
-    found = connection.execute(select(func.max(samples.c.number)).where(samples.c.ledger == name)).scalar()
-    return -1 if found is None else int(found)

@@ -15,10 +15,10 @@ from skyt.canon import CanonImmutabilityError, CanonVersionError, Versions
 from skyt.metrics.formulas import metrics as metrics_of
 from skyt.metrics.formulas import tally_of
 from skyt.records import Sample
-from skyt.serve.database.engine import open_database
+from skyt.records.engine import open_database
+from skyt.records.tables import archived_canons, canons, ledgers, metrics, samples, tables
 from skyt.serve.database.live import count, history, latest, prune, standings, take_snapshot
 from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submission
-from skyt.serve.database.tables import archived_canons, canons, ledgers, metrics, samples, tables
 
 
 def submit(store: Store, submission: Submission) -> list[Sample]:
@@ -165,7 +165,7 @@ def test_a_database_of_other_tables_is_refused_in_one_line(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.update().values(version=99))
     engine.dispose()
-    with pytest.raises(UserError, match="tables of version 99, this program has 1: export it") as caught:
+    with pytest.raises(UserError, match="tables of version 99, this program has 2: export it") as caught:
         open_database(url)
     assert "\n" not in str(caught.value)
 

@@ -124,6 +124,6 @@ def test_rows_that_contradict_the_samples_are_refused_by_name(replayed: Path, tm
     lines[4] = lines[4].replace(",true,", ",false,")
     (copy / records.POST).write_text("\n".join(lines) + "\n")
     store = Store.open(str(tmp_path / "x.sqlite"), versions())
-    with pytest.raises(UserError, match=r"line 5 \(sample 000003\): compliant"):
+    with pytest.raises(UserError, match=r"distances_post\.csv, line 5: compliant"):
         import_run(store, copy)
     store.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy
 from sqlalchemy import event, insert
@@ -16,10 +16,11 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from homeostat.core.errors import UserError
-from skyt.records import Durability
-from skyt.serve.database.tables import TABLES_VERSION, metadata, samples, tables
+from skyt.records.tables import TABLES_VERSION, metadata, samples, tables
 
-DEFAULT_DATABASE = "skyt.sqlite"
+# What a commit survives: `process` the death of this process, `full` also a power cut.
+Durability = Literal["process", "full"]
+
 _TABLES_LOCK = 0x534B5954  # any fixed number: PostgreSQL's advisory locks are numbered
 _SQLITE_WAIT_S = 60
 
@@ -36,9 +37,13 @@ def open_database(where: str, durability: Durability = "full") -> Engine:
         engine = kind(url, durability)
         _create_tables(engine)
     except (SQLAlchemyError, OSError) as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise UserError(f"cannot open the database {display(url)}: {reason}") from None
+        raise UserError(f"cannot open the database {display(url)}: {reason_of(error)}") from None
     return engine
+
+
+def reason_of(error: Exception) -> str:
+    """What the database says, in one line."""
+    return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
 
 
 def database_url(where: str) -> URL:

@@ -1,8 +1,8 @@
-"""The tables of a service's database.
+"""The tables of a run's file and of the service's database.
 
-A *ledger* is what a folder is to file-based runs: one numbered sequence of samples with its cells (`runs`).
-The service keeps one, each imported run is one. Canons belong to the database: one per prompt, by primary
-key. Whole records are ASCII JSON text, so that NULs and lone surrogates in hostile outputs fit any database.
+A *ledger* is one numbered sequence of samples with its cells (`runs`): a run's file has one, a service keeps
+one, each imported run is one. Canons belong to the service's database: one per prompt, by primary key. Whole
+records are ASCII JSON text, so that NULs and lone surrogates in hostile outputs fit any database.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Float,
     ForeignKey,
@@ -23,9 +24,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from skyt.records import SUMMARY_COLUMNS
+from skyt.records.columns import SUMMARY_COLUMNS
 
-TABLES_VERSION = 1  # increase this when a table changes
+TABLES_VERSION = 2  # increase this when a table changes
 metadata = MetaData()
 _serial = BigInteger().with_variant(Integer, "sqlite")
 
@@ -110,6 +111,11 @@ samples = Table(
     Column("record", Text, nullable=False),  # the line of samples.jsonl
     UniqueConstraint("ledger", "number"),
     Index("samples_by_prompt", "prompt_id", "id"),
+    CheckConstraint("0 <= d_post AND d_post <= d_pre AND d_pre <= 1", "repair_is_monotone"),
+    CheckConstraint("canon_signature IS NOT NULL OR d_post = 1", "without_a_canon_d_is_1"),
+    CheckConstraint("(d_pre = 0) = (signature_pre = canon_signature)", "d_pre_is_0_for_the_canon_alone"),
+    CheckConstraint("(d_post = 0) = (signature_post = canon_signature)", "d_post_is_0_for_the_canon_alone"),
+    CheckConstraint("(d_post = 0) = (evidence <> 'none')", "d_0_has_evidence"),
 )
 
 answers = Table(
