@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_args, runtime_checkable
+
+from homeostat.core.config import ConfigModel
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,35 @@ class Generator(Protocol):
 
     def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         """Every request exactly once, in any order, as soon as it is done."""
+
+
+SOURCES: dict[str, type[Source]] = {}  # by the `kind` that configurations use
+
+
+class Source(ConfigModel):
+    """A `generator:` section of a configuration: what to ask, and how to make the generator that asks it."""
+
+    loads_model: ClassVar[bool] = False  # into this process
+
+    if TYPE_CHECKING:
+        kind: str
+
+        @property
+        def name(self) -> str:
+            """The model's name in the records."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        SOURCES[get_args(cls.model_fields["kind"].annotation)[0]] = cls
+
+    def make(self) -> Generator:
+        """The generator; heavy imports happen here."""
+        raise NotImplementedError
+
+    def check(self, reachable: bool = True) -> None:
+        """Refuse what cannot work, without loading a model; with `reachable`, an endpoint must answer."""
+        self.make()
 
 
 @runtime_checkable

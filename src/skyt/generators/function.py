@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
 
 from homeostat.core.errors import UserError
-from skyt.generators.base import Failure, Output, Request
+from skyt.generators.base import Failure, Output, Request, Source
+
+
+class CallableGenerator(Source):
+    """A Python function `prompt -> text`, named as `package.module:function`; the current folder counts."""
+
+    kind: Literal["callable"]
+    target: str = Field(pattern=r"^[\w.]+:\w+$")
+    concurrency: int = Field(1, ge=1)
+
+    @property
+    def name(self) -> str:
+        return self.target
+
+    def make(self) -> Function:
+        module, _, name = self.target.partition(":")
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.append(here)
+        try:
+            function = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"generator target {self.target!r}: {error}; looked in {here} too") from None
+        return Function(function, name=self.name, concurrency=self.concurrency)
 
 
 class Function:

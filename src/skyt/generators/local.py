@@ -13,15 +13,39 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from homeostat.core.errors import UserError
+from homeostat.core.models import ModelConfig
 from homeostat.core.progress import progress
-from skyt.generators.base import Failure, Output, Request
-from skyt.generators.config import LocalGenerator
+from skyt.generators.base import Failure, Output, Request, Source
 
 if TYPE_CHECKING:
     import torch
+
+
+class LocalGenerator(Source):
+    """A transformers model on this machine."""
+
+    loads_model: ClassVar[bool] = True
+    kind: Literal["local"] = "local"
+    model: ModelConfig = ModelConfig()
+    max_new_tokens: int = Field(320, ge=1)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    batch_size: int = Field(8, ge=1, description="samples at a time; does not change them")
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def make(self) -> LocalModel:
+        with progress(f"loading {self.name}"):
+            return LocalModel(self, *self.model.load())
+
+    def check(self, reachable: bool = True) -> None:
+        self.model.check()
 
 
 class LocalModel:
@@ -31,11 +55,6 @@ class LocalModel:
         self._config, self._model, self._tokenizer = config, model, tokenizer
         self.name = config.name
         self._far: Callable[[float], None] | None = None
-
-    @classmethod
-    def load(cls, config: LocalGenerator) -> LocalModel:
-        with progress(f"loading {config.name}"):
-            return cls(config, *config.model.load())
 
     def watch(self, far: Callable[[float], None] | None) -> None:
         """Tell `far` how many samples' worth of work is under way, token by token."""

@@ -13,15 +13,43 @@ import json
 import os
 import random
 from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
-import httpx
+from pydantic import Field
 
 from homeostat.core.errors import UserError
-from skyt.generators.base import Failure, GenerationError, Output, Request
-from skyt.generators.config import OpenAIGenerator
+from skyt.generators.base import Failure, GenerationError, Output, Request, Source
+
+if TYPE_CHECKING:
+    import httpx
 
 _LONGEST_WAIT_S = 60.0
 _PATIENCE_S = 10.0  # for the first answer
+
+
+class OpenAIGenerator(Source):
+    """Any endpoint that speaks the OpenAI chat-completions protocol."""
+
+    kind: Literal["openai"]
+    name: str = Field(min_length=1, description="the model's name at the endpoint")
+    base_url: str = Field("https://api.openai.com/v1", pattern=r"^https?://")
+    api_key_env: str | None = Field("OPENAI_API_KEY", description="variable that holds the key; null: none")
+    max_new_tokens: int = Field(1024, ge=1)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    concurrency: int = Field(8, ge=1)
+    timeout_s: float = Field(60.0, gt=0)
+    retries: int = Field(6, ge=0, description="further attempts after the first")
+    backoff_s: float = Field(0.5, gt=0, description="first wait; doubles each time, with jitter")
+    send_seed: bool = Field(True, description="some servers reject the `seed` field")
+
+    def make(self) -> Endpoint:
+        return Endpoint(self)
+
+    def check(self, reachable: bool = True) -> None:
+        endpoint = Endpoint(self)
+        if reachable:
+            endpoint.check()
 
 
 class _PassingError(Exception):
@@ -52,6 +80,8 @@ class Endpoint:
 
     def check(self) -> None:
         """Refuse an endpoint that is not there or does not take the key, before anything is asked of it."""
+        import httpx
+
         url = self._config.base_url.rstrip("/")
         try:
             answer = httpx.get(f"{url}/models", headers=self._headers, timeout=_PATIENCE_S)
@@ -70,6 +100,8 @@ class Endpoint:
             raise UserError(f"{url} does not accept the key (HTTP 401): {hint}")
 
     async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
+        import httpx
+
         limit = asyncio.Semaphore(self._config.concurrency)
         async with httpx.AsyncClient(
             base_url=self._config.base_url.rstrip("/") + "/",
@@ -112,6 +144,8 @@ class Endpoint:
         return min(_LONGEST_WAIT_S, max(backoff, asked or 0.0))
 
     async def _ask(self, client: httpx.AsyncClient, request: Request) -> str:
+        import httpx
+
         body: dict[str, object] = {
             "model": self.name,
             "messages": [{"role": "user", "content": request.prompt}],
@@ -138,7 +172,7 @@ class Endpoint:
 
 def _on_this_machine(url: str) -> bool:
     """Whether the address is a loopback one: a server here needs no key unless it says so."""
-    host = httpx.URL(url).host
+    host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

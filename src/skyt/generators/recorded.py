@@ -9,10 +9,12 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from homeostat.core.errors import UserError
-from skyt.generators.base import Failure, Generation, Output, Request
-from skyt.generators.config import RecordedGenerator
+from skyt.generators.base import Failure, Generation, Output, Request, Source
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "contract_id": (str,),
@@ -65,6 +67,22 @@ def _parse(number: int, line: bytes) -> Generation | BrokenLine:
     return Generation(row["contract_id"], row["model"], temperature, row["sample"], row["raw_output"])
 
 
+class RecordedGenerator(Source):
+    """Generations recorded earlier, as JSON lines (may be gzipped)."""
+
+    kind: Literal["recorded"]
+    name: str = Field(min_length=1, description="the model name in the file's rows")
+    file: str
+
+    def make(self) -> Recorded:
+        rows = []
+        for _, row in read_generations(Path(self.file)):
+            if isinstance(row, BrokenLine):
+                raise UserError(f"{self.file}, line {row.number}: {row.problem}")
+            rows.append(row)
+        return Recorded(self.name, rows)
+
+
 class Recorded:
     """Answers requests from a file: the recorded outputs of its cell, in the file's order."""
 
@@ -74,15 +92,6 @@ class Recorded:
         for row in rows:
             if row.model == name:
                 self._texts[row.contract_id, row.temperature].append(row.raw_output)
-
-    @classmethod
-    def open(cls, config: RecordedGenerator) -> Recorded:
-        rows = []
-        for _, row in read_generations(Path(config.file)):
-            if isinstance(row, BrokenLine):
-                raise UserError(f"{config.file}, line {row.number}: {row.problem}")
-            rows.append(row)
-        return cls(config.name, rows)
 
     async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[Output | Failure, None]:
         for request in requests:

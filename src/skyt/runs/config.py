@@ -9,7 +9,8 @@ from pydantic import Field
 
 from homeostat.core.config import ConfigModel
 from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
-from skyt.generators.config import GeneratorConfig, LocalGenerator
+from skyt.generators.config import GeneratorConfig
+from skyt.generators.local import LocalGenerator
 
 Temperature = Annotated[float, Field(ge=0.0, le=10.0)]
 

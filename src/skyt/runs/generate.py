@@ -18,7 +18,6 @@ import pydantic
 from homeostat.core.progress import Bar, progress
 from skyt.generators.base import Failure, Generation, Generator, Request, Watched, sample_seed
 from skyt.generators.config import GeneratorConfig
-from skyt.generators.factory import make_generator
 from skyt.generators.outputs import OutputFile
 
 
@@ -127,4 +126,4 @@ def loaded(config: GeneratorConfig) -> Generator:
 @lru_cache(maxsize=1)
 def _loaded(config: str) -> Generator:
     adapter: pydantic.TypeAdapter[GeneratorConfig] = pydantic.TypeAdapter(GeneratorConfig)
-    return make_generator(adapter.validate_json(config))
+    return adapter.validate_json(config).make()

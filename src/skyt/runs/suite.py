@@ -14,7 +14,6 @@ from homeostat.core.records import Record
 from homeostat.core.rundir import check_out, default_out, open_run
 from skyt.contracts.contract import Contract, load_contract, read_contracts
 from skyt.generators.config import GeneratorConfig
-from skyt.generators.factory import check_generator
 from skyt.runs.config import MeasureConfig, RunConfig, SuiteConfig
 from skyt.runs.generate import CellJob, collect_cell, loaded
 from skyt.runs.measure import RunOptions, check_options, measure_and_report, stamped
@@ -133,11 +132,11 @@ class _Work:
     def ready(self, jobs: Sequence[CellJob]) -> None:
         """Refuse generators that cannot work, and load a model that is the only one."""
         needed = list({job.generator.model_dump_json(): job.generator for job in jobs}.values())
-        if len(needed) == 1 and needed[0].kind == "local" and self.engine == "local":
+        if len(needed) == 1 and needed[0].loads_model and self.engine == "local":
             loaded(needed[0])
             return
         for generator in needed:
-            check_generator(generator, reachable=self.engine == "local")
+            generator.check(reachable=self.engine == "local")
 
     def generate(self, jobs: Sequence[CellJob], options: RunOptions) -> list[str]:
         """Generate what is not on record; returns what failed."""

@@ -15,12 +15,10 @@ import pytest
 from homeostat.core.errors import UserError
 from homeostat.core.models import ModelConfig
 from skyt.generators.base import Failure, Generator, Output, Request, sample_seed
-from skyt.generators.config import LocalGenerator, OpenAIGenerator, RecordedGenerator
-from skyt.generators.factory import make_generator
 from skyt.generators.function import Function
-from skyt.generators.local import LocalModel
-from skyt.generators.openai import Endpoint
-from skyt.generators.recorded import BrokenLine, read_generations
+from skyt.generators.local import LocalGenerator, LocalModel
+from skyt.generators.openai import Endpoint, OpenAIGenerator
+from skyt.generators.recorded import BrokenLine, RecordedGenerator, read_generations
 from skyt.runs.generate import CellJob, collect, collect_cell
 
 
@@ -234,7 +232,7 @@ def test_recorded_rows_answer_their_cell_in_order(tmp_path: Path) -> None:
         {**ROW, "raw_output": "b", "extra": 1},
     ]
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
-    recorded = make_generator(RecordedGenerator(kind="recorded", name="m", file=str(path)))
+    recorded = RecordedGenerator(kind="recorded", name="m", file=str(path)).make()
     found = answers(recorded, requests(3))
     assert [r.text for r in found.values() if isinstance(r, Output)] == ["a", "b"]
     assert isinstance(found[2], Failure)

@@ -63,8 +63,7 @@ def test_a_local_model_yields_samples_before_their_batch_is_done_and_stops_when_
     tiny_llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from skyt.generators.base import Request
-    from skyt.generators.config import LocalGenerator
-    from skyt.generators.local import LocalModel
+    from skyt.generators.local import LocalGenerator, LocalModel
 
     config = LocalGenerator(max_new_tokens=12, batch_size=4)
     model = LocalModel(config, tiny_llama, None)
@@ -90,8 +89,7 @@ def test_a_local_model_yields_samples_before_their_batch_is_done_and_stops_when_
 
 
 def test_samples_are_collected_where_an_event_loop_runs_already_as_in_a_notebook(tmp_path: Path) -> None:
-    from skyt.generators.config import CallableGenerator
-    from skyt.generators.function import Function
+    from skyt.generators.function import CallableGenerator, Function
     from skyt.runs.generate import CellJob, collect
 
     config = CallableGenerator(kind="callable", target="m:f")
