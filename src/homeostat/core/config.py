@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 import yaml
@@ -162,18 +162,24 @@ def _number(value: Any) -> Any:
 
 def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
     first = error.errors(include_url=False)[0]
-    location = [str(part) for part in first["loc"]]
-    key = ".".join(location) or "the configuration"
+    path, sections = _located(model, first["loc"])
+    key = ".".join(path) or "the configuration"
     if first["type"] == "extra_forbidden":
-        section = _section(model, location[:-1])
-        hint = nearest(location[-1], section.known_fields()) if section else "nothing can be set here"
-        return f"unknown key {key!r}; {hint}"
+        known = {name for section in sections for name in section.known_fields()}
+        return f"unknown key {key!r}; {nearest(path[-1], known) if known else 'nothing can be set here'}"
     if first["type"] == "missing":
         return f"{key!r} is missing"
+    field = str(first.get("ctx", {}).get("discriminator", "")).strip("'")  # of the sections of a union
+    if first["type"] == "union_tag_not_found":
+        return f"{key + '.' + field!r} is missing"
+    if first["type"] == "union_tag_invalid":
+        tag = first["ctx"]["tag"]
+        tags = (text.strip("'") for text in first["ctx"]["expected_tags"].split(", "))
+        return f"{key}.{field} = {tag!r}: {nearest(tag, tags)}"
     more = error.error_count() - 1
     tail = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
     if isinstance(first["input"], dict | list):  # a section as a whole: the message says what is wrong in it
-        return f"{key + ': ' if location else ''}{_lower(first['msg'])}{tail}"
+        return f"{key + ': ' if path else ''}{_lower(first['msg'])}{tail}"
     return f"{key} = {first['input']!r}: {_lower(first['msg'])}{tail}"
 
 
@@ -182,14 +188,36 @@ def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _section(model: type[ConfigModel], path: list[str]) -> type[ConfigModel] | None:
-    """The model of a nested section, so that an unknown key is compared with its real neighbours."""
-    current = model
-    for name in path:
-        field = current.known_fields().get(name)
-        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
-        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, ConfigModel)]
-        if not nested:
-            return None
-        current = nested[0]
-    return current
+def _located(
+    model: type[ConfigModel], location: tuple[int | str, ...]
+) -> tuple[list[str], list[type[ConfigModel]]]:
+    """The key that an error speaks of, without the tags of unions, and the sections that it may stand in."""
+    path: list[str] = []
+    sections, inside = [model], [model]
+    for part in location:
+        tagged = [section for section in inside if part in _tags(section)]
+        fields = [section.known_fields()[str(part)] for section in inside if part in section.known_fields()]
+        if tagged and not fields:
+            inside = tagged
+            continue
+        path.append(str(part))
+        sections = inside
+        inside = [found for field in fields for found in _sections(field.annotation)] or inside
+    return path, sections
+
+
+def _tags(section: type[ConfigModel]) -> set[Any]:
+    """What tells this section from others in a union: `kind: local`, `type: list`."""
+    fields = section.known_fields().values()
+    return {
+        tag
+        for field in fields
+        if get_origin(field.annotation) is Literal
+        for tag in get_args(field.annotation)
+    }
+
+
+def _sections(annotation: Any) -> list[type[ConfigModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _sections(part)]

@@ -165,3 +165,23 @@ def test_hash_and_snapshot_change_with_any_field_and_with_nothing_else() -> None
     changed = Contract.model_validate({**_raw(), "prompt": "something else"})
     assert changed.hash != contract.hash
     json.dumps(contract.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"type": "int", "mn": 1}, r"unknown key 'domain.parameters.a.mn'; did you mean 'min'"),
+        ({"type": "lst"}, r"domain.parameters.a.type = 'lst': did you mean 'list'"),
+        ({"min": 1}, r"'domain.parameters.a.type' is missing"),
+        ({"type": "list", "elements": {"type": "int", "mx": 1}}, r"a.elements.mx'; did you mean 'max'"),
+        ({"type": "int", "min": 3, "max": 1}, r"domain.parameters.a: nothing lies between 3 and 1"),
+        ({"type": "set", "elements": {"type": "set", "elements": {"type": "int"}}}, "set cannot be in a set"),
+    ],
+)
+def test_mistake_in_a_domain_names_the_key_and_its_neighbours(
+    tmp_path: Path, spec: dict[str, Any], message: str
+) -> None:
+    raw = _raw()
+    raw.setdefault("domain", {})["parameters"] = {"a": spec, "b": {"type": "int"}}
+    with pytest.raises(UserError, match=message):
+        load_contracts(_write(tmp_path, raw))
