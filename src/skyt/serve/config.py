@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from homeostat.core.config import ConfigModel
 from homeostat.core.models import ModelConfig
@@ -17,9 +17,14 @@ class Policy(ConfigModel):
     mode: Literal["observe", "repair", "enforce"] = Field(
         "repair",
         description="observe: record only; repair: answer with the canon where the evidence allows it; "
-        "enforce: also ask again until the output is compliant, else answer 422",
+        "enforce: repair, and on_failure: raise",
     )
-    retries: int = Field(2, ge=0, le=20, description="enforce: further requests to the upstream")
+    on_failure: Literal["return", "retry", "raise"] | None = Field(
+        None,
+        description="where an output does not comply: return it as it is (the default), retry: ask the "
+        "upstream again and return the last output, or raise: ask again and answer 422 in the end",
+    )
+    attempts: int = Field(3, ge=1, le=21, description="retry and raise: requests to the upstream in all")
     evidence: Literal["rewritten", "equivalent"] = Field(
         "rewritten",
         description="minimum evidence for replacing an output; a contract's own wins",
@@ -27,6 +32,20 @@ class Policy(ConfigModel):
     answer: Literal["fenced", "plain"] = Field(
         "fenced", description="canonical code in chat answers: in a Markdown fence, or bare"
     )
+
+    @model_validator(mode="after")
+    def _observe_changes_nothing(self) -> Self:
+        if self.mode == "observe" and self.on_failure not in (None, "return"):
+            raise ValueError(f"mode observe records only: leave out on_failure {self.on_failure!r}")
+        return self
+
+    @property
+    def failure(self) -> Literal["return", "retry", "raise"]:
+        return self.on_failure or ("raise" if self.mode == "enforce" else "return")
+
+    @property
+    def tries(self) -> int:
+        return 1 if self.failure == "return" else self.attempts
 
 
 class HttpUpstream(ConfigModel):

@@ -36,6 +36,24 @@ class Telemetry:
             ("contract", "policy", "evidence"),
             registry=self.registry,
         )
+        self.outcomes = Counter(
+            "skyt_outcomes",
+            "Anchored requests by contract and outcome: complied, retried, returned, refused",
+            ("contract", "outcome"),
+            registry=self.registry,
+        )
+        self.tokens = Counter(
+            "skyt_tokens",
+            "Tokens of anchored requests as the upstream reports them, all attempts",
+            ("contract", "kind"),
+            registry=self.registry,
+        )
+        self.cost = Counter(
+            "skyt_cost",
+            "Cost of anchored requests where the upstream reports it",
+            ("contract",),
+            registry=self.registry,
+        )
         self.upstream_seconds = Histogram(
             "skyt_upstream_seconds",
             "Time the upstream had a request",
@@ -61,11 +79,17 @@ class Telemetry:
     def attempt(self, outcome: str) -> None:
         self.upstream.labels(outcome).inc()
 
-    def anchored(self, contract: str, policy: str, told: Mapping[str, Any]) -> None:
-        for sample in told.get("samples", ()):
-            self.samples.labels(contract, policy, sample["evidence"]).inc()
+    def anchored(self, told: Mapping[str, Any]) -> None:
+        """Count an answer by its field `skyt`."""
+        contract = told["contract"]
+        self.outcomes.labels(contract, told["outcome"]).inc()
+        for sample in told["samples"]:
+            self.samples.labels(contract, told["policy"], sample["evidence"]).inc()
             if sample["judged"] is False:
                 self.not_judged.labels(contract).inc()
+        for name in ("prompt", "completion"):
+            self.tokens.labels(contract, name).inc(told["usage"].get(f"{name}_tokens", 0))
+        self.cost.labels(contract).inc(told["usage"].get("cost", 0))
 
     def timed(self, kind: str, total_s: float, upstream_s: float) -> None:
         self.upstream_seconds.observe(upstream_s)

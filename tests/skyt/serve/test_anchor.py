@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, fenced
+from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream, completion, fenced
 
 from skyt.serve.database.live import latest
 from skyt.serve.service import Service
@@ -97,6 +97,9 @@ def test_tool_calls_are_passed_on_and_not_recorded(
     body = ask(client, tools=[{"type": "function", "function": {"name": "f"}}]).json()
     assert body["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "f"
     assert body["skyt"]["samples"] == [] and len(latest(service.store, "gcd", 200)) == before
+    assert body["skyt"]["outcome"] == "nothing_to_judge"
+    sent = completion("!tools", upstream.requests[-1]["body"])["choices"]
+    assert body["choices"] == sent and upstream.requests[-1]["body"]["tools"][0]["function"] == {"name": "f"}
 
 
 @pytest.mark.parametrize("how", ["header", "metadata", "prompt"])
@@ -203,7 +206,7 @@ def test_enforce_asks_again_until_compliant_and_answers_422_with_the_counterexam
     start: Callable[..., Any], upstream: ScriptedUpstream
 ) -> None:
     with (
-        start(policy={"mode": "enforce", "retries": 2}) as (url, service),
+        start(policy={"mode": "enforce", "attempts": 3}) as (url, service),
         httpx.Client(base_url=url, timeout=30) as client,
     ):
         upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD)])
@@ -219,6 +222,60 @@ def test_enforce_asks_again_until_compliant_and_answers_422_with_the_counterexam
         upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD)])
         both = ask(client, n=2)
         assert both.status_code == 200 and len(both.json()["choices"]) == 2
+
+
+def test_retry_asks_again_and_returns_the_last_output_if_none_complied(
+    start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    policies = {"gcd": {"on_failure": "retry", "attempts": 2}}
+    with start(policies=policies) as (url, service), httpx.Client(base_url=url, timeout=30) as client:
+        upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD)])
+        good = ask(client, seed=5)
+        assert good.headers["x-skyt-outcome"] == "retried" == good.json()["skyt"]["outcome"]
+        assert good.headers["x-skyt-attempts"] == "2" and good.headers["x-skyt-compliant"] == "true"
+        assert [upstream.requests[at]["body"]["seed"] for at in (-2, -1)] == [5, 6]
+        upstream.plan.append(fenced(GCD))
+        asked = len(upstream.requests)
+        once = ask(client)
+        assert once.headers["x-skyt-outcome"] == "complied" and len(upstream.requests) == asked + 1
+        upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD_WRONG + "  # really")])
+        last = ask(client)
+        assert last.status_code == 200 and last.headers["x-skyt-outcome"] == "returned"
+        assert "really" in last.json()["choices"][0]["message"]["content"]
+        assert last.headers["x-skyt-compliant"] == "false" and last.json()["skyt"]["samples"][0]["sample_id"]
+        recorded = latest(service.store, "gcd", 50)[::-1]
+        assert [sample["attempt"] for sample in recorded] == [1, 2, 1, 1, 2]
+        assert {sample["usage"]["completion_tokens"] for sample in recorded} == {7}
+        assert last.json()["skyt"]["usage"] == {"prompt_tokens": 10, "completion_tokens": 14}
+        metrics = client.get("/metrics").text
+        assert 'skyt_outcomes_total{contract="gcd",outcome="returned"} 1.0' in metrics
+        assert 'skyt_tokens_total{contract="gcd",kind="completion"} 35.0' in metrics
+
+
+def test_an_output_that_does_not_comply_says_so_where_the_policy_returns_it(
+    served: tuple[httpx.Client, Service], upstream: ScriptedUpstream
+) -> None:
+    upstream.plan.append("Sorry, I cannot help with that.")
+    answer = ask(served[0])
+    assert answer.status_code == 200 and answer.headers["x-skyt-outcome"] == "returned"
+    assert answer.headers["x-skyt-compliant"] == "false" and answer.json()["skyt"]["attempts"] == 1
+
+
+def test_a_cost_that_the_endpoint_reports_is_added_up(
+    start: Callable[..., Any], upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support import scripted
+
+    def priced(text: str, body: dict[str, Any], chat: bool = True) -> dict[str, Any]:
+        whole = completion(text, body, chat)
+        return {**whole, "usage": {**whole["usage"], "cost": 0.25, "prompt_tokens": "many"}}
+
+    monkeypatch.setattr(scripted, "completion", priced)
+    with start(policy={"on_failure": "retry"}) as (url, service), httpx.Client(base_url=url) as client:
+        upstream.plan.extend([fenced(GCD_WRONG), fenced(GCD)])
+        told = ask(client, n=1).json()["skyt"]
+        assert told["usage"] == {"completion_tokens": 14, "cost": 0.5}
+        assert [sample["usage"]["cost"] for sample in latest(service.store, "gcd", 9)] == [0.25, 0.25]
 
 
 @pytest.mark.parametrize(

@@ -31,4 +31,6 @@ async def settle(store: Store, judge: Judge, contract: Contract, evidence: str) 
 async def _again(judge: Judge, contract: Contract, canon: Canon, sample: Sample, evidence: str) -> Sample:
     output = Output(sample["raw_output"], sample["model"], sample["temperature"])
     measured = await judge.sample(contract, output, canon, evidence)
+    request = {name: value for name, value in sample.record.items() if name in ("attempt", "usage")}
+    measured = Sample({**measured.record, **request}, measured.timestamp)
     return measured.placed(sample["run_id"], int(sample["sample_id"]), sample["sample"], sample.timestamp)

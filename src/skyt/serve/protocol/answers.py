@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skyt.canon import Versions
 from skyt.records import Sample
+from skyt.runs.pipeline import UNPLACED
 from skyt.serve.protocol.codec import write_json
 
+USAGE = ("prompt_tokens", "completion_tokens", "cost")
 DONE = b"data: [DONE]\n\n"
 
 
@@ -65,29 +66,16 @@ def sample_field(index: int, sample: Sample, replaced: bool) -> dict[str, Any]:
     }
 
 
-def skyt_field(
-    *,
-    contract_id: str,
-    matched_by: str,
-    policy: str,
-    request_id: str,
-    attempts: int,
-    canon_signature: str | None,
-    versions: Versions,
-    samples: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
-    return {
-        "contract": contract_id,
-        "matched_by": matched_by,
-        "policy": policy,
-        "request_id": request_id,
-        "attempts": attempts,
-        "canon_id": None if canon_signature is None else canon_id(contract_id, canon_signature),
-        "canon_signature": canon_signature,
-        "normalization_version": versions.normalization_version,
-        "oracle_version": versions.oracle_version,
-        "samples": list(samples),
-    }
+def placed(answer: Mapping[str, Any], samples: Sequence[Sample]) -> dict[str, Any]:
+    """The answer with the places that the samples of the last attempt got on record."""
+    told = answer["body"]["skyt"]
+    fields = []
+    for field in told["samples"]:
+        if field["run_id"] == UNPLACED:
+            sample = samples[int(field["sample_id"])]
+            field = {**field, "run_id": sample["run_id"], "sample_id": sample["sample_id"]}
+        fields.append(field)
+    return {**answer, "body": {**answer["body"], "skyt": {**told, "samples": fields}}}
 
 
 def skyt_headers(field: Mapping[str, Any]) -> dict[str, str]:
@@ -100,24 +88,39 @@ def skyt_headers(field: Mapping[str, Any]) -> dict[str, str]:
     return {
         "x-skyt-contract": field["contract"],
         "x-skyt-policy": field["policy"],
+        "x-skyt-outcome": field["outcome"],
+        "x-skyt-attempts": str(field["attempts"]),
         "x-skyt-canon": field["canon_id"] or "none",
         "x-skyt-signature": joined("signature"),
         "x-skyt-d-pre": joined("d_pre"),
         "x-skyt-d-post": joined("d_post"),
         "x-skyt-evidence": joined("evidence"),
+        "x-skyt-compliant": joined("compliant").lower(),
         "x-skyt-normalization-version": field["normalization_version"],
         "x-skyt-oracle-version": field["oracle_version"],
     }
 
 
+def reported_usage(usage: Any) -> dict[str, float]:
+    """Tokens, and the cost where the endpoint reports one."""
+    reported = {name: usage.get(name) for name in USAGE} if isinstance(usage, dict) else {}
+    return {
+        name: value
+        for name, value in reported.items()
+        if isinstance(value, int if name != "cost" else int | float)
+        and not isinstance(value, bool)
+        and value >= 0
+    }
+
+
 def add_usage(total: dict[str, Any], more: Any) -> dict[str, Any]:
-    """Usage of several upstream answers together: integers add up, the rest is the latest."""
+    """Usage of several upstream answers together: numbers add up, the rest is the latest."""
     if not isinstance(more, dict):
         return total
     result = dict(total)
     for name, value in more.items():
         old = result.get(name)
-        if isinstance(value, int) and isinstance(old, int):
+        if isinstance(value, int | float) and isinstance(old, int | float):
             result[name] = old + value
         elif isinstance(value, dict) and isinstance(old, dict):
             result[name] = add_usage(old, value)

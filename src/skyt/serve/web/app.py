@@ -87,7 +87,8 @@ class Endpoints:
         request_id = request.state.request_id
         asked = ask(self._config, default, match, path, body, headers, key, request_id, began)
         async with self._service.gate.entered():
-            status, answer, more = await self._service.anchor.answer(asked)
+            anchored = await self._service.anchor.answer(asked)
+        status, answer, more = anchored["status"], anchored["body"], anchored["headers"]
         self._timed(request, "anchored", asked.call, contract=match.contract.id)
         more["x-skyt-overhead-ms"] = f"{_overhead_ms(request, asked.call):.2f}"
         if self._config.log_prompts:
