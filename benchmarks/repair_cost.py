@@ -69,10 +69,10 @@ class Costs:
 
         def step(way: str, cache: Any, token: Tensor) -> None:
             if way == "guard":
-                guard.before_forward(self.model, cache, None)
+                guard.before_forward(cache, None)
             logits = self.model(input_ids=token, past_key_values=cache).logits
             if way == "guard":
-                guard.after_forward(self.model, cache, token, None)
+                guard.after_forward(cache, token, None)
             tokens[way] = logits[:, -1:].argmax(-1)
 
         caches = {"none": self.clean.cache(), "G at rest": mended, "guard": watched}

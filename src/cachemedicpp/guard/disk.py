@@ -6,6 +6,7 @@ positions and a fingerprint for every block, with a seal over itself.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,7 +18,6 @@ from transformers import Cache, DynamicCache
 from cachemedicpp.cache.state import KVState, readable
 from cachemedicpp.guard.guard import Guard
 from cachemedicpp.guard.ledger import Ledger
-from cachemedicpp.guard.windows import Windows
 from homeostat.core import atomic
 from homeostat.core.errors import UserError
 from homeostat.core.models import model_identity
@@ -58,10 +58,11 @@ def load_cache(
 ) -> tuple[DynamicCache, Ledger, dict[str, str]]:
     """A saved cache as it is now (not yet verified), the ledger of what it was, and which model made it."""
     cache = read_cache(folder / CACHE, device)
-    ledgered, about = _read(folder / FINGERPRINTS)
+    told, about = _read(folder / FINGERPRINTS)
     try:
-        none = Windows.empty(KVState(cache))
-        ledger = Ledger(**ledgered, windows=none, block=int(about["block"]), seal=int(about["seal"]))
+        empty = Ledger.empty(KVState(cache), int(about["block"]))
+        sums = replace(empty.sums, sums=told.pop("sums"), sketches=told.pop("sketches"))
+        ledger = replace(empty, **told, sums=sums, seal=int(about["seal"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder} does not hold a cache with its fingerprints: {error!r}") from None
     if not ledger.intact:

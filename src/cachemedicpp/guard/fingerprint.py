@@ -61,11 +61,3 @@ def digest(x: Tensor, weight: Weights) -> Tensor:
     words, sum_over = v.numpy(), "bhtw,htw->bt"  # the same sum without temporaries: half the time
     low = np.einsum(sum_over, words, weight.a.numpy())
     return torch.from_numpy(low + np.einsum(sum_over, words >> 32, weight.b.numpy()))
-
-
-def add(sums: Tensor, shares: Tensor, start: int, block: int) -> Tensor:
-    """Block sums `[B, n]` with the shares `[B, T]` of positions from `start` on added; grows as needed."""
-    end = start + shares.shape[1]
-    grown = torch.zeros(shares.shape[0], -(-end // block), dtype=torch.int64, device=shares.device)
-    grown[:, : sums.shape[1]] = sums
-    return grown.index_add_(1, torch.arange(start, end, device=shares.device) // block, shares)

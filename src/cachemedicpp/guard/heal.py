@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ def recompute(model: Any, state: KVState, ledger: Ledger, damages: list[Damage])
             if not a <= span.start < b:
                 continue
             new = fresh[damage.layer]
-            for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
+            for kind in damage.kinds:
                 part = new[kind][rows.index(damage.row), :, span.start - a : span.stop - a]
                 _accept(part, ledger, damage, kind, span)
                 healed[damage.layer][kind][damage.row, :, span.start - offset : span.stop - offset] = part
@@ -88,46 +89,35 @@ def remake(model: Any, state: KVState, tokens: Ledger, start: int, rows: list[in
 
 def _forward(model: Any, before: list[KV], ledger: Ledger, rows: list[int], a: int, b: int) -> list[KV]:
     """Keys and values of positions `[a, b)` in the first layers, from tokens and the cache before `a`."""
-    cache = DynamicCache()
-    if a:
-        for layer, (K, V) in enumerate(before):
-            cache.update(K, V, layer)
-    stop = _Stop(len(before))
+    cache, depth = DynamicCache(), len(before)
+    for layer, (K, V) in enumerate(before if a else ()):
+        cache.update(K, V, layer)
     device = before[0].K.device
-    inner = model.base_model
-    hook = None
-    depth = int(model.config.get_text_config().num_hidden_layers)
-    if len(before) < depth:
-        hook = decoder_layers(model)[len(before)].register_forward_pre_hook(stop, with_kwargs=True)
     mask = ledger.mask[rows, :b]
-    try:
-        with aside():
-            inner(
-                input_ids=ledger.ids[rows, a:b].to(device),
-                attention_mask=None if bool(mask.all()) else mask.long().to(device),
-                position_ids=ledger.positions[rows, a:b].to(device),
-                past_key_values=cache,
-                use_cache=True,
-            )
-    except _StoppedError:
-        pass
-    finally:
-        if hook is not None:
-            hook.remove()
+    layers = decoder_layers(model)
+    with ExitStack() as around:
+        if depth < len(layers):
+            hook = layers[depth].register_forward_pre_hook(_stop)
+            around.callback(hook.remove)
+            around.enter_context(suppress(_StoppedError))
+        around.enter_context(aside())
+        model.base_model(
+            input_ids=ledger.ids[rows, a:b].to(device),
+            attention_mask=None if bool(mask.all()) else mask.long().to(device),
+            position_ids=ledger.positions[rows, a:b].to(device),
+            past_key_values=cache,
+            use_cache=True,
+        )
     grown = KVState(cache)
-    return [KV(grown[i].K[:, :, a:b], grown[i].V[:, :, a:b]) for i in range(len(before))]
+    return [KV(grown[i].K[:, :, a:b], grown[i].V[:, :, a:b]) for i in range(depth)]
 
 
 class _StoppedError(Exception):
     """Raised when the wanted layers are done: the layers above need not run."""
 
 
-class _Stop:
-    def __init__(self, layer: int) -> None:
-        self.layer = layer
-
-    def __call__(self, *_: Any) -> None:
-        raise _StoppedError
+def _stop(*_: Any) -> None:
+    raise _StoppedError
 
 
 def _accept(part: Tensor, ledger: Ledger, damage: Damage, kind: int, span: range) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from cachemedicpp.cache.state import KVState
-from cachemedicpp.guard import sketch
-from cachemedicpp.guard.fingerprint import Weights, add, digest, weights
-from cachemedicpp.guard.windows import Windows
+from cachemedicpp.guard.sums import Sums
 from homeostat.core.errors import UserError
 
 BLOCK = 32
@@ -26,22 +25,25 @@ class Damage:
     block: int
     tensor: str  # "K", "V" or "KV"
 
+    @property
+    def kinds(self) -> list[int]:
+        """0 for keys, 1 for values."""
+        return ["KV".index(name) for name in self.tensor]
+
 
 @dataclass(frozen=True, repr=False)
 class Ledger:
-    """Fingerprints `[L, 2, B, n]` (keys, values) of the first `length` positions, and what made them."""
+    """Fingerprints of the first `length` positions, and what made them."""
 
     ids: Tensor  # [B, T]
     mask: Tensor  # [B, T] bool: real tokens
     positions: Tensor  # [B, T]
-    sums: Tensor  # [L, 2, B, n] int64
-    sketches: Tensor  # [L, 2, B, n, WIDTH] float64: to tell a good recomputation from another
-    windows: Windows  # fingerprints of layers with a sliding window, whose sums here are 0
-    block: int = BLOCK
+    sums: Sums  # of layers that store every position
+    windows: Sums  # of layers with a sliding window
     seal: int = field(default=0)
 
     def __repr__(self) -> str:
-        return f"{self.rows} × {self.length} positions, {self.sums.numel()} fingerprints"
+        return f"{self.rows} × {self.length} positions, {self.count} fingerprints"
 
     @property
     def length(self) -> int:
@@ -52,6 +54,19 @@ class Ledger:
         return int(self.ids.shape[0])
 
     @property
+    def layers(self) -> int:
+        return len(self.sums.sums) + len(self.windows.sums)
+
+    @property
+    def block(self) -> int:
+        return self.sums.block
+
+    @property
+    def count(self) -> int:
+        """How many fingerprints there are."""
+        return self.sums.sums.numel() + self.windows.sums.numel()
+
+    @property
     def intact(self) -> bool:
         """Whether the ledger itself is as it was written."""
         return self.seal == _seal(self)
@@ -59,10 +74,8 @@ class Ledger:
     @classmethod
     def empty(cls, state: KVState, block: int) -> Ledger:
         none = torch.zeros(state.batch, 0, dtype=torch.long)
-        shape = (len(state), 2, state.batch, 0)
-        sums = torch.zeros(shape, dtype=torch.int64)
-        sketches = torch.zeros(*shape, sketch.WIDTH, dtype=torch.float64)
-        return cls(none, none.bool(), none, sums, sketches, Windows.empty(state), block).sealed()
+        whole, windows = (Sums.empty(state, block, window) for window in (False, True))
+        return cls(none, none.bool(), none, whole, windows).sealed()
 
     def sealed(self) -> Ledger:
         return replace(self, seal=_seal(self))
@@ -70,26 +83,10 @@ class Ledger:
     def extend(self, state: KVState, ids: Tensor, mask: Tensor, positions: Tensor) -> Ledger:
         """This ledger with the positions that the cache has grown by, from tokens `[B, n]`."""
         start, end = self.length, self.length + ids.shape[1]
-        sums, sketches = [], []
-        weight, places = _weights(state, self.block, start, end), torch.arange(start, end) % self.block
-        windowed = self.windows.layers.tolist()
-        for layer, kv in enumerate(state):
-            for kind, x in enumerate(kv):
-                if layer in windowed:
-                    shares = torch.zeros(self.rows, end - start, dtype=torch.int64, device=x.device)
-                    drawn = torch.zeros(self.rows, end - start, sketch.WIDTH, dtype=torch.float64)
-                else:
-                    new = x[:, :, start:end]
-                    shares = digest(new, weight)
-                    drawn = sketch.shares(new, mask.bool(), places, self.block)
-                sums.append(add(self.sums[layer, kind].to(x.device), shares, start, self.block).cpu())
-                sketches.append(sketch.add(self.sketches[layer, kind], drawn, start, self.block))
-        shape = (len(state), 2, self.rows, -1)
         return replace(
             self.told(ids, mask, positions),
-            sums=torch.stack(sums).view(shape),
-            sketches=torch.stack(sketches).view(*shape, sketch.WIDTH),
-            windows=self.windows.extend(state, end - start, mask, self.block),
+            sums=self.sums.extend(state, start, end, mask.bool()),
+            windows=self.windows.extend(state, start, end, mask.bool()),
         ).sealed()
 
     def told(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Ledger:
@@ -103,54 +100,36 @@ class Ledger:
 
     def check(self, state: KVState, grown: bool = True) -> None:
         """Refuse a cache that cannot be the one that was fingerprinted; it may have `grown` since."""
-        layers = self.sums.shape[0]
         shapes = [x.shape for kv in state for x in kv]
-        same = len(state) == layers and all(len(s) == 4 and s[:1] == (self.rows,) for s in shapes)
+        same = len(state) == self.layers and all(len(s) == 4 and s[:1] == (self.rows,) for s in shapes)
         ends = {state.start(layer) + x.shape[2] for layer, kv in enumerate(state) for x in kv}
         lengths = ends if same else set()
         if len(lengths) != 1 or min(lengths) < self.length or (not grown and max(lengths) > self.length):
             here = f"{len(state)} layers" + "".join(f", {list(s)}" for s in dict.fromkeys(shapes))
             raise UserError(
-                f"this cache ({here}) is not the one that was fingerprinted ({layers} layers, {self.rows} × "
-                f"{self.length} positions)"
+                f"this cache ({here}) is not the one that was fingerprinted ({self.layers} layers, "
+                f"{self.rows} × {self.length} positions)"
             )
 
     def compare(self, state: KVState) -> list[Damage]:
         """Blocks of `state` whose bits differ from what was written, in order."""
-        weight = _weights(state, self.block, 0, self.length)
-        wrong: dict[tuple[int, int, int], str] = {}
-        for row, layer, block, kind in self.windows.wrong(state, self.block):
-            told = wrong.get((row, layer, block), "")
-            wrong[row, layer, block] = told if "KV"[kind] in told else told + "KV"[kind]
-        windowed = self.windows.layers.tolist()
-        for layer in (layer for layer in range(len(state)) if layer not in windowed):
-            for kind, x in enumerate(state[layer]):
-                shares = digest(x[:, :, : self.length], weight)
-                now = add(self.sums.new_zeros(self.rows, 0).to(x.device), shares, 0, self.block)
-                for row, block in (now.cpu() != self.sums[layer, kind]).nonzero().tolist():
-                    wrong[row, layer, block] = wrong.get((row, layer, block), "") + "KV"[kind]
-        return sorted(Damage(*where, tensor) for where, tensor in wrong.items())
+        wrong: dict[tuple[int, int, int], set[str]] = defaultdict(set)
+        for sums in (self.sums, self.windows):
+            for row, layer, block, kind in sums.changed(state, self.length):
+                wrong[row, layer, block].add("KV"[kind])
+        return sorted(Damage(*where, "".join(sorted(tensors))) for where, tensors in wrong.items())
 
     def renewed(self, state: KVState, damages: list[Damage]) -> Ledger:
         """This ledger with new fingerprints of the healed blocks, and only of those."""
-        sums, sketches = self.sums.clone(), self.sketches.clone()
-        whole = weights(state[0].K, self.block)
-        windows, windowed = self.windows, self.windows.layers.tolist()
+        ledger = replace(self, sums=self.sums.copy(), windows=self.windows.copy())
         for damage in damages:
             span, offset = self.span(damage, state), state.start(damage.layer)
-            here = slice(span.start, span.stop)
-            places = torch.arange(span.start, span.stop) % self.block
             row = slice(damage.row, damage.row + 1)
-            for kind in (k for k in (0, 1) if "KV"[k] in damage.tensor):
+            real = self.mask[row, span.start : span.stop]
+            for kind in damage.kinds:
                 x = state[damage.layer][kind][row, :, span.start - offset : span.stop - offset]
-                real = self.mask[row, here]
-                if damage.layer in windowed:
-                    windows = windows.renewed(x, damage.row, damage.layer, kind, span, real, self.block)
-                    continue
-                where = (damage.layer, kind, damage.row, damage.block)
-                sums[where] = digest(x, whole.at(places.to(x.device))).sum().cpu()
-                sketches[where] = sketch.shares(x, real, places, self.block).sum(1)[0]
-        return replace(self, sums=sums, sketches=sketches, windows=windows).sealed()
+                ledger._of(damage.layer).renew(damage.layer, kind, damage.row, span, x, real)
+        return ledger.sealed()
 
     def span(self, damage: Damage, state: KVState) -> range:
         """The positions of a damaged block that its layer still stores."""
@@ -159,23 +138,20 @@ class Ledger:
 
     def sketch(self, damage: Damage, kind: int, span: range) -> Tensor:
         """What was written to the stored positions `span` of a damaged block, `[WIDTH]`."""
-        if damage.layer in self.windows.layers.tolist():
-            return self.windows.sketch(damage.row, damage.layer, kind, span)
-        return self.sketches[damage.layer, kind, damage.row, damage.block]
+        return self._of(damage.layer).sketch(damage.layer, kind, damage.row, span)
 
     def crop(self, state: KVState, length: int) -> Ledger:
         """The ledger of the first `length` positions; a block that is cut gets a new fingerprint."""
-        whole = length // self.block
+        whole = length // self.block * self.block
         kept = replace(
             self,
-            ids=self.ids[:, : whole * self.block],
-            mask=self.mask[:, : whole * self.block],
-            positions=self.positions[:, : whole * self.block],
-            sums=self.sums[..., :whole],
-            sketches=self.sketches[..., :whole, :],
-            windows=self.windows.crop(whole * self.block),
+            ids=self.ids[:, :whole],
+            mask=self.mask[:, :whole],
+            positions=self.positions[:, :whole],
+            sums=self.sums.crop(whole),
+            windows=self.windows.crop(whole),
         )
-        cut = slice(whole * self.block, length)
+        cut = slice(whole, length)
         return kept.extend(state, self.ids[:, cut], self.mask[:, cut], self.positions[:, cut])
 
     def select(self, rows: Tensor) -> Ledger:
@@ -186,21 +162,17 @@ class Ledger:
             ids=self.ids[rows],
             mask=self.mask[rows],
             positions=self.positions[rows],
-            sums=self.sums[:, :, rows],
-            sketches=self.sketches[:, :, rows],
+            sums=self.sums.select(rows),
             windows=self.windows.select(rows),
         ).sealed()
 
     def tensors(self) -> dict[str, Tensor]:
-        names = ("ids", "mask", "positions", "sums", "sketches")
-        own = {name: getattr(self, name).contiguous() for name in names}
-        return own | (self.windows.tensors() if len(self.windows.layers) else {})
+        own = {name: getattr(self, name).contiguous() for name in ("ids", "mask", "positions")}
+        windows = self.windows.tensors() if self.windows.layers else {}
+        return own | self.sums.tensors() | windows
 
-
-def _weights(state: KVState, block: int, start: int, end: int) -> Weights:
-    """Weights of positions `start … end - 1`."""
-    K = state[0].K
-    return weights(K, block).at(torch.arange(start, end, device=K.device) % block)
+    def _of(self, layer: int) -> Sums:
+        return self.windows if layer in self.windows.layers else self.sums
 
 
 def _seal(ledger: Ledger) -> int:

@@ -38,14 +38,6 @@ def _signs(heads: int, block: int, head_dim: int) -> Tensor:
     return 2.0 * torch.randint(0, 2, (_SIGNS, heads, block, head_dim), generator=generator) - 1.0
 
 
-def add(sketches: Tensor, new: Tensor, start: int, block: int) -> Tensor:
-    """Block sketches `[B, n, WIDTH]` with the shares of positions from `start` on added; grows as needed."""
-    end = start + new.shape[1]
-    grown = torch.zeros(new.shape[0], -(-end // block), WIDTH, dtype=torch.float64)
-    grown[:, : sketches.shape[1]] = sketches
-    return grown.index_add_(1, torch.arange(start, end) // block, new)
-
-
 def alike(here: Tensor, there: Tensor, dtype: torch.dtype) -> bool:
     """Whether two sketches `[WIDTH]` are of the same numbers up to the rounding of `dtype`."""
     size = max(float(there[0]), 1e-6)

@@ -25,9 +25,9 @@ def check_command(folder: Path, text: Path | None, model_name: str | None, heal:
         return _make(folder, text, model_name or DEFAULT_MODEL)
     cache, ledger, about = load_cache(folder)
     damages = ledger.compare(KVState(cache))
-    size = f"{ledger.sums.shape[0]} layers, {ledger.rows} × {ledger.length} positions"
+    size = f"{ledger.layers} layers, {ledger.rows} × {ledger.length} positions"
     if not damages:
-        typer.echo(f"{folder}: sound ({size}, {ledger.sums.numel()} fingerprints)")
+        typer.echo(f"{folder}: sound ({size}, {ledger.count} fingerprints)")
         return 0
     typer.echo(f"{folder}: {len(damages)} damaged blocks ({size})")
     for line in _lines(damages, ledger.block):

@@ -131,7 +131,7 @@ def test_ten_thousand_clean_verifications_raise_no_alarm(tiny_llama: Any) -> Non
                 if step == 11:
                     cache.batch_select_indices(torch.tensor([0, 2, 3]))
                 assert guard.verify(cache) == []
-                verified += guard.ledger.sums.numel()  # type: ignore[union-attr]
+                verified += guard.ledger.count  # type: ignore[union-attr]
     assert verified >= 10_000
 
 
@@ -233,7 +233,7 @@ def test_lost_fingerprints_are_refused(tiny_llama: Any) -> None:
     with pytest.raises(UserError, match="no fingerprints"):
         guard.heal(cache)
     guard.watch(cache, ids)
-    guard.ledger.sums[1, 0, 0, 0] += 1  # type: ignore[union-attr]
+    guard.ledger.sums.sums[1, 0, 0, 0] += 1  # type: ignore[union-attr]
     with pytest.raises(UserError, match="own fingerprints were damaged"):
         guard.heal(cache)
     with guard, pytest.raises(UserError, match="filled before the guard watched it"):
