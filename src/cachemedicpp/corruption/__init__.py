@@ -1,4 +1,4 @@
-"""The corruption family: six types and a wrapper, masks, the mixture `Pi`, and deterministic draws.
+"""The corruption family: the types, masks, the mixture `Pi`, and deterministic draws.
 
 A type is one file in this folder with a registered class. Types of your own are registered the same way, in a
 file that you import or in a package with an entry point (docs/howto/corruption.md).
@@ -10,7 +10,6 @@ from cachemedicpp.corruption.base import CORRUPTIONS, Corruption, Site, fraction
 from cachemedicpp.corruption.family import CorruptionFamily, Event, Injection, Plan
 from cachemedicpp.corruption.masks import Mask
 from cachemedicpp.corruption.streams import Stream, sequence_keys
-from cachemedicpp.corruption.targeted import Targeted
 
 __all__ = [
     "CORRUPTIONS",
@@ -22,7 +21,6 @@ __all__ = [
     "Plan",
     "Site",
     "Stream",
-    "Targeted",
     "fraction",
     "register",
     "sequence_keys",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.corruption.masks import AxesConfig
@@ -36,6 +37,7 @@ class Corruption(ConfigModel):
     name: ClassVar[str]
     weight: ClassVar[float] = 0.0  # in the default mixture `Pi`
     needs_donor: ClassVar[bool] = False
+    donor: int = Field(0, exclude=True, description="which donor text was drawn, for types that need one")
 
     @abstractmethod
     def at(self, epsilon: float) -> Self:
@@ -54,10 +56,6 @@ class Corruption(ConfigModel):
         """The numbers that describe the severity, for the record."""
         return self.model_dump()
 
-    def axes(self, axes: AxesConfig) -> AxesConfig:
-        """The masks this type uses; most take them as configured."""
-        return axes
-
     def fitted(self, positions: int, focus: int | None) -> Self:
         """This type for a cache in which damage reaches `positions`; `focus` is the one that matters most."""
         return self
@@ -69,11 +67,6 @@ class Corruption(ConfigModel):
     def drawn_record(self) -> dict[str, str]:
         """What was drawn once, for the record, as text: seeds are too large for a JSON number."""
         return {}
-
-    @property
-    def donor_number(self) -> int:
-        """Which donor text was drawn, for types that draw one."""
-        return 0
 
     def positions(self, time: Tensor, axes: AxesConfig) -> Tensor:
         """Which positions `[T]` may be touched, given those the time mask allows."""

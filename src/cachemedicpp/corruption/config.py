@@ -7,18 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from cachemedicpp.corruption.base import CORRUPTIONS, Corruption
-from cachemedicpp.corruption.masks import AxesConfig, Probability
+from cachemedicpp.corruption.masks import AxesConfig as AxesConfig
 from homeostat.core.config import ConfigModel
 from homeostat.core.registry import Named, OpenConfig
 
-__all__ = [
-    "AxesConfig",
-    "CorruptionConfig",
-    "CorruptionParams",
-    "CorruptionType",
-    "Probability",
-    "default_types",
-]
 CorruptionType = Annotated[str, Named(CORRUPTIONS)]
 
 

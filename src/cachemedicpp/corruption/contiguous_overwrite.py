@@ -33,7 +33,6 @@ class ContiguousOverwrite(Corruption):
     overwrite_window: Window = (16, 48)
     donor_prompt: str = Field(DEFAULT_DONOR, min_length=1)
     share: float = Field(1.0, exclude=True)
-    donor: int = Field(0, exclude=True)  # which donor text, where there are several
 
     def at(self, epsilon: float) -> Self:
         return self.but(share=fraction(epsilon))
@@ -53,10 +52,6 @@ class ContiguousOverwrite(Corruption):
 
     def drawn(self, stream: Stream) -> Self:
         return self.but(donor=stream.at("donor").seed)
-
-    @property
-    def donor_number(self) -> int:
-        return self.donor
 
     def severity(self) -> dict[str, float]:
         a, b = self.overwrite_window

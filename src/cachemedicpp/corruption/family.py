@@ -23,10 +23,9 @@ from transformers import Cache
 from cachemedicpp.cache.state import KV, Geometry, KVState, first_positions, write
 from cachemedicpp.corruption.base import Corruption, Site
 from cachemedicpp.corruption.config import CorruptionConfig
-from cachemedicpp.corruption.donor import Donor, TextDonor
+from cachemedicpp.corruption.donor import Donor
 from cachemedicpp.corruption.masks import AxesConfig, Mask, check_axes, draw_mask
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.corruption.targeted import Targeted
 from homeostat.core.errors import UserError
 
 _TARGETED = "targeted:"
@@ -112,7 +111,7 @@ class Plan:
                 f"corruption {damage.corruption.name!r} in layer {layer}, whose sliding window has moved on: "
                 "the donor's positions do not fit a padded sequence; use batches of one length"
             )
-        kv = self.donor.kv(layer, self.length, damage.corruption.donor_number)
+        kv = self.donor.kv(layer, self.length, damage.corruption.donor)
         return Site(layer, tensor, kv.K if tensor == "K" else kv.V)
 
 
@@ -136,12 +135,12 @@ class CorruptionFamily:
         cls, config: CorruptionConfig, model: Any, tokenizer: Any, protected: Sequence[int], seed: int
     ) -> CorruptionFamily:
         """The family that evaluates."""
-        donor = Donor(model, tokenizer, config.params.donor_prompt)
+        donor = Donor.of_prompt(model, tokenizer, config.params.donor_prompt)
         return cls(config, Geometry.of(model), tuple(protected), seed, donor)
 
     def for_training(self, model: Any, text: Sequence[int]) -> CorruptionFamily:
         """The family that trains: other streams, and donors cut out of the training `text`."""
-        return replace(self, donor=TextDonor(model, text), split="train")
+        return replace(self, donor=Donor(model, text, len(text)), split="train")
 
     def fitted(
         self, length: int, axes: AxesConfig | None = None, focus: int | None = None
@@ -159,22 +158,16 @@ class CorruptionFamily:
 
         `targeted:<type>` aims at the configuration's `axes.layers` and `axes.heads`.
         """
-        return Injection(self, self.corruption(name, epsilon), epsilon, draw)
+        family = self._aimed(name) if name.startswith(_TARGETED) else self
+        return Injection(family, name, self.corruption(name, epsilon), epsilon, draw)
 
     def mixture(self, draw: int = 0) -> Injection:
         """Type and severity drawn from `Pi` for each sequence."""
-        return Injection(self, None, None, draw)
+        return Injection(self, "", None, None, draw)
 
     def corruption(self, name: str, epsilon: float | None) -> Corruption:
-        if name.startswith(_TARGETED):
-            inner = self.corruption(name.removeprefix(_TARGETED), epsilon)
-            axes = self.config.axes
-            if not (axes.layers or axes.heads):
-                raise UserError(
-                    f"corruption type {name!r} needs corruption.axes.layers or corruption.axes.heads"
-                )
-            return Targeted(inner=inner, layers=axes.layers, heads=axes.heads)
-        corruption = self.config.params.of(name)
+        """The formula of a type at a severity."""
+        corruption = self.config.params.of(name.removeprefix(_TARGETED))
         if self.room is not None:
             corruption = corruption.fitted(*self.room)
         if epsilon is None:
@@ -183,12 +176,23 @@ class CorruptionFamily:
             raise UserError(f"epsilon = {epsilon}: a severity is a finite number that is at least 0")
         return corruption.at(epsilon)
 
+    def _aimed(self, name: str) -> CorruptionFamily:
+        """This family with masks that aim at the configured layers and heads."""
+        axes = self.config.axes
+        if not (axes.layers or axes.heads):
+            raise UserError(f"corruption type {name!r} needs corruption.axes.layers or corruption.axes.heads")
+        modes = {"layer_mode": "targeted"} if axes.layers else {}
+        modes |= {"head_mode": "targeted"} if axes.heads else {}
+        axes = axes.model_copy(update=modes)
+        return replace(self, config=self.config.model_copy(update={"axes": axes}))
+
 
 @dataclass(frozen=True)
 class Injection:
     """A choice from the family, ready for a cache. `draw` numbers repetitions for one sequence."""
 
     family: CorruptionFamily
+    name: str
     fixed: Corruption | None  # None: drawn from the mixture
     epsilon: float | None
     draw: int = 0
@@ -205,7 +209,7 @@ class Injection:
             damages.append(_Damage(corruption, mask, stream.at("noise"), start))
             events.append(
                 Event(
-                    corruption.name,
+                    self.name or corruption.name,
                     epsilon,
                     corruption.severity(),
                     key,
@@ -230,7 +234,7 @@ class Injection:
         """What was drawn once for this sequence; seeds are text, because they are too large for JSON."""
         found = {"noise": str(stream.seed), **corruption.drawn_record()}
         if corruption.needs_donor and self.family.donor is not None:
-            found["donor"] = f"{self.family.split}:{self.family.donor.number(corruption.donor_number)}"
+            found["donor"] = f"{self.family.split}:{self.family.donor.number(corruption.donor)}"
         return found
 
     def _choose(self, stream: Stream) -> tuple[Corruption, float | None]:
@@ -248,7 +252,6 @@ class Injection:
         return self.family.corruption(name, epsilon), epsilon
 
     def _mask(self, corruption: Corruption, length: int, stream: Stream) -> Mask:
-        axes = corruption.axes(self.family.config.axes)
-        check_axes(axes, self.family.geometry, self.family.protected)
+        axes = self.family.config.axes
         mask = draw_mask(axes, self.family.geometry, self.family.protected, length, stream)
         return Mask(mask.heads, corruption.positions(mask.time, axes))

@@ -201,7 +201,8 @@ def test_targeted_types_reach_only_their_layer_and_head() -> None:
         update={"axes": AxesConfig(N_recent=4, head_mode="all", layers=(2,), heads=(1,))}
     )
     clean, bad = cache(), cache()
-    family(config=config).at("targeted:gaussian", 0.5).corrupt_cache(bad, KEYS)
+    plan = family(config=config).at("targeted:gaussian", 0.5).corrupt_cache(bad, KEYS)
+    assert plan.events[0].type == "targeted:gaussian"
     assert bad.layers[0].keys is not None and torch.equal(bad.layers[0].keys, clean.layers[0].keys)
     assert torch.equal(bad.layers[2].keys[:, 0], clean.layers[2].keys[:, 0])
     assert not torch.equal(bad.layers[2].keys[:, 1], clean.layers[2].keys[:, 1])
@@ -212,6 +213,8 @@ def test_unknown_types_and_impossible_severities_are_refused() -> None:
         family().at("gausian")
     with pytest.raises(UserError, match="epsilon = -1"):
         family().at("gaussian", -1.0)
+    with pytest.raises(UserError, match=r"'targeted:gaussian' needs corruption.axes.layers or"):
+        family().at("targeted:gaussian", 0.5)
     with pytest.raises(UserError, match="2 keys for a batch of 4"):
         family().at("gaussian", 0.1).corrupt_cache(cache(), ["a", "b"])
 
@@ -226,6 +229,6 @@ def test_sequence_keys_see_the_tokens_and_not_the_padding() -> None:
 
 def test_the_donor_prompt_is_repeated_until_it_is_long_enough(default_model: Any) -> None:
     model, tokenizer = default_model
-    donor = Donor(model, tokenizer, "one two three")
+    donor = Donor.of_prompt(model, tokenizer, "one two three")
     assert donor.kv(5, 40).K.shape == (3, 40, 64)
     assert torch.equal(donor.kv(5, 10).K, donor.kv(5, 40).K)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cachemedicpp.corruption import CORRUPTIONS, Site, Stream, Targeted
+from cachemedicpp.corruption import CORRUPTIONS, Site, Stream
 from cachemedicpp.corruption import orthogonal_rotation as rotation_module
 from cachemedicpp.corruption.bitflipish_sparse import BitflipishSparse
 from cachemedicpp.corruption.config import AxesConfig
@@ -124,17 +124,6 @@ def test_an_overwrite_window_outside_the_cache_is_refused() -> None:
         ContiguousOverwrite(overwrite_window=(16, 48)).positions(
             torch.ones(20, dtype=torch.bool), AxesConfig()
         )
-
-
-def test_targeted_aims_the_masks_and_keeps_the_inner_formula() -> None:
-    aimed = Targeted(inner=Gaussian(epsilon=0.5), layers=(1,), heads=(0,))
-    axes = aimed.axes(AxesConfig())
-    assert (axes.layer_mode, axes.layers, axes.head_mode, axes.heads) == ("targeted", (1,), "targeted", (0,))
-    draws = Given(draws={"": [1.0, -2.0]})
-    assert torch.equal(
-        aimed.apply(vector(3, 4), ALL, draws, SITE),
-        Gaussian(epsilon=0.5).apply(vector(3, 4), ALL, draws, SITE),
-    )
 
 
 @pytest.mark.parametrize("name", sorted(CORRUPTIONS))
