@@ -7,11 +7,13 @@ and the query is answered from it. Corruption therefore always hits a stored cac
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from cachemedicpp.cache.prefill import most_positions
@@ -47,18 +49,76 @@ class Score:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-class Task(Protocol):
-    """`metric` is `ppl` or `accuracy`; `axes` are the masks this task is corrupted under."""
+@dataclass(frozen=True)
+class Task(ABC):
+    """A set of examples and their score. `axes` are the masks their caches are corrupted under."""
 
-    name: str
-    metric: str
     axes: AxesConfig
     examples: Sequence[Example]
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # for the record
+    name: ClassVar[str]
+    metric: ClassVar[str]  # `ppl` or `accuracy`
 
+    @classmethod
+    @abstractmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Task:
+        """The task as configured, its examples tokenised and checked."""
+
+    @abstractmethod
     def score(self, model: Any, example: Example, cache: Cache, forks: int) -> list[Score]:
         """Answer `example` from `forks` caches stacked in one batch. The cache is used up."""
-        ...
+
+    @classmethod
+    def of(cls, axes: AxesConfig, examples: Sequence[Example], settings: dict[str, Any], **own: Any) -> Self:
+        """The task with these examples; those that the time mask would leave untouched are refused."""
+        if axes.time_mode == "old_only":
+            shortest = min(len(example.stored) for example in examples)
+            if shortest <= axes.N_recent:
+                raise UserError(
+                    f"task {cls.name}: its shortest prompt stores {shortest} tokens, and old_only with "
+                    f"N_recent = {axes.N_recent} corrupts none of them; use longer prompts or a smaller "
+                    "N_recent for this task"
+                )
+        told = {"n": len(examples), "time_mode": axes.time_mode, "N_recent": axes.N_recent}
+        return cls(axes, examples, settings | told, **own)
+
+    @classmethod
+    def generated(
+        cls,
+        config: MedicConfig,
+        axes: AxesConfig,
+        draw: Callable[[int, int, int], Example],
+        settings: dict[str, Any],
+        draws: int = 100,
+        **own: Any,
+    ) -> Self:
+        """The task with the first of `draws` draws of each example that needs what damage can reach.
+
+        `draw` gets the seed, the number of the example and the number of the draw.
+        """
+        wanted: GeneratedConfig = getattr(config.data, TASKS[cls.name].section)
+        seed = config.seed if wanted.seed is None else wanted.seed
+        examples = []
+        for index in range(wanted.num_examples):
+            drawn = (draw(seed, index, number) for number in range(draws))
+            example = next((one for one in drawn if within_reach(one, axes)), None)
+            if example is None:
+                raise UserError(
+                    f"task {cls.name}: in {draws} draws what has to be remembered never stood wholly before "
+                    f"the last N_recent = {axes.N_recent} stored tokens; use longer prompts or a smaller "
+                    "N_recent"
+                )
+            examples.append(example)
+        source = {"dataset": cls.name, "origin": "generator", "seed": seed}
+        return cls.of(axes, examples, {"source": source, **settings}, **own)
+
+
+class GeneratedConfig(ConfigModel):
+    """What every generated task has: how many prompts, and how long they are."""
+
+    num_examples: int = Field(64, ge=1)
+    seed: int | None = Field(None, ge=0, description="null: the run's seed")
+    context_len: int = Field(256, ge=48, description="tokens of a prompt")
 
 
 @dataclass(frozen=True)
@@ -71,6 +131,7 @@ class TaskKind:
 
 
 TASKS: Registry[TaskKind] = Registry("task", "cachemedicpp.tasks")
+T = TypeVar("T", bound=type[Task])
 
 
 def register(
@@ -83,13 +144,14 @@ def register(
     section: str | None = None,
     term: str = "",
     order: int = 100,
-) -> Callable[[Any], Any]:
+) -> Callable[[T], T]:
     """Let configurations name a task: the class's `build(config, model, tokenizer)` makes it.
 
     Pages call its `metric` by `label`. `settings` is the class of its section in `data:`.
     """
 
-    def add(task: Any) -> Any:
+    def add(task: T) -> T:
+        task.name, task.metric = name, metric
         kind = TaskKind(task.build, settings, section or name)
         shown = Shown("task", label or f"{name} {metric}", means, term, order=order)
         TASKS.add(name, kind, shown, spelling=f"{name}.{metric}")
@@ -103,36 +165,11 @@ def rows(ids: Sequence[int], count: int, model: Any) -> Tensor:
     return torch.tensor([list(ids)], device=model.device).expand(count, -1)
 
 
-def check_stored(name: str, examples: Sequence[Example], axes: AxesConfig) -> None:
-    """Refuse examples whose stored part the time mask would leave untouched, and say what to change."""
-    if axes.time_mode != "old_only":
-        return
-    shortest = min(len(example.stored) for example in examples)
-    if shortest <= axes.N_recent:
-        raise UserError(
-            f"task {name}: its shortest prompt stores {shortest} tokens, and old_only with N_recent = "
-            f"{axes.N_recent} corrupts none of them; use longer prompts or a smaller N_recent for this task"
-        )
-
-
 def within_reach(example: Example, axes: AxesConfig) -> bool:
     """Whether damage can reach all of what has to be remembered, so that the task needs it."""
     if axes.time_mode != "old_only" or example.focus is None:
         return True
     return example.focus + example.span <= len(example.stored) - axes.N_recent
-
-
-def reaching(name: str, axes: AxesConfig, draw: Callable[[int], Example], draws: int = 100) -> Example:
-    """The first example of `draw(0)`, `draw(1)`, … of which damage can reach what has to be remembered."""
-    for number in range(draws):
-        example = draw(number)
-        if within_reach(example, axes):
-            return example
-    raise UserError(
-        f"task {name}: in {draws} draws what has to be remembered never stood wholly before the last "
-        f"N_recent = {axes.N_recent} of {len(example.stored)} stored tokens; use longer prompts or a smaller "
-        "N_recent"
-    )
 
 
 def short(name: str, found: int, asked: int, setting: str) -> None:

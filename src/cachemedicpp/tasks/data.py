@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, TypeVar
+
+from huggingface_hub import constants
+from pydantic import StringConstraints
 
 from cachemedicpp.tasks.config import DataConfig
+from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError, unreadable
+from homeostat.core.models import hub_reachable
 from homeostat.core.resources import find, resource
 
 Part = Literal["train", "eval"]
@@ -30,11 +32,7 @@ T = TypeVar("T")
 
 _OFFLINE_TEXT = "data/offline/wikitext2_sample.txt"
 _OFFLINE_SENTENCES = "data/offline/sst2_sample.jsonl"
-_CONNECT_SECONDS = 3.0
-_EVAL_OF_FIVE = (
-    1,
-    3,
-)  # of every five paragraphs of the offline sample, these are evaluated, the others trained on
+_EVAL_OF_FIVE = (1, 3)  # of every five paragraphs of the offline sample; the others are trained on
 
 
 @dataclass(frozen=True)
@@ -61,10 +59,9 @@ class Corpus:
         return "\n\n".join(self.paragraphs)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    text: str
-    label: int  # 0 negative, 1 positive
+class Sentence(ConfigModel):
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    label: Literal[0, 1]  # negative, positive
 
 
 @dataclass(frozen=True)
@@ -120,11 +117,18 @@ def read_paragraphs(path: Path) -> list[str]:
 def read_sentences(path: Path) -> list[Sentence]:
     """Labelled sentences from `.jsonl` (`text`, `label`) or tab-separated `label<TAB>text`, header or not."""
     lines = [(n, line) for n, line in enumerate(read_text(path).splitlines(), start=1) if line.strip()]
-    if path.suffix == ".jsonl":
-        found = [_json_sentence(path, n, line) for n, line in lines]
-    else:
-        header = bool(lines) and lines[0][1].split("\t")[0].strip() == "label"
-        found = [_tsv_sentence(path, n, line) for n, line in lines[header:]]
+    read = _json_sentence if path.suffix == ".jsonl" else _tsv_sentence
+    if read is _tsv_sentence and lines and lines[0][1].split("\t")[0].strip() == "label":
+        lines = lines[1:]
+    found = []
+    for number, line in lines:
+        place = f"{path}, line {number}: not a labelled sentence"
+        try:
+            found.append(parse_config(Sentence, read(line), source=place))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{place} ({error})") from None
+        except KeyError as error:
+            raise UserError(f"{place} (no key {error})") from None
     if not found:
         raise UserError(f"{path} has no sentences in it: give `label<TAB>text` lines or JSON lines")
     return found
@@ -167,7 +171,7 @@ def _first_source(
     else:
         try:
             found = hub()
-            return found, _source(dataset, "hub", _hub_endpoint(), found, skipped)
+            return found, _source(dataset, "hub", constants.ENDPOINT, found, skipped)
         except _UnavailableError as reason:
             skipped.append(f"hub: {reason}")
         if path is not None:
@@ -203,7 +207,7 @@ def _hub_paragraphs(split: str) -> list[str]:
 
 def _hub_sentences() -> list[Sentence]:
     rows = _load_dataset("stanfordnlp/sst2", None, "validation")
-    return [Sentence(row["sentence"].strip(), int(row["label"])) for row in rows]
+    return [Sentence(text=row["sentence"], label=row["label"]) for row in rows]
 
 
 def _load_dataset(name: str, subset: str | None, split: str) -> Any:
@@ -212,8 +216,11 @@ def _load_dataset(name: str, subset: str | None, split: str) -> Any:
         import datasets
     except ImportError:
         raise _UnavailableError("the `datasets` package is not installed") from None
-    offline = _offline_by_environment() or not _reachable(_hub_endpoint())
-    with _hub_offline(offline):
+    offline = datasets.config.HF_HUB_OFFLINE or not _reachable()
+    with ExitStack() as stack:
+        if offline:  # keep the hub client from retrying a network that is not there
+            for module in (constants, datasets.config):
+                stack.enter_context(_set(module, "HF_HUB_OFFLINE", True))
         try:
             return datasets.load_dataset(name, subset, split=split)
         except Exception as error:  # the hub client raises anything from OSError to its own types
@@ -222,45 +229,17 @@ def _load_dataset(name: str, subset: str | None, split: str) -> Any:
             raise _UnavailableError(f"{name}: {state}") from None
 
 
-def _offline_by_environment() -> bool:
-    names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-    return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
-
-
-def _hub_endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-
-
-@cache
-def _reachable(endpoint: str) -> bool:
-    """Whether a connection can be opened, tried once and for a few seconds only."""
-    parts = urlsplit(endpoint)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        with socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_SECONDS):
-            return True
-    except OSError:
-        return False
+_reachable = cache(hub_reachable)
 
 
 @contextmanager
-def _hub_offline(offline: bool) -> Iterator[None]:
-    """Keep the hub client from retrying a network that is not there."""
-    import datasets
-    from huggingface_hub import constants
-
-    if not offline:
-        yield
-        return
-    places = [(constants, "HF_HUB_OFFLINE"), (datasets.config, "HF_HUB_OFFLINE")]
-    before = [getattr(module, name) for module, name in places]
-    for module, name in places:
-        setattr(module, name, True)
+def _set(module: Any, name: str, value: object) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
     try:
         yield
     finally:
-        for (module, name), value in zip(places, before, strict=True):
-            setattr(module, name, value)
+        setattr(module, name, before)
 
 
 def read_text(path: Path) -> str:
@@ -271,28 +250,13 @@ def read_text(path: Path) -> str:
         raise UserError(unreadable(path, error)) from None
 
 
-def _json_sentence(path: Path, number: int, line: str) -> Sentence:
-    try:
-        row = json.loads(line)
-        return _sentence(row["text"], row["label"])
-    except (ValueError, KeyError, TypeError) as error:
-        problem = f"no key {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(f"{path}, line {number}: not a labelled sentence ({problem})") from None
+def _json_sentence(line: str) -> dict[str, Any]:
+    row = json.loads(line)
+    return {name: row[name] for name in ("text", "label")}
 
 
-def _tsv_sentence(path: Path, number: int, line: str) -> Sentence:
+def _tsv_sentence(line: str) -> dict[str, Any]:
     label, tab, text = line.partition("\t")
     if not tab:
-        raise UserError(f"{path}, line {number}: not a labelled sentence (no tab between label and text)")
-    try:
-        return _sentence(text, int(label))
-    except ValueError as error:
-        raise UserError(f"{path}, line {number}: not a labelled sentence ({error})") from None
-
-
-def _sentence(text: Any, label: Any) -> Sentence:
-    if label not in (0, 1) or isinstance(label, bool):
-        raise ValueError(f"label = {label!r}, expected 0 or 1")
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError("the text is empty")
-    return Sentence(text.strip(), int(label))
+        raise ValueError("no tab between label and text")
+    return {"text": text, "label": int(label)}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cachemedicpp.tasks.base import Example, check_length, check_stored, reaching, register
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig
+from cachemedicpp.tasks.base import Example, GeneratedConfig, check_length, register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, tokens_of
 from cachemedicpp.tasks.haystack import sentence
 
 if TYPE_CHECKING:
@@ -36,38 +36,26 @@ class FewshotConfig(GeneratedConfig):
     settings=FewshotConfig,
     order=7,
 )
-class FewshotTask:
+class FewshotTask(ChoiceTask):
     """`cow: river`, `pear: glass`, … as many as fit; then neutral sentences, so that no label is recent; then
     another word, whose label is asked for."""
 
-    @staticmethod
-    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
-        wanted = config.data.fewshot
-        check_length(
-            "fewshot", wanted.context_len + 8, f"data.fewshot.context_len = {wanted.context_len}", model
-        )
-        seed = config.seed if wanted.seed is None else wanted.seed
-        axes = config.corruption.axes
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> FewshotTask:
+        wanted, axes = config.data.fewshot, config.corruption.axes
+        length = wanted.context_len
+        check_length(cls.name, length + 8, f"data.fewshot.context_len = {length}", model)
         recent = axes.N_recent if axes.time_mode == "old_only" else 0
-        examples = []
-        for index in range(wanted.num_examples):
-            rng = random.Random(f"fewshot:{seed}:{index}")
-            demos, text, labels, right = _prompt(rng, wanted.kinds, wanted.context_len, recent, tokenizer)
+
+        def draw(seed: int, index: int, number: int) -> Example:
+            key = f"fewshot:{seed}:{index}"
+            demos, text, labels, right = _prompt(random.Random(key), wanted.kinds, length, recent, tokenizer)
             ids = tuple(tokenizer(text)["input_ids"])
-            choices = [tuple(tokenizer(f" {x}", add_special_tokens=False)["input_ids"]) for x in labels]
-            span = len(tokenizer(demos)["input_ids"])
-            example = Example(f"fewshot:{seed}:{index}", ids[:-1], ids[-1:], (right, choices), 0, span)
-            examples.append(reaching("fewshot", axes, lambda _, example=example: example, 1))  # type: ignore[misc]
-        check_stored("fewshot", examples, axes)
-        settings = {
-            "source": {"dataset": "fewshot", "origin": "generator", "seed": seed},
-            "context_len": wanted.context_len,
-            "choices": wanted.kinds,
-            "n": len(examples),
-            "time_mode": axes.time_mode,
-            "N_recent": axes.N_recent,
-        }
-        return ChoiceTask("fewshot", axes, examples, settings)
+            choices = [tokens_of(tokenizer, f" {label}") for label in labels]
+            return Example(key, ids[:-1], ids[-1:], (right, choices), 0, len(tokenizer(demos)["input_ids"]))
+
+        settings = {"context_len": length, "choices": wanted.kinds}
+        return cls.generated(config, axes, draw, settings, draws=1)
 
 
 def _prompt(

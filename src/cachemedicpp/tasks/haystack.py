@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from homeostat.core.config import ConfigModel
+from cachemedicpp.tasks.base import Example, GeneratedConfig
 from homeostat.core.errors import UserError
 
 PREFIX = "There is one line that begins with NEEDLE in this text. Find it."
@@ -51,11 +51,10 @@ _SHORT = (
 _COLOURS = ("violet", "amber", "silver", "crimson", "indigo", "golden", "scarlet", "ivory", "copper", "green")
 
 
-class LongContextConfig(ConfigModel):
+class LongContextConfig(GeneratedConfig):
     """The needle generator's inputs."""
 
     num_examples: int = Field(200, ge=1)
-    seed: int | None = Field(None, ge=0, description="null: the run's seed")
     context_len: int = Field(
         1024, ge=64, description="tokens of the prompt, question and chat format included"
     )
@@ -99,6 +98,10 @@ class NeedlePrompt:
     answer: str
     focus: int  # the first token of the statement
     span: int  # how many tokens it takes
+
+    def example(self, key: str, target: Any) -> Example:
+        """All but the last token are stored."""
+        return Example(key, self.ids[:-1], self.ids[-1:], target, self.focus, self.span)
 
 
 Render = Callable[[str], tuple[str, list[int]]]  # a context as the text of a prompt and its tokens

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cachemedicpp.tasks.base import register
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
+from cachemedicpp.tasks.base import GeneratedConfig, register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import MedicConfig
@@ -32,11 +32,11 @@ class MultikeyConfig(GeneratedConfig):
     settings=MultikeyConfig,
     order=5,
 )
-class MultikeyTask:
+class MultikeyTask(ChoiceTask):
     """`The code word of the mill is river.` for each key; then `The code word of the mill is`."""
 
-    @staticmethod
-    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> MultikeyTask:
         keys = config.data.multikey.keys
 
         def ask(rng: random.Random) -> Question:
@@ -48,4 +48,4 @@ class MultikeyTask:
             spread = list(zip(shares, lines, strict=True))
             return Question(spread, asked, [f" {v}" for v in values], right, [lines[right]])
 
-        return choice_task("multikey", config, config.data.multikey, model, tokenizer, ask)
+        return cls.asking(config, model, tokenizer, keys, ask)

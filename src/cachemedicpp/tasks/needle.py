@@ -6,56 +6,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachemedicpp.corruption.masks import AxesConfig
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, reaching, register, rows
+import torch
+
+from cachemedicpp.cache.growing import make_room
+from cachemedicpp.tasks.base import Example, Score, Task, check_length, register, rows
 from cachemedicpp.tasks.haystack import STATEMENT, LongContextConfig, generate, matches, matches_strictly
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import MedicConfig
 
-STEP = 0.05  # by so much a needle stands earlier until damage can reach all of it
+STEP = 0.05  # by so much a needle stands earlier in each draw, until damage can reach all of it
+DRAWS = int(1 / STEP) + 1
 
 
 @register(
     "needle", "needle accuracy", settings=LongContextConfig, section="long_context", term="needle", order=3
 )
 @dataclass(frozen=True)
-class NeedleTask:
-    axes: AxesConfig
-    examples: Sequence[Example]
+class NeedleTask(Task):
     tokenizer: Any
-    max_new_tokens: int
-    settings: dict[str, Any]
-    name: str = "needle"
-    metric: str = "accuracy"
 
     @classmethod
     def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> NeedleTask:
         wanted = config.data.long_context
         longest = max(wanted.lengths or [wanted.context_len])
         needed = longest + wanted.max_new_tokens
-        check_length("needle", needed, f"data.long_context: a context of {longest} tokens", model)
+        check_length(cls.name, needed, f"data.long_context: a context of {longest} tokens", model)
         answer = tokenizer(f" {wanted.needle_value}", add_special_tokens=False)["input_ids"]
         if len(answer) > wanted.max_new_tokens:
             raise UserError(
                 f"data.long_context.needle_value = {wanted.needle_value!r} takes {len(answer)} tokens, "
                 f"more than max_new_tokens = {wanted.max_new_tokens}"
             )
-        seed = config.seed if wanted.seed is None else wanted.seed
-        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
-        examples = []
-        for index in range(wanted.num_examples):
 
-            def drawn(earlier: int, index: int = index) -> Example:
-                made = generate(wanted, tokenizer, seed, index, STEP * earlier)
-                key, ids = f"needle:{seed}:{index}", made.ids
-                return Example(key, ids[:-1], ids[-1:], made.answer, made.focus, made.span)
+        def draw(seed: int, index: int, number: int) -> Example:
+            made = generate(wanted, tokenizer, seed, index, STEP * number)
+            return made.example(f"needle:{seed}:{index}", made.answer)
 
-            examples.append(reaching("needle", axes, drawn, int(1 / STEP) + 1))
-        check_stored("needle", examples, axes)
         settings = {
-            "source": {"dataset": "needle", "origin": "generator", "seed": seed},
             "statement": STATEMENT,
             "question_template": wanted.question_template,
             "needle_token": wanted.needle_token,
@@ -64,25 +53,19 @@ class NeedleTask:
             "context_lens": wanted.lengths or [wanted.context_len],
             "max_new_tokens": wanted.max_new_tokens,
             "chat": bool(getattr(tokenizer, "chat_template", None)) if wanted.chat is None else wanted.chat,
-            "n": len(examples),
-            "time_mode": axes.time_mode,
-            "N_recent": axes.N_recent,
         }
-        return cls(axes, examples, tokenizer, wanted.max_new_tokens, settings)
+        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
+        return cls.generated(config, axes, draw, settings, DRAWS, tokenizer=tokenizer)
 
     def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
-        answers = greedy(model, self.tokenizer, example.query, cache, forks, self.max_new_tokens)
-        return [
-            Score(
-                float(matches(answer, example.target)),
-                detail={
-                    "answer": answer,
-                    "value": example.target,
-                    "strict": float(matches_strictly(answer, example.target)),
-                },
-            )
-            for answer in answers
-        ]
+        most = self.settings["max_new_tokens"]
+        answers = greedy(model, self.tokenizer, example.query, cache, forks, most)
+        found = []
+        for answer in answers:
+            strict = float(matches_strictly(answer, example.target))
+            detail = {"answer": answer, "value": example.target, "strict": strict}
+            found.append(Score(float(matches(answer, example.target)), detail=detail))
+        return found
 
 
 def greedy(
@@ -93,10 +76,6 @@ def greedy(
     Forks that are done leave the batch once they are half of it, unless something attached to the model keeps
     account of the batch's rows.
     """
-    import torch
-
-    from cachemedicpp.cache.growing import make_room
-
     stops = _stop_ids(model, tokenizer).to(model.device)
     fixed = model.config.get_text_config()._attn_implementation not in ("sdpa", "eager")
     ids = rows(query, forks, model)
@@ -120,8 +99,6 @@ def greedy(
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> Any:
-    import torch
-
     stops = getattr(model.generation_config, "eos_token_id", None)
     found = {tokenizer.eos_token_id, *(stops if isinstance(stops, list) else [stops])}
     return torch.tensor(sorted(int(stop) for stop in found if stop is not None))

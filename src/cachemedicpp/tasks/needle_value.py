@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cachemedicpp.tasks.base import Example, check_length, check_stored, reaching, register
-from cachemedicpp.tasks.choice import ChoiceTask
+from cachemedicpp.tasks.base import Example, check_length, register
+from cachemedicpp.tasks.choice import ChoiceTask, tokens_of
 from cachemedicpp.tasks.haystack import LongContextConfig, generate, needle_values
-from cachemedicpp.tasks.needle import STEP
+from cachemedicpp.tasks.needle import DRAWS, STEP
 from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,55 +33,39 @@ class NeedleValueConfig(LongContextConfig):
     settings=NeedleValueConfig,
     order=7,
 )
-class NeedleValueTask:
+class NeedleValueTask(ChoiceTask):
     """The needle's prompts; the right value among `candidates` with as many tokens."""
 
-    @staticmethod
-    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> NeedleValueTask:
         wanted = config.data.needle_value
         longest = max(wanted.lengths or [wanted.context_len])
-        check_length("needle_value", longest + 16, f"data.needle_value: a context of {longest} tokens", model)
-        seed = config.seed if wanted.seed is None else wanted.seed
-        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
+        check_length(cls.name, longest + 16, f"data.needle_value: a context of {longest} tokens", model)
 
-        def drawn(index: int, earlier: int) -> Example:
-            made = generate(wanted, tokenizer, seed, index, STEP * earlier)
+        def draw(seed: int, index: int, number: int) -> Example:
+            made = generate(wanted, tokenizer, seed, index, STEP * number)
             rng = random.Random(f"needle candidates:{seed}:{index}")
             right, others = _alike(tokenizer, made.answer, wanted)
             choices = [right, *rng.sample(others, wanted.candidates - 1)]
             rng.shuffle(choices)
-            target = (choices.index(right), choices)
-            key, ids = f"needle_value:{seed}:{index}", made.ids
-            return Example(key, ids[:-1], ids[-1:], target, made.focus, made.span)
+            return made.example(f"needle_value:{seed}:{index}", (choices.index(right), choices))
 
-        examples = [
-            reaching("needle_value", axes, lambda number, i=index: drawn(i, number), int(1 / STEP) + 1)  # type: ignore[misc]
-            for index in range(wanted.num_examples)
-        ]
-        check_stored("needle_value", examples, axes)
         settings = {
-            "source": {"dataset": "needle_value", "origin": "generator", "seed": seed},
             "depths": wanted.depths or [wanted.position_frac],
             "context_lens": wanted.lengths or [wanted.context_len],
             "choices": wanted.candidates,
-            "n": len(examples),
-            "time_mode": axes.time_mode,
-            "N_recent": axes.N_recent,
         }
-        return ChoiceTask("needle_value", axes, examples, settings)
+        axes = config.corruption.axes.model_copy(update={"time_mode": "old_only"})
+        return cls.generated(config, axes, draw, settings, DRAWS)
 
 
 def _alike(
     tokenizer: Any, answer: str, wanted: NeedleValueConfig
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     """The tokens of the answer, and those of every other value of the same form and number of tokens."""
-    right = tuple(tokenizer(f" {answer}", add_special_tokens=False)["input_ids"])
-    tokens = [
-        tuple(tokenizer(f" {value}", add_special_tokens=False)["input_ids"])
-        for value in needle_values(wanted.needle_value)
-        if value != answer
-    ]
-    others = [ids for ids in tokens if len(ids) == len(right)]
+    right = tokens_of(tokenizer, f" {answer}")
+    values = (value for value in needle_values(wanted.needle_value) if value != answer)
+    others = [ids for value in values if len(ids := tokens_of(tokenizer, f" {value}")) == len(right)]
     if len(others) < wanted.candidates - 1:
         raise UserError(
             f"data.needle_value.candidates = {wanted.candidates}: only {len(others)} other values of "

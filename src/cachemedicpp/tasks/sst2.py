@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cachemedicpp.corruption.masks import AxesConfig
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, short
-from cachemedicpp.tasks.choice import label_logprobs
+from cachemedicpp.tasks.base import Example, Score, Task, check_length, register, short
+from cachemedicpp.tasks.choice import label_logprobs, tokens_of
 from cachemedicpp.tasks.data import load_sentences, stratified
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
@@ -41,13 +39,8 @@ class Sst2Config(ConfigModel):
     order=2,
 )
 @dataclass(frozen=True)
-class Sst2Task:
-    axes: AxesConfig
-    examples: Sequence[Example]
+class Sst2Task(Task):
     labels: tuple[tuple[int, ...], tuple[int, ...]]  # tokens of the negative and of the positive label
-    settings: dict[str, Any]
-    name: str = "sst2"
-    metric: str = "accuracy"
 
     @classmethod
     def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Sst2Task:
@@ -70,18 +63,14 @@ class Sst2Task:
         axes = config.corruption.axes
         if wanted.n_recent is not None:
             axes = axes.model_copy(update={"N_recent": wanted.n_recent})
-        check_stored("sst2", examples, axes)
         settings = {
             "source": data.source.as_record(),
             "prompt": PROMPT,
             "labels": [wanted.negative_label, wanted.positive_label],
-            "n": len(examples),
             "asked": wanted.num_examples,
             "share_positive": sum(s.label for s in sentences) / len(sentences),
-            "time_mode": axes.time_mode,
-            "N_recent": axes.N_recent,
         }
-        return cls(axes, examples, (negative, positive), settings)
+        return cls.of(axes, examples, settings, labels=(negative, positive))
 
     def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
         logprob = label_logprobs(model, example.query, self.labels, cache, forks)  # [F, 2]
@@ -93,7 +82,7 @@ class Sst2Task:
 
 
 def _label_tokens(tokenizer: Any, label: str, setting: str) -> tuple[int, ...]:
-    ids = tuple(tokenizer(label, add_special_tokens=False)["input_ids"])
+    ids = tokens_of(tokenizer, label)
     if not ids:
         raise UserError(f"data.sst2.{setting} = {label!r}: this label tokenises to nothing; write a word")
     return ids

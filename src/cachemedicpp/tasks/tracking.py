@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cachemedicpp.tasks.base import register
-from cachemedicpp.tasks.choice import VALUES, ChoiceTask, GeneratedConfig, Question, choice_task
+from cachemedicpp.tasks.base import GeneratedConfig, register
+from cachemedicpp.tasks.choice import VALUES, ChoiceTask, Question
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import MedicConfig
@@ -36,14 +36,14 @@ class TrackingConfig(GeneratedConfig):
     settings=TrackingConfig,
     order=6,
 )
-class TrackingTask:
+class TrackingTask(ChoiceTask):
     """`Tom has the river box.`, `Tom gives that box to Anna.`; then `Now Anna has the`.
 
     Which box it is stands in the first statement only, so that the hand-overs have to be followed.
     """
 
-    @staticmethod
-    def build(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
+    @classmethod
+    def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> TrackingTask:
         wanted = config.data.tracking
 
         def ask(rng: random.Random) -> Question:
@@ -62,4 +62,4 @@ class TrackingTask:
             owner, needed = last[right]
             return Question(placed, f" Now {owner} has the", [f" {t}" for t in things], right, needed)
 
-        return choice_task("tracking", config, wanted, model, tokenizer, ask)
+        return cls.asking(config, model, tokenizer, wanted.chains, ask)

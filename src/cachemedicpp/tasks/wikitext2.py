@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from pydantic import Field
 
-from cachemedicpp.corruption.masks import AxesConfig
-from cachemedicpp.tasks.base import Example, Score, check_length, check_stored, register, rows, short
+from cachemedicpp.tasks.base import Example, Score, Task, check_length, register, rows, short
 from cachemedicpp.tasks.data import load_text, spread
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
@@ -36,14 +35,7 @@ class Wikitext2Config(ConfigModel):
 @register(
     "wikitext2", "Wikitext-2 perplexity", metric="ppl", settings=Wikitext2Config, term="perplexity", order=1
 )
-@dataclass(frozen=True)
-class Wikitext2Task:
-    axes: AxesConfig
-    examples: Sequence[Example]
-    settings: dict[str, Any]
-    name: str = "wikitext2"
-    metric: str = "ppl"
-
+class Wikitext2Task(Task):
     @classmethod
     def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Wikitext2Task:
         wanted, length = config.data.wikitext2, config.eval.max_seq_len
@@ -73,8 +65,6 @@ class Wikitext2Task:
             examples.append(
                 Example(key, tokens[:stored], tokens[stored:-1], target=tokens[length - wanted.score_len :])
             )
-        axes = config.corruption.axes
-        check_stored("wikitext2", examples, axes)
         settings = {
             "source": corpus.source.as_record(),
             "max_seq_len": length,
@@ -82,16 +72,11 @@ class Wikitext2Task:
             "stride": step,
             "stored": stored,
             "form": _form(corpus.text),
-            "n": len(examples),
             "asked": wanted.num_sequences,
-            "time_mode": axes.time_mode,
-            "N_recent": axes.N_recent,
         }
-        return cls(axes, examples, settings)
+        return cls.of(config.corruption.axes, examples, settings)
 
     def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
-        import torch
-
         logits = model(rows(example.query, forks, model), past_key_values=cache, use_cache=True).logits
         target = rows(example.target, forks, model)  # [F, S]
         logprob = -torch.nn.functional.cross_entropy(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from cachemedicpp.repair.registry import DEFENCES, register, trained
 from cachemedicpp.runs.defences import check_defence_names
 from cachemedicpp.runs.ood import load_splits
 from cachemedicpp.runs.pipeline import run_stages
-from cachemedicpp.tasks import TASKS, Example, Score
+from cachemedicpp.tasks import TASKS, Example, Score, Task
 from cachemedicpp.tasks import register as register_task
 from cachemedicpp.tasks.base import rows
 from cachemedicpp.tasks.config import MedicConfig
@@ -55,21 +54,14 @@ def registered() -> Iterator[None]:
         n: int = Field(2, ge=1)
 
     @register_task("capitals", "capitals accuracy", settings=CapitalsConfig)
-    @dataclass(frozen=True)
-    class Capitals:
-        axes: Any
-        examples: list[Example]
-        settings: dict[str, Any]
-        name: str = "capitals"
-        metric: str = "accuracy"
-
+    class Capitals(Task):
         @classmethod
         def build(cls, config: Any, model: Any, tokenizer: Any) -> Capitals:
             stored = tuple(tokenizer("The capital of France is Paris. " * 3)["input_ids"])
             examples = [
                 Example(f"capitals:{i}", stored, (70,), (80, 81)) for i in range(config.data.capitals.n)
             ]
-            return cls(config.corruption.axes, examples, {"n": len(examples)})
+            return cls.of(config.corruption.axes, examples, {})
 
         def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
             logits = model(rows(example.query, forks, model), past_key_values=cache).logits[:, -1]

@@ -95,7 +95,8 @@ def test_a_fallback_is_announced(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 def test_an_unreachable_hub_fails_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("datasets")
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    data._reachable.cache_clear()
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     started = time.monotonic()
     with pytest.raises(data._UnavailableError):
@@ -108,7 +109,7 @@ def test_an_unreachable_hub_fails_within_seconds(monkeypatch: pytest.MonkeyPatch
     [
         ("a.jsonl", '{"text": "fine", "label": 1}\n{"text": "no label"}\n', "line 2"),
         ("b.jsonl", "not json\n", "line 1"),
-        ("c.jsonl", '{"text": "x", "label": 7}\n', "expected 0 or 1"),
+        ("c.jsonl", '{"text": "x", "label": 7}\n', "label = 7: input should be 0 or 1"),
         ("d.tsv", "label\ttext_a\n1\tfine\nno tab here\n", "line 3"),
         ("e.tsv", "yes\tno\n", "line 1"),
         ("f.tsv", "", "no sentences"),
