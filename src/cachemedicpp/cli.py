@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -31,9 +32,9 @@ Workers = Annotated[
 ]
 
 
-@app.callback()
-def _group() -> None:
-    pass
+class Engine(StrEnum):
+    local = "local"
+    ray = "ray"
 
 
 @app.command()
@@ -94,14 +95,14 @@ def sweep(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the sweep; default: runs/cache-CONFIG."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local (processes) or ray.")] = "local",
+    engine: Annotated[Engine, typer.Option(help="Processes on this machine, or Ray.")] = Engine.local,
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
     overrides: Overrides = None,
 ) -> None:
     """Run many variants of one configuration and compare them. Exit code 1 means that a run failed."""
-    from cachemedicpp.sweep.run import sweep_command
+    from cachemedicpp.sweep.run import run_sweep
 
-    raise typer.Exit(sweep_command(config, out, engine, workers, overrides or []))
+    raise typer.Exit(run_sweep(config, out, engine.value, workers, overrides or []) > 0)
 
 
 @app.command()

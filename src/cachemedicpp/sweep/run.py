@@ -21,12 +21,12 @@ import yaml
 from pydantic import Field, model_validator
 
 from cachemedicpp.runs.defences import CALIBRATED
-from cachemedicpp.runs.pipeline import load, prepared, run_stages
+from cachemedicpp.runs.pipeline import figures, load, prepared, run_stages
 from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core import threads
 from homeostat.core.config import ConfigModel, load_config
 from homeostat.core.engine import EngineName, run_tasks
-from homeostat.core.errors import UserError, nearest
+from homeostat.core.errors import nearest
 from homeostat.core.progress import say
 from homeostat.core.records import Record, write_record
 from homeostat.core.rundir import check_out, check_writable, hold, open_run
@@ -117,10 +117,12 @@ def run_one(item: Mapping[str, Any]) -> str:
 
 
 def run_sweep(
-    path: str | Path, out: Path, engine: EngineName, workers: int, overrides: Sequence[str] = ()
+    path: Path, out: Path | None, engine: EngineName, workers: int, overrides: Sequence[str] = ()
 ) -> int:
     """Run what is missing, compare, write `sweep.json`, tables and figures; returns how many runs failed."""
-    from cachemedicpp.sweep.summary import counted, summarise
+    out = out or Path("runs") / f"cache-{path.stem}"
+    from cachemedicpp.plots.around import lambda0_run
+    from cachemedicpp.sweep.summary import counted, finished, summarise, write_tables
 
     sweep = load_config(SweepConfig, path)
     runs = plan(sweep, out, overrides)
@@ -151,11 +153,17 @@ def run_sweep(
         record["counted"] = counted(record, out)
         record["variants"] = summarise(record, out)
         write_record(out / "sweep.json", record, "sweep")
-        _artifacts(record, out)
+        for run in finished(record):
+            if lambda0_run(out / run["folder"]) is not None:  # a curve for lambda_contr = 0 is now due
+                figures(out / run["folder"])
+        if any(finished(record)):
+            write_tables(record, out)
     failed = [run for run in record["runs"] if not run["ok"]]
     for run in failed:
         print(f"failed: {run['variant']} seed {run['seed']}: {run['error']}", file=sys.stderr)
-    return len(failed)
+    count = len(failed)
+    print(f"{count} run(s) failed; the others are in {out}" if count else f"all runs finished: {out}")
+    return count
 
 
 def calibration_key(config: MedicConfig) -> str:
@@ -177,33 +185,6 @@ def copy_once(source: Path, target: Path) -> None:
         made.rename(target)
     except OSError:  # another run was faster
         shutil.rmtree(made)
-
-
-def sweep_command(
-    path: Path, out: Path | None, engine: str, workers: int, overrides: Sequence[str] = ()
-) -> int:
-    """0 when every run finished, else 1."""
-    if engine not in ("local", "ray"):
-        raise UserError(f"--engine {engine!r} is unknown; {nearest(engine, ('local', 'ray'))}")
-    out = out or Path("runs") / f"cache-{path.stem}"
-    failed = run_sweep(path, out, engine, workers, overrides)  # type: ignore[arg-type]
-    print(f"{failed} run(s) failed; the others are in {out}" if failed else f"all runs finished: {out}")
-    return 1 if failed else 0
-
-
-def _artifacts(record: Record, out: Path) -> None:
-    """Tables over all finished runs, and figures again where a curve for lambda_contr = 0 is now due."""
-    from cachemedicpp.plots.around import lambda0_run
-    from cachemedicpp.runs.pipeline import figures
-    from cachemedicpp.sweep.summary import write_tables
-
-    finished = [out / run["folder"] for run in record["runs"] if run["ok"]]
-    if not finished:
-        return
-    for folder in finished:
-        if lambda0_run(folder) is not None:
-            figures(folder)
-    write_tables(record, out, finished)
 
 
 def _yaml(value: Any) -> str:

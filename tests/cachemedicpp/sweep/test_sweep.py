@@ -125,21 +125,18 @@ def test_the_shipped_sweeps_load_and_every_setting_is_valid() -> None:
 def test_means_and_paired_differences_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seeds shift both variants alike: the paired difference is exactly 0.1 however far seeds spread."""
     values = {"base/seed_0": 0.2, "base/seed_1": 0.6, "other/seed_0": 0.3, "other/seed_1": 0.7}
-    monkeypatch.setattr(
-        sweep_summary, "run_figures", lambda path, tasks: {"auc": values[f"{path.parent.name}/{path.name}"]}
-    )
     runs = [
         {"variant": v, "seed": s, "folder": f"{v}/seed_{s}", "ok": True}
         for v in ("base", "other")
         for s in (0, 1)
     ]
-    monkeypatch.setattr(sweep_summary, "ablation_row", lambda path: {"family": "A"})
     by_example = np.array([0.0, -0.1, 0.1])
-    monkeypatch.setattr(
-        sweep_summary,
-        "gains",
-        lambda path, defence, tasks: by_example + values[f"{path.parent.name}/{path.name}"],
-    )
+
+    def measured(path: Path, tasks: Any) -> Any:
+        value = values[f"{path.parent.name}/{path.name}"]
+        return {"auc": value}, by_example + value
+
+    monkeypatch.setattr(sweep_summary, "measure", measured)
     base, other = summarise({"reference": "base", "runs": runs}, Path("out"))
     assert base["figures"]["auc"]["estimate"] == pytest.approx(0.4)
     difference = other["figures"]["auc_minus_reference"]
