@@ -62,8 +62,9 @@ def load_cache(
     try:
         empty = Ledger.empty(KVState(cache), int(about["block"]))
         sums = replace(empty.sums, sums=told.pop("sums"), sketches=told.pop("sketches"))
-        ledger = replace(empty, **told, sums=sums, seal=int(about["seal"]))
-    except (KeyError, TypeError, ValueError) as error:
+        own = {name: told.pop(name) for name in ("ids", "mask", "positions")}
+        ledger = Ledger(**own, sums=sums, windows=empty.windows, seal=int(about["seal"]))
+    except (KeyError, ValueError) as error:
         raise UserError(f"{folder} does not hold a cache with its fingerprints: {error!r}") from None
     if not ledger.intact:
         raise UserError(

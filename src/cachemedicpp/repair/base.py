@@ -213,7 +213,7 @@ def load_repair(path: str | Path, model: Any = None, *, strict: bool = True) -> 
     if load is None:
         raise UserError(f"{path}: a repair {card['family']!r} is not one that is stored")
     if not strict:
-        card = card | {"model": {"id": None, "revision": None}}
+        card = card | {"model": {"id": None, "revision": None, "weights": None}}
     repair = load(Path(path), card)
     if model is not None:
         repair.check(model)

@@ -68,9 +68,10 @@ def read_tensors(folder: Path, card: Record) -> dict[str, Tensor]:
     found = {name: list(x.shape) for name, x in tensors.items()}
     if found != card["shapes"]:
         raise UserError(f"{path} does not match its card: it holds {found}, the card says {card['shapes']}")
-    content = card.get("content")  # not on cards of 0.1
-    if content is not None and (here := sha256(path)) != content:
-        raise UserError(f"{path} was changed: its SHA-256 is {here}, the card says {content}; make it again")
+    if (here := sha256(path)) != card["content"]:
+        raise UserError(
+            f"{path} was changed: its SHA-256 is {here}, the card says {card['content']}; make it again"
+        )
     return tensors
 
 
@@ -82,34 +83,22 @@ def check_fit(card: Record, model: Any) -> None:
 def check_model(name: str, made: Geometry, identity: dict[str, str | None] | None, model: Any) -> None:
     """Refuse a model of other sizes than the repair was made for, naming both, or with other weights.
 
-    Weights are told by their fingerprint, wherever they were loaded from. A card of 0.1 has none: it names
-    the model and its revision instead.
+    Weights are told by their fingerprint, wherever they were loaded from. Without an identity any do.
     """
     here = Geometry.of(model)
-    whose = (identity or {}).get("id") or "another model"
+    known = identity or {}
+    whose, weights = known.get("id") or "another model", known.get("weights")
     if made != here:
         raise UserError(
             f"repair {name!r} was made for {whose} with {_shape(made)}; this model has {_shape(here)}: "
             "use the operator's own model, or make one for this"
         )
-    ours = model_identity(model)
-    if (weights := (identity or {}).get("weights")) is not None:
-        if weights != (found := fingerprint(model)):
-            raise UserError(
-                f"repair {name!r} was made for {whose} (weights {weights[:12]}); this model, {ours['id']}, "
-                f"has other weights ({found[:12]}): use the operator's own model, make one for this, or "
-                "load it with strict=False"
-            )
-        return
-    for what in ("revision", "id"):
-        theirs = (identity or {}).get(what)
-        if theirs is not None and ours[what] is not None:
-            if theirs != ours[what]:
-                raise UserError(
-                    f"repair {name!r} was made for {whose} ({what} {theirs}); this model is {ours['id']} "
-                    f"({what} {ours[what]}): use the operator's own model, or make one for this"
-                )
-            return
+    if weights is not None and weights != (found := fingerprint(model)):
+        raise UserError(
+            f"repair {name!r} was made for {whose} (weights {weights[:12]}); this model, "
+            f"{model_identity(model)['id']}, has other weights ({found[:12]}): use the operator's own model, "
+            "make one for this, or load it with strict=False"
+        )
 
 
 def _shape(g: Geometry) -> str:

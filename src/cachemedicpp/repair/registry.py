@@ -74,18 +74,19 @@ def trained(
 ) -> Callable[[Callable[[RepairConfig, Geometry], Trained]], Any]:
     """Let `repair.family` name an operator that is trained; the function builds it as it starts."""
 
-    def load(folder: Path, card: Record) -> Repair:
-        from cachemedicpp.repair.operators.store import load
-
-        return load(folder, card)
-
     def add(build: Callable[[RepairConfig, Geometry], Trained]) -> Any:
         keys = tuple(settings.model_fields) if settings else ()
-        kind = DefenceKind(name, "operator", None, build, load, settings, "a trained operator: cache train")
+        kind = DefenceKind(name, "operator", None, build, _load_trained, settings, "a trained operator: cache train")
         DEFENCES.add(name, kind, Shown("trained", label, means, colour=colour, order=order, keys=keys))
         return build
 
     return add
+
+
+def _load_trained(folder: Path, card: Record) -> Repair:
+    from cachemedicpp.repair.operators.store import load
+
+    return load(folder, card)
 
 
 def _load_gaussian(folder: Path, card: Record) -> Repair:
@@ -94,35 +95,31 @@ def _load_gaussian(folder: Path, card: Record) -> Repair:
     return load(folder, card)
 
 
-_add = DEFENCES.add
+def _add(kind: DefenceKind, label: str, means: str = "", **look: Any) -> None:
+    DEFENCES.add(kind.name, kind, Shown(kind.role, label, means, **look))
+
+
 _add(
-    "none",
     DefenceKind("none", "none", about="no defence: what the damage does by itself"),
-    Shown("none", "no defence", "The model reads the cache as it is.", colour=6, order=4),
+    "no defence",
+    "The model reads the cache as it is.",
+    colour=6,
+    order=4,
 )
+_about = "repairs blind from calibrated statistics: homeostat cache calibrate"
 _add(
-    "G",
-    DefenceKind(
-        "G",
-        "operator",
-        load=_load_gaussian,
-        about="repairs blind from calibrated statistics: homeostat cache calibrate",
-    ),
-    Shown("operator", "G calibrated", term="G", colour=2, order=20),
+    DefenceKind("G", "operator", load=_load_gaussian, about=_about),
+    "G calibrated",
+    term="G",
+    colour=2,
+    order=20,
 )
+_about = "knows by fingerprints what changed and recomputes exactly that"
+_add(DefenceKind("guard", "guard", about=_about), "guard", term="guard", colour=1, order=21)
 _add(
-    "guard",
-    DefenceKind("guard", "guard", about="knows by fingerprints what changed and recomputes exactly that"),
-    Shown("guard", "guard", term="guard", colour=1, order=21),
-)
-_add(
-    "G_without",
     DefenceKind("G_without", "variant", about="operator G without its tests for the damage held out"),
-    Shown(
-        "variant",
-        "G without its detectors",
-        "Operator G, its tests for the damage that is held out switched off.",
-        colour=7,
-        order=23,
-    ),
+    "G without its detectors",
+    "Operator G, its tests for the damage that is held out switched off.",
+    colour=7,
+    order=23,
 )

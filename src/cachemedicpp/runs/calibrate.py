@@ -10,7 +10,6 @@ import typer
 from cachemedicpp.repair.base import Repair, load_repair
 from cachemedicpp.repair.gaussian import store
 from cachemedicpp.repair.gaussian.calibrate import calibrate
-from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.tasks.config import DataConfig
 from cachemedicpp.tasks.data import load_text, read_paragraphs
 from cachemedicpp.tasks.windows import Windows
@@ -41,19 +40,17 @@ def calibrate_command(
     )
 
 
-def prepare(model: Any, tokenizer: Any, data: DataConfig, windows: int, length: int) -> GaussianRepair:
-    """G for `model`, from `windows` texts of `length` tokens of the training text, which is not evaluated."""
-    corpus = load_text(data, "train")
-    ids = Windows.of(corpus, tokenizer, length).spread(windows)
-    return store.make(calibrate(model, ids), model, {"text": corpus.source.as_record()})
-
-
 def prepare_once(
     folder: Path, model: Any, tokenizer: Any, data: DataConfig, windows: int, length: int
 ) -> Repair:
-    """The same, kept in `folder`: a resumed run reads it back."""
+    """G for `model`, from `windows` texts of `length` tokens of the training text, which is not evaluated.
+
+    It is kept in `folder`: a resumed run reads it back.
+    """
     if not (folder / "card.json").exists():
-        prepare(model, tokenizer, data, windows, length).save(folder)
+        corpus = load_text(data, "train")
+        ids = Windows.of(corpus, tokenizer, length).spread(windows)
+        store.make(calibrate(model, ids), model, {"text": corpus.source.as_record()}).save(folder)
     return load_repair(folder, model)
 
 

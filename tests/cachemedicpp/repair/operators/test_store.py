@@ -65,24 +65,6 @@ def test_an_operator_belongs_to_weights_and_not_to_where_they_were_loaded_from(
         pass
 
 
-def test_a_card_of_an_earlier_version_is_told_by_its_revision(tmp_path: Path, tiny_llama: Any) -> None:
-    stored(tmp_path / "op", tiny_llama)
-    card = json.loads((tmp_path / "op" / "card.json").read_text())
-    del card["model"]["weights"], card["content"]
-    card["model"] |= {"id": "a", "revision": "one"}
-    (tmp_path / "op" / "card.json").write_text(json.dumps(card))
-    config = tiny_llama.config
-    before = config.name_or_path, getattr(config, "_commit_hash", None)
-    try:
-        config.name_or_path, config._commit_hash = "a", "another"
-        with pytest.raises(UserError, match="revision one"):
-            load_repair(tmp_path / "op", tiny_llama)
-        config._commit_hash = "one"
-        load_repair(tmp_path / "op", tiny_llama)
-    finally:
-        config.name_or_path, config._commit_hash = before
-
-
 def test_an_operator_whose_numbers_were_changed_is_refused(tmp_path: Path, tiny_llama: Any) -> None:
     stored(tmp_path / "op", tiny_llama)
     data = bytearray((tmp_path / "op" / "operator.safetensors").read_bytes())
