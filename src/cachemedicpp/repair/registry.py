@@ -76,7 +76,8 @@ def trained(
 
     def add(build: Callable[[RepairConfig, Geometry], Trained]) -> Any:
         keys = tuple(settings.model_fields) if settings else ()
-        kind = DefenceKind(name, "operator", None, build, _load_trained, settings, "a trained operator: cache train")
+        about = "a trained operator: cache train"
+        kind = DefenceKind(name, "operator", None, build, _load_trained, settings, about)
         DEFENCES.add(name, kind, Shown("trained", label, means, colour=colour, order=order, keys=keys))
         return build
 
