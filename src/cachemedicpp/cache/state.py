@@ -114,26 +114,10 @@ class KVState:
         write(other._cache, layers)
         return other
 
-    def select(
-        self,
-        layers: Iterable[int] | None = None,
-        heads: Sequence[int] | None = None,
-        positions: slice | None = None,
-    ) -> dict[int, KV]:
-        """The chosen part, by layer. A slice of positions is a view; a choice of heads copies those heads."""
-        chosen: dict[int, KV] = {}
-        for layer in range(len(self)) if layers is None else layers:
-            K, V = self[layer]
-            if heads is not None:
-                K, V = K[:, list(heads)], V[:, list(heads)]
-            if positions is not None:
-                K, V = K[..., positions, :], V[..., positions, :]
-            chosen[layer] = KV(K, V)
-        return chosen
-
     def norm(self, layers: Iterable[int] | None = None) -> Tensor:
         """`||S||_F` of each sequence over the chosen layers, keys and values together: `[B]`."""
-        squares = [_square(x) for kv in self.select(layers).values() for x in kv]
+        chosen = range(len(self)) if layers is None else layers
+        squares = [_square(x) for layer in chosen for x in self[layer]]
         return torch.stack(squares).sum(0).sqrt()
 
     def rms(self, layer: int) -> Tensor:

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 from homeostat.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from cachemedicpp.guard.disk import load_cache, save_cache
-    from cachemedicpp.guard.guard import Guard
-    from cachemedicpp.guard.ledger import Damage
+    from cachemedicpp.guard.disk import load_cache as load_cache
+    from cachemedicpp.guard.disk import save_cache as save_cache
+    from cachemedicpp.guard.guard import Guard as Guard
+    from cachemedicpp.guard.ledger import Damage as Damage
 
-__all__ = ["Damage", "Guard", "load_cache", "save_cache"]
-
-__getattr__ = lazily(
-    __name__,
-    {
-        "Damage": "cachemedicpp.guard.ledger",
-        "Guard": "cachemedicpp.guard.guard",
-        "load_cache": "cachemedicpp.guard.disk",
-        "save_cache": "cachemedicpp.guard.disk",
-    },
-)
+_WHERE = {
+    "Damage": "cachemedicpp.guard.ledger",
+    "Guard": "cachemedicpp.guard.guard",
+    "load_cache": "cachemedicpp.guard.disk",
+    "save_cache": "cachemedicpp.guard.disk",
+}
+__all__ = [*_WHERE]
+__getattr__ = lazily(__name__, _WHERE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -134,10 +134,10 @@ def read_sentences(path: Path) -> list[Sentence]:
     return found
 
 
-def spread(items: list[T], count: int) -> list[T]:
+def spread(items: Sequence[T], count: int) -> list[T]:
     """At most `count` items, evenly spread over the list and always the same ones."""
     if count >= len(items):
-        return items
+        return list(items)
     return [items[i * len(items) // count] for i in range(count)]
 
 

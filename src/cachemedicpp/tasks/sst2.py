@@ -11,12 +11,12 @@ from cachemedicpp.tasks.base import Example, Score, Task, check_length, register
 from cachemedicpp.tasks.choice import label_logprobs, tokens_of
 from cachemedicpp.tasks.data import load_sentences, stratified
 from homeostat.core.config import ConfigModel
-from homeostat.core.errors import UserError
 
 if TYPE_CHECKING:
     from cachemedicpp.tasks.config import MedicConfig
 
 PROMPT = "Review: {x}\nSentiment:"
+LABELS = (" negative", " positive")
 
 
 class Sst2Config(ConfigModel):
@@ -24,8 +24,6 @@ class Sst2Config(ConfigModel):
 
     path: str | None = Field(None, description="a local .tsv (label, text) or .jsonl (text, label) file")
     num_examples: int = Field(1000, ge=1)
-    negative_label: str = " negative"
-    positive_label: str = " positive"
     n_recent: int | None = Field(
         4, ge=0, description="N_recent for these short prompts; null: the corruption's own N_recent"
     )
@@ -40,17 +38,12 @@ class Sst2Config(ConfigModel):
 )
 @dataclass(frozen=True)
 class Sst2Task(Task):
-    labels: tuple[tuple[int, ...], tuple[int, ...]]  # tokens of the negative and of the positive label
+    labels: tuple[tuple[int, ...], ...]  # tokens of the negative and of the positive label
 
     @classmethod
     def build(cls, config: MedicConfig, model: Any, tokenizer: Any) -> Sst2Task:
         wanted = config.data.sst2
-        negative = _label_tokens(tokenizer, wanted.negative_label, "negative_label")
-        positive = _label_tokens(tokenizer, wanted.positive_label, "positive_label")
-        if negative == positive:
-            raise UserError(
-                "data.sst2: both labels tokenise to the same tokens; nothing could tell them apart"
-            )
+        labels = tuple(tokens_of(tokenizer, label) for label in LABELS)
         data = load_sentences(config.data)
         sentences = stratified(list(data.items), wanted.num_examples, lambda sentence: sentence.label)
         short("sst2", len(sentences), wanted.num_examples, "data.sst2.num_examples")
@@ -58,7 +51,7 @@ class Sst2Task(Task):
         for index, sentence in enumerate(sentences):
             ids = tuple(tokenizer(PROMPT.replace("{x}", sentence.text))["input_ids"])
             examples.append(Example(f"sst2:{index}", ids[:-1], ids[-1:], sentence.label))
-        longest = max(len(e.stored) for e in examples) + 1 + max(len(negative), len(positive))
+        longest = max(len(e.stored) for e in examples) + 1 + max(map(len, labels))
         check_length("sst2", longest, "the longest review", model)
         axes = config.corruption.axes
         if wanted.n_recent is not None:
@@ -66,11 +59,11 @@ class Sst2Task(Task):
         settings = {
             "source": data.source.as_record(),
             "prompt": PROMPT,
-            "labels": [wanted.negative_label, wanted.positive_label],
+            "labels": list(LABELS),
             "asked": wanted.num_examples,
             "share_positive": sum(s.label for s in sentences) / len(sentences),
         }
-        return cls.of(axes, examples, settings, labels=(negative, positive))
+        return cls.of(axes, examples, settings, labels=labels)
 
     def score(self, model: Any, example: Example, cache: Any, forks: int) -> list[Score]:
         logprob = label_logprobs(model, example.query, self.labels, cache, forks)  # [F, 2]
@@ -79,10 +72,3 @@ class Sst2Task(Task):
             right = int(positive > negative) == example.target
             found.append(Score(float(right), detail={"margin": positive - negative}))
         return found
-
-
-def _label_tokens(tokenizer: Any, label: str, setting: str) -> tuple[int, ...]:
-    ids = tokens_of(tokenizer, label)
-    if not ids:
-        raise UserError(f"data.sst2.{setting} = {label!r}: this label tokenises to nothing; write a word")
-    return ids

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.corruption.streams import Stream
-from cachemedicpp.tasks.data import Corpus
+from cachemedicpp.tasks.data import Corpus, spread
 from homeostat.core.errors import UserError
 
 
@@ -46,9 +46,7 @@ class Windows:
         if available < count:
             told = f"{available} windows of {self.length} tokens, not the {count} asked for"
             print(f"warning: the text has {told}", file=sys.stderr, flush=True)
-        count = min(count, available)
-        places = [i * available // count * self.length for i in range(count)]
-        return torch.stack([self._at(p) for p in places])
+        return torch.stack([self._at(place * self.length) for place in spread(range(available), count)])
 
     def split(self, count: int) -> tuple[Windows, Tensor]:
         """The text without its end, and `count` windows of that end, `[count, length]`."""

@@ -45,13 +45,6 @@ def test_running_the_model_on_a_fork_leaves_the_state_as_it_was(tiny_llama: Any)
     )
 
 
-def test_select_gives_chosen_layers_heads_and_positions(tiny_llama: Any) -> None:
-    _, state = prefill(tiny_llama)
-    chosen = state.select(layers=[2], heads=[1], positions=slice(2, 5))
-    assert list(chosen) == [2]
-    assert torch.equal(chosen[2].K, state[2].K[:, 1:2, 2:5])
-
-
 def test_norm_and_rms_by_hand() -> None:
     cache = DynamicCache()
     cache.update(torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[0.0, 4.0]]]]), 0)

@@ -53,4 +53,4 @@ def test_plots_of_a_folder_that_is_no_run_exit_2(tmp_path: Path, capsys: pytest.
 def test_an_unknown_engine_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = ["cache", "sweep", "sweeps/ablations_cpu", "--out", str(tmp_path / "s"), "--engine", "spark"]
     assert _exit(sweep) == 2
-    assert "'spark' is not one of 'local', 'ray'" in capsys.readouterr().err
+    assert "'spark' is not one of" in capsys.readouterr().err

@@ -93,8 +93,6 @@ def test_the_needle_is_old_only_whatever_the_time_mode_and_is_never_cut(
         ({"data__long_context__context_len": 600}, "the model has 512"),
         ({"eval__max_seq_len": 600}, "the model has 512"),
         ({"data__wikitext2__score_len": 71}, "no prefix left"),
-        ({"data__sst2__positive_label": ""}, "tokenises to nothing"),
-        ({"data__sst2__positive_label": " negative"}, "same tokens"),
         ({"data__long_context__max_new_tokens": 2}, "more than max_new_tokens"),
         ({"eval__corruption_eval__types": ["gausian"]}, "did you mean 'gaussian'"),
         ({"stability__layers": [7]}, "the model has 3 layers"),
