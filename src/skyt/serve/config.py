@@ -136,6 +136,9 @@ class ServeConfig(ConfigModel):
     durability: Literal["full", "process"] = Field(
         "full", description="full: a sample is synced to the disk before it is answered for"
     )
+    tracing: bool = Field(
+        False, description="send OpenTelemetry spans, where the OTEL_… variables say (extra `otel`)"
+    )
     log_prompts: bool = Field(False, description="write request and response bodies to the log")
 
     def policy_of(self, contract_id: str) -> Policy:

@@ -23,6 +23,7 @@ from skyt.serve.config import HttpUpstream, ServeConfig
 from skyt.serve.database.live import prune, take_snapshot
 from skyt.serve.database.store import Store
 from skyt.serve.telemetry import Telemetry, log
+from skyt.serve.tracing import flush, send_spans
 from skyt.serve.upstream.endpoint import HttpUpstreamClient, Upstream
 from skyt.serve.upstream.gate import Gate
 
@@ -45,6 +46,8 @@ class Service:
             if name not in contracts:
                 raise UserError(f"unknown contract {name!r}; {nearest(name, contracts)}")
         self.telemetry = Telemetry()
+        if config.tracing:
+            send_spans()
         self.store = Store.open(config.database, versions(), config.durability)
         for name in re_anchor:
             self.store.archive(name)
@@ -59,6 +62,7 @@ class Service:
         self.matcher = Matcher(contracts)
         levels = {config.policy_of(name).evidence for name in contracts} or {config.policy.evidence}
         self.judge = Judge(config.measure, contracts, sorted(levels), config.judges, config.limits)
+        self.telemetry.versions.info(self.judge.versions._asdict())
         self.recorder = Recorder(self.store)
         self.upstream = upstream or _upstream(config, self.telemetry)
         self.anchor = Anchor(config, self.store, self.judge, self.recorder, self.upstream, self.telemetry)
@@ -119,6 +123,7 @@ class Service:
         await asyncio.to_thread(self._snapshot)
         self._pinging.shutdown(wait=False, cancel_futures=True)
         self.store.close()
+        await asyncio.to_thread(flush)
         log("stopped")
 
     async def ping(self) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from homeostat.core.records import utc_now
 
@@ -21,6 +21,9 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.versions = Info(
+            "skyt_versions", "Versions that distances and verdicts are valid for", registry=self.registry
+        )
         self.requests = Counter(
             "skyt_requests", "Requests answered", ("route", "status"), registry=self.registry
         )

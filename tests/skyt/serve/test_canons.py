@@ -212,7 +212,7 @@ def test_the_dashboard_shows_every_metric_there_is_and_no_other(
         for target in panel["targets"]
         for name in re.findall(r"skyt_[a-z_]+", target["expr"])
     }
-    kinds = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
+    kinds = {"counter": "_total", "histogram": "_bucket", "gauge": "", "info": "_info"}
     offered = {
         metric.name + kinds[metric.type]
         for metric in Telemetry().registry.collect()

@@ -59,6 +59,33 @@ def test_other_parts_of_the_api_go_through(url: str, upstream: ScriptedUpstream)
     assert len(upstream.requests) == before
 
 
+def test_a_contract_is_refused_in_one_line_where_nothing_is_anchored(
+    url: str, upstream: ScriptedUpstream, contracts: dict[str, Any]
+) -> None:
+    prompt = contracts["gcd"].prompt
+    before = len(upstream.requests)
+    for body, headers in (
+        ({"model": "skyt/gcd", "input": "hello"}, {}),
+        ({"model": "m", "input": prompt}, {}),
+        ({"model": "m", "input": [{"role": "user", "content": prompt}]}, {}),
+        ({"model": "m", "input": "hello", "metadata": {"skyt_contract": "gcd"}}, {}),
+        ({"model": "m", "input": "hello"}, {"x-skyt-contract": "gcd"}),
+    ):
+        for path in ("/v1/responses", "/v1/responses/"):
+            answer = httpx.post(url + path, json=body, headers=headers)
+            assert answer.status_code == 400, answer.text
+            assert "contract 'gcd' is anchored at /v1/chat/completions" in answer.json()["error"]["message"]
+    assert len(upstream.requests) == before
+    assert httpx.post(f"{url}/v1/responses", json={"model": "m", "input": "hello"}).status_code == 200
+
+
+def test_max_completion_tokens_reaches_the_upstream_as_it_is(url: str, upstream: ScriptedUpstream) -> None:
+    upstream.plan.extend(["hello", fenced(GCD)])
+    for model in ("scripted", "skyt/gcd"):
+        assert post(url, {**HELLO, "model": model, "max_completion_tokens": 77}).status_code == 200
+        assert upstream.requests[-1]["body"]["max_completion_tokens"] == 77
+
+
 @pytest.mark.parametrize("trouble", ["!429", "!500", "!closed", "!cut"])
 def test_a_passing_failure_is_tried_again(
     client: openai.OpenAI, upstream: ScriptedUpstream, trouble: str

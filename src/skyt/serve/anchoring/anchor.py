@@ -25,6 +25,7 @@ from skyt.serve.database.store import AlreadyAnswered, CanonMoved, Store, Submis
 from skyt.serve.protocol import answers
 from skyt.serve.protocol.errors import ApiError, upstream_error
 from skyt.serve.telemetry import Telemetry
+from skyt.serve.tracing import span
 from skyt.serve.upstream.endpoint import Upstream
 
 _RACES = 50  # times a canon may change under a request before it gives up
@@ -97,7 +98,10 @@ class Anchor:
         may_fix = asked.key is not ANYONE or self._config.canons_from == "anyone"
         canon = await self._canon(contract, policy) if outputs else None
         for _ in range(_RACES):
-            measured = await self._judge.measure(contract, outputs, canon, policy.evidence, may_fix=may_fix)
+            with span("judge"):
+                measured = await self._judge.measure(
+                    contract, outputs, canon, policy.evidence, may_fix=may_fix
+                )
             samples = _numbered(measured.samples, so_far.attempts + 1, response)
             outcome = so_far.after(asked, response, samples)
             answer = outcome.answer(asked, response, self._store.versions)
@@ -119,7 +123,8 @@ class Anchor:
                 answer=None if answer is None else partial(answers.placed, answer),
             )
             try:
-                placed = await self._recorder.record(submission)
+                with span("record"):
+                    placed = await self._recorder.record(submission)
             except CanonMoved:
                 canon = await self._canon(contract, policy, fresh=True)
                 continue

@@ -21,6 +21,7 @@ from homeostat.core.errors import UserError
 from skyt.serve.config import HttpUpstream
 from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError, upstream_error
+from skyt.serve.tracing import pass_on, span
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOP_BY_HOP = frozenset(
@@ -180,6 +181,7 @@ class HttpUpstreamClient:
         sent["accept-encoding"] = "identity"
         if self._key is not None:
             sent["authorization"] = f"Bearer {self._key}"
+        pass_on(sent)
         if self._session is None:
             self._session = self._open()
         url = URL(self._base + path, encoded=True)
@@ -219,10 +221,12 @@ class HttpUpstreamClient:
             began = time.monotonic()
             after: float | None = None
             try:
-                async with asyncio.timeout(max(0.0, call.left)):
-                    result = await attempt()
-                answer = answer_of(result)
-                status = getattr(answer, "status", 200)
+                with span("upstream", "CLIENT") as current:
+                    async with asyncio.timeout(max(0.0, call.left)):
+                        result = await attempt()
+                    answer = answer_of(result)
+                    status = getattr(answer, "status", 200)
+                    current.note({"http.response.status_code": status, "http.request.resend_count": number})
                 self._observe(str(status))
                 if status not in RETRIED or last:
                     return result

@@ -89,7 +89,11 @@ class Endpoints:
         async with self._service.gate.entered():
             anchored = await self._service.anchor.answer(asked)
         status, answer, more = anchored["status"], anchored["body"], anchored["headers"]
-        self._timed(request, "anchored", asked.call, contract=match.contract.id)
+        told = answer["skyt"]
+        about = {
+            name: told[name] for name in ("contract", "outcome", "normalization_version", "oracle_version")
+        }
+        self._timed(request, "anchored", asked.call, **about, **told["usage"])
         more["x-skyt-overhead-ms"] = f"{_overhead_ms(request, asked.call):.2f}"
         if self._config.log_prompts:
             log("answer", request_id=request.state.request_id, body=answer)
@@ -135,7 +139,26 @@ class Endpoints:
             raise ApiError(404, "no such path", code="not_found")
         query = request.scope["query_string"].decode("ascii", "replace")
         raw = await read_body(request, self._service, self._config.limits.max_body_bytes)
+        self._refuse_anchoring(request, path, raw)
         return await self._pass(request, path + (f"?{query}" if query else ""), raw, streaming=False)
+
+    def _refuse_anchoring(self, request: Request, path: str, raw: bytes) -> None:
+        """A contract that is named where nothing is anchored would seem to be kept."""
+        try:
+            body = read_json(raw)
+        except BadJsonError:
+            body = None
+        asked = dict(body) if isinstance(body, dict) else {}
+        if path.strip("/") == "responses" and "input" in asked:
+            asked["prompt" if isinstance(asked["input"], str) else "messages"] = asked["input"]
+        match = self._service.matcher.match(request.headers, asked)
+        if match is not None:
+            raise ApiError(
+                400,
+                f"contract {match.contract.id!r} is anchored at /v1/chat/completions and /v1/completions, "
+                f"not at /v1{path[:80]}",
+                code="not_anchored_here",
+            )
 
     async def _pass(self, request: Request, path: str, raw: bytes, *, streaming: bool) -> Response:
         call, headers = self._call(), self._headers(request)

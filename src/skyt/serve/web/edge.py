@@ -19,6 +19,7 @@ from skyt.serve.protocol.codec import write_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
+from skyt.serve.tracing import named, span
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -109,10 +110,22 @@ class Observed:
                 ]
             await send(message)
 
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        timed = span(scope["method"], "SERVER", headers)
         try:
-            await self._check_host(scope, receive, sending)
+            with timed as current:
+                try:
+                    await self._check_host(scope, receive, sending)
+                finally:
+                    route = getattr(scope.get("route"), "path", "none")
+                    attributes = {
+                        "http.request.method": scope["method"],
+                        "http.route": route,
+                        "http.response.status_code": status,
+                        "skyt.request_id": request_id,
+                    }
+                    current.note({**attributes, **named(fields)}, f"{scope['method']} {route}")
         finally:
-            route = getattr(scope.get("route"), "path", "none")
             self._service.telemetry.requests.labels(route, str(status)).inc()
             log(
                 "request",
