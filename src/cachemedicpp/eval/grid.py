@@ -10,7 +10,9 @@ reach has the same score in every cell, so it is run once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from statistics import fmean
 from typing import Any, TypeVar
 
 import torch
@@ -31,9 +33,10 @@ class Cell:
 
     type: str
     epsilon: float
+    draw: int = 0  # which of several draws of it
 
     def as_record(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"type": self.type, "epsilon": self.epsilon}
 
 
 CLEAN = Cell("clean", 0.0)
@@ -53,14 +56,20 @@ def evaluate_example(
     cells: Sequence[Cell],
     defences: Sequence[Defence],
     fork_batch: int,
+    draws: int = 1,
 ) -> dict[str, Any]:
-    """Scores of one example: for each defence a list in the order of `cells`, and the corruption events."""
+    """Scores of one example: for each defence a list in the order of `cells`, and the corruption events.
+
+    Every damaged cell is drawn `draws` times, and its score is the mean over them.
+    """
     clean = prefill(model, example.stored)
     family = family_for(family, task, example)
     defences = [defence.under(task.axes) for defence in defences]
     scores: dict[str, list[dict[str, Any]]] = {defence.name: [] for defence in defences}
     events: list[dict[str, Any]] = []
-    for chunk in _chunks(cells, fork_batch):
+    times = [draws if cell.epsilon > 0 else 1 for cell in cells]
+    damage = [replace(c, draw=c.draw + n) for c, own in zip(cells, times, strict=True) for n in range(own)]
+    for chunk in _chunks(damage, fork_batch):
         corrupted, forks = corrupt_forks(clean, family, example, chunk)
         events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
         for group in _together([d for d in defences if not d.discards], fork_batch // len(chunk)):
@@ -70,8 +79,16 @@ def evaluate_example(
     for defence in defences:
         if defence.discards:
             once = _scored(model, task, example, [defence], clean, Forks(example.stored, clean, [None]))
-            scores[defence.name] = once * len(cells)
-    return {"key": example.key, "scores": scores, "events": events}
+            scores[defence.name] = once * len(damage)
+    merged = {name: _merged(times, found) for name, found in scores.items()}
+    return {"key": example.key, "scores": merged, "events": events}
+
+
+def _merged(times: Sequence[int], scores: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One score for each cell: the mean over its draws, with the details of the first."""
+    left = iter(scores)
+    each = [list(islice(left, own)) for own in times]
+    return [{**draws[0], "value": fmean(score["value"] for score in draws)} for draws in each]
 
 
 def _together(defences: Sequence[Defence], most: int) -> Iterator[list[Defence]]:
@@ -99,14 +116,17 @@ def _scored(
 def corrupt_forks(
     clean: KVState, family: CorruptionFamily, example: Example, cells: Sequence[Cell]
 ) -> tuple[KVState, Forks]:
-    """One corrupted fork per cell, stacked in order. The draw depends only on the example and the type."""
+    """One corrupted fork per cell, stacked in order.
+
+    What is drawn depends on the example, the type and the number of the draw alone.
+    """
     states: list[KVState] = []
     plans: list[Plan | None] = []
     for cell in cells:
         cache = clean.cache()
         plan = None
         if cell.epsilon > 0:
-            plan = family.at(cell.type, cell.epsilon).corrupt_cache(cache, [example.key])
+            plan = family.at(cell.type, cell.epsilon, cell.draw).corrupt_cache(cache, [example.key])
         states.append(KVState(cache))
         plans.append(plan)
     damaged = stack(states)

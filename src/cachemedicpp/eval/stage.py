@@ -70,8 +70,8 @@ def prepare(config: MedicConfig) -> Setup:
 def evaluated(setup: Setup, defences: Sequence[Defence], number: int) -> Record:
     """The scores of one example in every cell under every defence."""
     task, example = setup.examples[number]
-    batch = setup.config.eval.fork_batch
-    return evaluate_example(setup.model, setup.family, task, example, setup.cells, defences, batch)
+    batch, draws = setup.config.eval.fork_batch, setup.config.eval.corruption_eval.draws
+    return evaluate_example(setup.model, setup.family, task, example, setup.cells, defences, batch, draws)
 
 
 def evaluate(
@@ -123,6 +123,7 @@ def _settings(setup: Setup, knowledge: dict[str, str]) -> Record:
         "tasks": {task.name: task.settings for task in setup.tasks},
         "eps": config.eval.corruption_eval.eps,
         "types": config.eval.corruption_eval.types,
+        "draws": config.eval.corruption_eval.draws,
         "ood_protocol": config.eval.ood_protocol,
         "protected_layers": list(setup.layers),
         "severity": [

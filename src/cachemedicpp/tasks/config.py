@@ -36,6 +36,9 @@ class CorruptionEvalConfig(ConfigModel):
 
     eps: list[float] = Field([0.0, 0.08, 0.16, 0.32], min_length=1)
     types: list[str] = Field(default_factory=default_types, min_length=1)
+    draws: int = Field(
+        1, ge=1, description="draws of damage for each example and cell; its score is their mean"
+    )
 
     @field_validator("eps")
     @classmethod

@@ -1,16 +1,20 @@
 """The local objective: an operator learns from stored states alone, without a pass of the language model.
 
-    L = mean ||x̂ - x||² / σ²  over damaged vectors + lambda_id · the same over sound ones
+    D = ||x̂ - x||² / σ²                 of each vector
+    L = mean log(1 + D) over damaged vectors + lambda_id · mean D over sound ones
         + lambda_contr · mean max(0, rho - alpha_contr)²
 
 Clean states are collected once. Every step damages some of them anew: by the mixture, or by a perturbation
-as stability measures it, or not at all. `σ²` is how much a vector of this head varies in clean text.
+as stability measures it, or not at all. `σ²` is how much a vector of this head varies in clean text; the
+logarithm keeps a few vectors that are very far off from hiding all others. The first token, which every query
+reads, weighs as much as a tenth of a window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,16 +22,19 @@ from torch import Tensor
 from cachemedicpp.cache.state import KV
 from cachemedicpp.corruption import CorruptionFamily, Plan, Stream
 from cachemedicpp.corruption.donor import Donor
-from cachemedicpp.repair.base import Repair
 from cachemedicpp.repair.operators import Trained
 from cachemedicpp.repair.operators.states import States, join, split
 from cachemedicpp.tasks.config import LocalConfig, MedicConfig
 from cachemedicpp.train import objective
 from homeostat.core.records import Record
 
-_FARTHEST = 25.0  # of a vector's own variance: what is farther off counts as this far
+_FIRST = 0.1  # of a window's weight
 _DRAW = 10**6  # the number of validation's draw; training's are the numbers of its steps
 _SEVERITIES = (0.08, 0.32, 0.64)  # of validation
+
+
+class Mends(Protocol):
+    def mend(self, damaged: Mapping[int, KV], queries: Mapping[int, Tensor]) -> dict[int, KV]: ...
 
 
 class StateDonor(Donor):
@@ -91,8 +98,7 @@ class Local:
         after = self.operator.mend(before, self.states.asked(rows))
         distance = self._distance(join(self.states.layers, after), x)
         wrong = (damaged != x).any(-1)
-        far = distance[wrong].clamp(max=_FARTHEST).mean() if bool(wrong.any()) else distance.sum() * 0
-        sound = distance[~wrong].mean() if not bool(wrong.all()) else distance.sum() * 0
+        far, sound = self._mean(distance.log1p(), wrong), self._mean(distance, ~wrong)
         rho = objective.contraction_ratios(split(self.states.layers, x), before, after)
         contraction = objective.contraction_loss(rho, train.alpha_contr)
         total = far + settings.lambda_id * sound + train.lambda_contr * contraction
@@ -110,51 +116,60 @@ class Local:
         }
 
     @torch.no_grad()
-    def measure(self, operator: Repair | None) -> Record:
-        """How much of the distance is left in every cell, on windows that are not trained on.
+    def measure(self, operator: Mends) -> Record:
+        """How much of `log(1 + D)` is left in every cell, on windows that are not trained on.
 
         `loss` is the mean of it, and what becomes of sound vectors `lambda_id` times.
         """
         training = self.operator.training
         self.operator.eval()
-        cells: dict[str, Record] = {"clean": self._left(self.kept.x)}
+        cells: dict[str, Record] = {"clean": self._left(operator, self.kept.x)}
         family = replace(self.family, donor=StateDonor(self.kept))
         names = [f"validation:{i}" for i in range(len(self.kept.x))]
         for kind in sorted(name for name, weight in self.family.config.mixture.items() if weight > 0):
             for epsilon in _SEVERITIES:
                 plan = family.at(kind, epsilon, draw=_DRAW).plan(names, self.kept.x.shape[1])
-                cells[f"{kind} {epsilon:g}"] = self._left(damage(plan, self.states.layers, self.kept.x))
+                cells[f"{kind} {epsilon:g}"] = self._left(
+                    operator, damage(plan, self.states.layers, self.kept.x)
+                )
         for norm in self.settings.delta_norms:
             stream = Stream((self.config.seed, "local validation", f"{norm:g}"))
             moved = [perturbed(x, norm, self._recent, stream.at(i)) for i, x in enumerate(self.kept.x)]
-            cells[f"perturbation {norm:g}"] = self._left(torch.stack(moved))
+            cells[f"perturbation {norm:g}"] = self._left(operator, torch.stack(moved))
         self.operator.train(training)
-        left = [cell["rho"] for cell in cells.values() if cell["rho"] is not None]
+        left = [cell["left"] for cell in cells.values() if cell["left"] is not None]
         touched = max(cell["sound"] for cell in cells.values())
         loss = sum(left) / len(left) + self.settings.lambda_id * cells["clean"]["sound"]
         return {"loss": loss, "sound": touched, "cells": cells}
 
-    def _left(self, damaged: Tensor) -> Record:
-        """Distance after over before on damaged vectors, and what sound ones were moved by."""
+    def _left(self, operator: Mends, damaged: Tensor) -> Record:
+        """`log(1 + D)` after over before on damaged vectors, and what sound ones were moved by."""
         before = split(self.states.layers, damaged)
         queries = self.kept.asked(list(range(len(self.kept.x))))
-        after = join(self.states.layers, self.operator.mend(before, queries))
+        after = join(self.states.layers, operator.mend(before, queries))
         wrong = (damaged != self.kept.x).any(-1)
         moved = self._distance(after, self.kept.x)
-        rho = None
+        left = None
         if bool(wrong.any()):
-            start = self._distance(damaged, self.kept.x)[wrong].mean()
-            rho = float((moved[wrong].mean() / start).sqrt())
+            start = self._mean(self._distance(damaged, self.kept.x).log1p(), wrong)
+            left = float(self._mean(moved.log1p(), wrong) / start)
         changed = (after != damaged).any(-1)
         return {
-            "rho": rho,
-            "sound": float(moved[~wrong].mean()) if not bool(wrong.all()) else 0.0,
+            "left": left,
+            "sound": float(self._mean(moved, ~wrong)),
             "touched": float(changed[~wrong].float().mean()) if not bool(wrong.all()) else 0.0,
             "found": float(changed[wrong].float().mean()) if bool(wrong.any()) else None,
         }
 
     def _distance(self, y: Tensor, x: Tensor) -> Tensor:
         return (y - x).square().sum(-1) / self.scale  # [R, T, L, G]
+
+    def _mean(self, values: Tensor, chosen: Tensor) -> Tensor:
+        """The weighted mean of the chosen among `[R, T, L, G]`; 0 where there are none."""
+        weight = torch.ones(values.shape[1], device=values.device)
+        weight[0] = _FIRST * len(weight)
+        weighed = weight.view(1, -1, 1, 1) * chosen
+        return (values * weighed).sum() / weighed.sum().clamp(min=1e-12)
 
     @property
     def _recent(self) -> int:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from cachemedicpp.corruption import CorruptionFamily, Stream
-from cachemedicpp.repair.base import Repair
 from cachemedicpp.repair.operators import Trained
 from cachemedicpp.tasks.config import MedicConfig, TrainConfig
 from cachemedicpp.tasks.windows import Windows
@@ -200,7 +199,7 @@ class Stage:
 
 
 class Measured(Protocol):
-    def measure(self, operator: Repair | None) -> Record: ...
+    def measure(self, operator: Trained) -> Record: ...
 
 
 @dataclass

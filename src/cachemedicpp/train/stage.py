@@ -12,12 +12,13 @@ from torch import Tensor
 from cachemedicpp.cache.attention import check_decoder
 from cachemedicpp.cache.state import Geometry
 from cachemedicpp.corruption import CorruptionFamily
-from cachemedicpp.repair.operators import Trained, build_operator, parameter_count
+from cachemedicpp.repair.operators import LowRankRepair, Trained, build_operator, parameter_count
 from cachemedicpp.repair.operators.states import QUERIES, States, collect
 from cachemedicpp.repair.operators.store import save
 from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.data import load_text
 from cachemedicpp.tasks.windows import Windows
+from cachemedicpp.train.bound import linear_bound
 from cachemedicpp.train.heldout import heldout_kl
 from cachemedicpp.train.local import Local
 from cachemedicpp.train.loop import Trainer
@@ -95,6 +96,9 @@ def train_into(
             metrics["train.validation"] = _validated(run, operator, validation)
         if local is not None:
             metrics["train.local"] = _learned(run)
+            if isinstance(operator, LowRankRepair):
+                rank = config.repair.rank
+                metrics["train.local"]["bound"] = run.once("train_bound", lambda: linear_bound(local, rank))
             metrics["train.parameter_share"] = metrics["train.parameters"] / sum(
                 p.numel() for p in model.parameters()
             )

@@ -66,6 +66,19 @@ def test_values_do_not_depend_on_how_many_forks_share_a_batch(
             assert alone["events"] == together["events"]
 
 
+def test_a_cell_of_several_draws_has_their_mean(small_setup: Callable[..., Any], tiny_llama: Any) -> None:
+    setup = small_setup()
+    task = setup.tasks[0]
+    cells = [CLEAN, Cell("gaussian", 0.5), Cell("dropout_zero", 0.5)]
+    given = (tiny_llama, setup.family, task, task.examples[0])
+    merged = evaluate_example(*given, cells, [Defence()], 4, draws=3)["scores"]["none"]
+    each = [Cell(cell.type, cell.epsilon, draw) for cell in cells[1:] for draw in range(3)]
+    single = [s["value"] for s in evaluate_example(*given, [CLEAN, *each], [Defence()], 7)["scores"]["none"]]
+    assert len(set(single[1:4])) == 3, "draws differ"
+    wanted = [single[0], sum(single[1:4]) / 3, sum(single[4:7]) / 3]
+    assert [score["value"] for score in merged] == pytest.approx(wanted, rel=1e-4)
+
+
 def test_each_value_equals_a_prefill_and_a_scoring_of_its_own(
     small_setup: Callable[..., Any], tiny_llama: Any
 ) -> None:

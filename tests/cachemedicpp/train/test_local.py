@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from cachemedicpp.corruption import Stream
 from cachemedicpp.tasks.config import MedicConfig
+from cachemedicpp.train.bound import reduced_rank
 from cachemedicpp.train.local import perturbed
 from cachemedicpp.train.stage import train_run
 
@@ -71,3 +72,31 @@ def test_a_perturbation_has_the_norm_of_the_stability_protocol_and_spares_recent
     assert not bool(moved[-5:].any())
     rms = x.square().mean((0, 2, 3)).sqrt()
     torch.testing.assert_close(moved.square().sum((0, 2, 3)).sqrt(), 2.0 * rms)
+
+
+def test_no_linear_map_of_its_rank_is_nearer_than_the_bound() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(400, 12, generator=generator)
+    Y = X @ torch.randn(12, 12, generator=generator) + 0.1 * torch.randn(400, 12, generator=generator)
+    w = torch.rand(400, 1, generator=generator)
+    best = reduced_rank((X * w).mT @ X, (X * w).mT @ (Y - X), 3)
+
+    def left(M: torch.Tensor) -> float:
+        return float((w * (X + X @ M - Y).square()).sum())
+
+    assert torch.linalg.matrix_rank(best, rtol=1e-4) == 3
+    for size in (1e-3, 1e-2, 0.1, 1.0):
+        W, U = (size * torch.randn(12, 3, generator=generator) for _ in "WU")
+        assert left(best) <= left(W @ U.mT)
+        U, S, V = torch.linalg.svd(best)  # and of maps near the best one, none
+        near = (U[:, :3] * S[:3] + size * torch.randn(12, 3, generator=generator)) @ V[:3]
+        assert left(best) <= left(near) * (1 + 1e-5)
+
+
+def test_the_bound_of_a_linear_form_stands_beside_what_it_learned(
+    tmp_path: Path, tiny_llama: Any, byte_tokenizer: Any
+) -> None:
+    metrics = train_run(settings("A"), tmp_path / "run", loaded=(tiny_llama, byte_tokenizer))
+    assert metrics is not None
+    found = metrics["train.local"]["bound"]
+    assert found["rank"] == 4 and found["cells"].keys() == metrics["train.local"]["cells"].keys()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers import Cache
 
 from cachemedicpp.cache.state import KV, Geometry, readable, write
@@ -21,6 +22,7 @@ from cachemedicpp.repair.registry import trained
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
+THRESHOLDS = (0.5, 0.7, 0.9, 0.97)  # how far a gate has to be open, from which validation chooses
 _CHUNK = 4096  # tokens at a time
 _FEWEST = 2.0  # tokens for each number of the code: principal directions of fewer are those of chance
 _RESIDUAL = 0.02  # of a channel's variance: the least that is left unexplained by other text
@@ -29,11 +31,11 @@ _RESIDUAL = 0.02  # of a channel's variance: the least that is left unexplained 
 class NetworkConfig(ConfigModel):
     """Settings of operator E."""
 
-    width: int = Field(192, ge=1, description="E: numbers in the code of a token")
+    width: int = Field(320, ge=1, description="E: numbers in the code of a token")
 
 
 class GatedNetwork(Trained):
-    """See `network.py`. Elements whose gate is below one half keep their bits.
+    """See `network.py`. Elements whose gate is below `sure` keep their bits; validation chooses `sure`.
 
     It needs no query and no other token, so it works at rest and is causal.
     """
@@ -41,6 +43,7 @@ class GatedNetwork(Trained):
     whole_cache = True
     length: Tensor
     on: Tensor
+    sure: Tensor
 
     def __init__(self, layers: tuple[int, ...], geometry: Geometry, width: int, tensors: str) -> None:
         super().__init__("E", layers, geometry)
@@ -48,6 +51,7 @@ class GatedNetwork(Trained):
         self.turning = Turning(geometry)
         self.net = Network(len(layers), 2 * heads, geometry.head_dim, width)
         self.register_buffer("length", torch.tensor(0))  # positions seen, where a model learned them; 0: any
+        self.register_buffer("sure", torch.tensor(THRESHOLDS))  # 1: switched off
         on = [tensor in tensors for tensor in "KV" for _ in range(heads)]
         self.register_buffer("on", torch.tensor(on).view(1, 1, -1, 1))
 
@@ -57,14 +61,22 @@ class GatedNetwork(Trained):
     def paces(self) -> list[tuple[list[nn.Parameter], float]]:
         """The predictor starts near its optimum, the gates do not."""
         net = self.net
-        predictor = [net.encode, net.decode, *net.mix.parameters(), *net.mixed.parameters()]
+        predictor = [net.code, net.code_first, *net.mix.parameters(), *net.mixed.parameters()]
         chosen = {id(p) for p in predictor}
         return [(predictor, 0.3), ([p for p in self.parameters() if id(p) not in chosen], 3.0)]
+
+    def parts(self) -> Sequence[str]:
+        """The thresholds of the gates: the least that is on is in force, and the highest always is on."""
+        return [f"{threshold:g}" for threshold in THRESHOLDS[:-1]]
+
+    def switch(self, part: str, on: bool) -> None:
+        place = self.parts().index(part)
+        self.sure[place] = THRESHOLDS[place] if on else 1.0
 
     @torch.no_grad()
     def start(self, states: States) -> None:
         W, T, L, G, d = states.x.shape
-        width = self.net.encode.shape[1]
+        width = self.net.code.shape[1]
         if _FEWEST * width > W * (T - 1) or W < 2 or width > L * G * d:
             raise UserError(
                 f"repair.width = {width}: {W * T} tokens of {L * G * d} numbers are too few for it; use a "
@@ -79,12 +91,15 @@ class GatedNetwork(Trained):
         spread = torch.stack([x.std(0) for x in kinds])
         spread = spread.maximum(1e-3 * spread.mean(-1, keepdim=True)).clamp(min=1e-6)
         size = torch.stack([x.square().mean((0, -1)).sqrt() for x in kinds]).unsqueeze(-1)
-        z = ((kinds[0] - mean[0]) / spread[0]).flatten(1)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            code = torch.svd_lowrank(z[:: max(1, len(z) // (8 * width))], q=width, niter=2)[2]
-        left = (z - z @ code @ code.mT).square().mean(0).view(L, G, d).clamp(min=_RESIDUAL)
-        self.net.fit(mean, spread, size, code, torch.stack((left, torch.ones_like(left))))
+        z = [((x - mean[i]) / spread[i]).flatten(1) for i, x in enumerate(kinds)]
+        covariance = sum((part.T @ part for part in torch.split(z[0], _CHUNK)), torch.zeros(()))
+        code = torch.linalg.eigh(covariance)[1][:, -width:]
+        own = torch.linalg.svd(z[1], full_matrices=False)[2][: self.net.code_first.shape[1]].T
+        own = F.pad(own, (0, self.net.code_first.shape[1] - own.shape[1]))
+        left = (z[0] - z[0] @ code @ code.mT).square().mean(0)
+        beyond = torch.ones_like(left) * _left_out(z[1], self.net.code_first.shape[1])
+        noise = torch.stack((left, beyond)).view(2, L, G, d).clamp(min=_RESIDUAL)
+        self.net.fit(mean, spread, size, (code, own), noise)
 
     def mend(self, damaged: Mapping[int, KV], queries: Mapping[int, Tensor] | None = None) -> dict[int, KV]:
         """Soft gates, for training; hard ones otherwise."""
@@ -150,12 +165,19 @@ class GatedNetwork(Trained):
     def _repaired(self, x: Tensor, positions: Tensor) -> Tensor:
         """Tokens `x` `[N, L, G, d]` at `positions` `[N]`."""
         y, gate, _, _ = self.net(x, positions == 0, self._turn(positions))
-        open_ = self.on if self.training else self.on & (gate >= 0.5)
+        open_ = self.on if self.training else self.on & (gate >= self.sure.min())
         return torch.where(open_, y, x)
 
     def _turn(self, positions: Tensor) -> Turn:
         theta = self.turning.theta[list(self.layers)]
         return Turn(positions, theta, self.turning.partner, self.geometry.kv_heads)
+
+
+def _left_out(z: Tensor, rank: int) -> float:
+    """What the first principal directions of three quarters of the rows leave unexplained of the others."""
+    fitted, other = z[len(z) // 4 :], z[: len(z) // 4]
+    code = torch.linalg.svd(fitted, full_matrices=False)[2][:rank].T
+    return float((other - other @ code @ code.T).square().mean()) if len(other) else 1.0
 
 
 @trained(

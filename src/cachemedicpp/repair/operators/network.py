@@ -2,7 +2,7 @@
 
     u = (x - μ) / s                     every element of a token, keys before rotary; μ, s of clean text
     c = Σ u_i A_i                       one code for the token, from all protected layers and heads
-    p = μ + s · (c + f(c)) B            the prediction, as the model would store it
+    p = μ + s · (c + f(c)) Aᵀ           the prediction, as the model would store it
     a = (x - p)² / τ²                   how far an element is from its prediction, τ² as usual in clean text
     v, e = gates(a, x)                  how sure it is that a vector, and that an element, is damaged
     x ← x + g · (p - x)                 g = v + (1 - v) e
@@ -10,6 +10,13 @@
 Every pass begins at what was stored, and predicts from what the pass before made of it. The gates see how a
 vector's and the whole token's elements lie about their predictions, how many are exactly 0, and how coarse
 the vector's numbers are. They do not see the query, other tokens, or what was done to the cache.
+
+The first token of a sequence has moments, usual distances and a code of its own: it is an attention sink,
+hardly varies, and is read by every query.
+
+A vector whose numbers are all multiples of one step `s` was rounded, so each of them was within `s / 2` of
+what is stored. There the gates have nothing to find out: `g = r / (r + τ²)` with the variance `r = s² / 12`
+of rounding, and no element leaves its interval. Where `s` is small beside `τ`, next to nothing changes.
 """
 
 from __future__ import annotations
@@ -23,11 +30,16 @@ from torch.nn import functional as F
 PASSES = 2
 _FARTHEST = 8.0  # standard deviations: what lies beyond is as surprising, and is not larger
 _LARGEST = 1e15  # anything beyond counts as this, and so does what is no number
+_FIRST = 32  # numbers in the code of a first token
 _HIDDEN = 32  # units of the gates
 _FEATURES = 7
-_OUT = 5  # vector; element: offset, slope, zero; sharpness
+_OUT = 5  # vector: offset; element: offset, slope, zero; vector: slope
 _FLOOR = 1e-6
 _CLOSED = -4.0  # where gates start: 2 % open
+_CLEAN = -0.9  # mean of log(a + 0.1) over elements that are as usual
+_FEWEST = 3  # numbers besides 0 that are multiples of one of them by more than chance
+_MULTIPLES = (1, 2, 3)  # of the step that the least of them may be
+_ROUNDING = 1e-3
 
 
 class Network(nn.Module):
@@ -45,8 +57,8 @@ class Network(nn.Module):
         self.register_buffer("spread", torch.ones(kinds, *shape))
         self.register_buffer("size", torch.ones(kinds, layers, groups, 1))  # RMS of whole vectors
         count = layers * groups * d
-        self.encode = nn.Parameter(torch.zeros(count, width))
-        self.decode = nn.Parameter(torch.zeros(width, count))
+        self.code = nn.Parameter(torch.zeros(count, width))
+        self.code_first = nn.Parameter(torch.zeros(count, min(width, _FIRST)))
         self.mix = nn.Linear(width, width)
         self.mixed = nn.Linear(width, width, bias=False)
         self.noise = nn.Parameter(torch.zeros(kinds, *shape))  # log τ² relative to spread²
@@ -56,17 +68,19 @@ class Network(nn.Module):
         nn.init.zeros_(self.mixed.weight)
         nn.init.zeros_(self.last.weight)
         with torch.no_grad():
-            self.last.bias.copy_(torch.tensor([_CLOSED, _CLOSED, 1.0, 0.0, 0.0]))
+            self.last.bias.copy_(torch.tensor([_CLOSED, _CLOSED, 1.0, 0.0, 1.0]))
 
     @torch.no_grad()
-    def fit(self, mean: Tensor, spread: Tensor, size: Tensor, code: Tensor, noise: Tensor) -> None:
+    def fit(
+        self, mean: Tensor, spread: Tensor, size: Tensor, codes: tuple[Tensor, Tensor], noise: Tensor
+    ) -> None:
         """The closed form to start from: moments of clean text, its first principal directions, what they
         leave unexplained."""
         self.mean.copy_(mean)
         self.spread.copy_(spread)
         self.size.copy_(size)
-        self.encode.copy_(code)
-        self.decode.copy_(code.T)
+        self.code.copy_(codes[0])
+        self.code_first.copy_(codes[1])
         self.noise.copy_(noise.clamp(min=_FLOOR).log())
 
     def forward(self, x: Tensor, first: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -79,19 +93,26 @@ class Network(nn.Module):
         mean, spread = self.mean[kind], self.spread[kind]
         tau = turn.variance(spread.square() * self.noise[kind].exp())  # as stored
         seen = self._seen(x, self.size[kind])
+        step = rounding_step(x)
+        rounded, half = step > 0, torch.where(step > 0, step / 2, torch.inf)
+        trusted = step.square() / 12 / (step.square() / 12 + tau)
         y = x
         for _ in range(PASSES):
             u = ((turn.back(y) - mean) / spread).clamp(-_FARTHEST, _FARTHEST)
-            p = turn.turn(mean + spread * self._predicted(u))
+            p = turn.turn(mean + spread * self._predicted(u, first))
             open_, vector = self._gates(x, p, tau, seen, kind)
-            y = x + open_ * (p - x)
-        return y, open_, vector, p
+            y = x + (torch.where(rounded, trusted, open_) * (p - x)).clamp(-half, half)
+        return y, open_.masked_fill(rounded, 1.0), vector, p
 
-    def _predicted(self, u: Tensor) -> Tensor:
-        c = u.flatten(1) @ self.encode
+    def _predicted(self, u: Tensor, first: Tensor) -> Tensor:
+        flat = u.flatten(1)
+        c = flat @ self.code
         c = c + self.mixed(F.gelu(self.mix(c)))
-        predicted: Tensor = (c @ self.decode).view_as(u)
-        return predicted
+        predicted: Tensor = c @ self.code.T
+        if bool(first.any()):
+            own = flat @ self.code_first @ self.code_first.T
+            predicted = torch.where(first.unsqueeze(-1), own, predicted)
+        return predicted.view_as(u)
 
     def _seen(self, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What the stored numbers say by themselves: which are 0, their scale, how coarse they are."""
@@ -121,10 +142,24 @@ class Network(nn.Module):
         )  # [N, L, G, features]
         whole = features.mean((1, 2), keepdim=True).expand_as(features)
         hidden = F.gelu(self.first(torch.cat((features, whole), dim=-1)))
-        v, offset, slope, lost, _ = (self.last(hidden) + self.own[kind]).split(1, dim=-1)
+        v, offset, slope, lost, rise = (self.last(hidden) + self.own[kind]).split(1, dim=-1)
+        v = v + F.softplus(rise) * (features[..., :1] - _CLEAN)
         e = offset + F.softplus(slope) * (log_a - math.log(9.0)) + lost * zero
         vector = v.sigmoid()
         return vector + (1 - vector) * e.sigmoid(), vector.squeeze(-1)
+
+
+def rounding_step(x: Tensor) -> Tensor:
+    """The step of vectors `[…, d]` whose numbers are all multiples of one, `[…, 1]`; 0: of none."""
+    size = x.abs()
+    some = (size > 0).sum(-1, keepdim=True) >= _FEWEST
+    least = size.masked_fill(size == 0, torch.inf).amin(-1, keepdim=True)
+    found = torch.zeros_like(least)
+    for multiple in _MULTIPLES:
+        times = size / (least / multiple)
+        whole = ((times - times.round()).abs() <= _ROUNDING).all(-1, keepdim=True)
+        found = torch.where((found == 0) & some & whole, least / multiple, found)
+    return found
 
 
 class Turn:

@@ -13,6 +13,7 @@ from cachemedicpp.repair.attach import medic
 from cachemedicpp.repair.base import load_repair
 from cachemedicpp.repair.config import RepairConfig
 from cachemedicpp.repair.operators import build_operator
+from cachemedicpp.repair.operators.network import rounding_step
 from cachemedicpp.repair.operators.states import collect, join, split
 from cachemedicpp.repair.operators.store import save
 from homeostat.core.errors import UserError
@@ -133,3 +134,34 @@ def test_a_stored_operator_that_failed_validation_is_the_identity(
 def test_a_code_wider_than_the_text_supports_is_refused(tiny_llama: Any) -> None:
     with pytest.raises(UserError, match=r"repair\.width"):
         started(tiny_llama, width=2000)
+
+
+def test_numbers_that_were_rounded_stay_within_what_was_rounded_to_them(
+    tiny_llama: Any, operator: Any
+) -> None:
+    clean = state(tiny_llama, text(1, 30, seed=9))
+    steps = {layer: float(clean[layer].V.abs().max()) / 7 for layer in (0, 2)}
+    coarse = clean.replace({i: (clean[i].K, (clean[i].V / step).round() * step) for i, step in steps.items()})
+    cache = coarse.cache()
+    operator.repair_cache(cache)
+    for layer, step in steps.items():
+        moved = (KVState(cache)[layer].V - coarse[layer].V).abs()
+        enough = (coarse[layer].V != 0).sum(-1) >= 3
+        assert float(moved[enough].max()) <= step / 2 * (1 + 1e-4)
+
+
+def test_a_step_is_found_in_rounded_vectors_and_in_no_others() -> None:
+    x = torch.randn(50, 64, generator=torch.Generator().manual_seed(0))
+    assert not rounding_step(x).any() and not rounding_step(torch.zeros(1, 64)).any()
+    rounded = (x / 0.3).round() * 0.3
+    found = rounding_step(rounded)
+    assert torch.allclose(found, torch.full_like(found, 0.3), rtol=1e-4)
+
+
+def test_validation_can_raise_the_threshold_of_the_gates(tiny_llama: Any) -> None:
+    operator = started(tiny_llama)
+    for part, left in zip(operator.parts(), (0.7, 0.9, 0.97), strict=True):
+        operator.switch(part, False)
+        assert float(operator.sure.min()) == pytest.approx(left)
+    operator.switch("0.7", True)
+    assert float(operator.sure.min()) == pytest.approx(0.7)
