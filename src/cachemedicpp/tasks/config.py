@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -195,6 +195,12 @@ class StabilityConfig(ConfigModel):
 
 class MedicConfig(ConfigModel):
     """Every setting of one run of cachemedicpp."""
+
+    # prompts that are drawn one by one: more of them leave those that a run has as they are
+    grows: ClassVar[tuple[str, ...]] = tuple(
+        f"data.{task}.num_examples"
+        for task in ("multikey", "fewshot", "tracking", "induction", "needle_value")
+    )
 
     seed: int = Field(0, ge=0)
     model: ModelConfig = ModelConfig()

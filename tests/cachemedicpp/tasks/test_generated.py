@@ -11,6 +11,7 @@ import torch
 from cachemedicpp.cache.prefill import prefill
 from cachemedicpp.tasks import TASKS
 from cachemedicpp.tasks.base import within_reach
+from cachemedicpp.tasks.config import MedicConfig
 from cachemedicpp.tasks.wikitext2 import stride_for
 from homeostat.core.errors import UserError
 
@@ -66,6 +67,20 @@ def test_prompts_are_seeded_and_the_right_choice_is_what_the_prompt_says(
             assert f"{asked}: " not in text and f": {answer}\n" in text
             assert f": {answer}" not in text[-config.corruption.axes.N_recent :]
         assert within_reach(example, config.corruption.axes)
+
+
+@pytest.mark.parametrize("setting", MedicConfig.grows)
+def test_more_prompts_leave_those_there_are(
+    setting: str, small_config: Callable[..., Any], tiny_llama: Any, byte_tokenizer: Any
+) -> None:
+    name = setting.split(".")[1]
+    tokenizer = Words() if name == "induction" else byte_tokenizer
+    wanted = {"context_len": {"induction": 120, "needle_value": 400}.get(name, 500)}
+    few, more = (
+        TASKS[name].build(small(small_config, name, num_examples=n, **wanted), tiny_llama, tokenizer)
+        for n in (2, 5)
+    )
+    assert few.examples == more.examples[:2] and len(more.examples) == 5
 
 
 def test_what_has_to_be_remembered_is_redrawn_until_damage_can_reach_it(
