@@ -1,4 +1,4 @@
-# setup · demo · check · test · lint · docs · bench · dist · clean · setup-engines · test-engines · test-lm-eval. Each target installs what it needs; a second call starts at once.
+# setup · demo · check · test · lint · docs · bench · dist · clean · setup-engines · test-engines · test-lm-eval · test-integrations. Each target installs what it needs; a second call starts at once.
 # `make bench` lists the benchmarks, `make bench NAME=…` runs one, `make bench NAME=all` runs them all (hours).
 PYTHON ?= python3
 VENV   := .venv
@@ -15,7 +15,9 @@ ENGINES       := .venv-engines
 ENGINES_STAMP := $(ENGINES)/.installed
 ENGINES_PIP   := PIP_CONSTRAINT= $(ENGINES)/bin/pip install --quiet
 
-.PHONY: setup demo check test lint docs bench dist clean setup-engines test-engines test-lm-eval
+TOOLS := .venv-integrations
+
+.PHONY: setup demo check test lint docs bench dist clean setup-engines test-engines test-lm-eval test-integrations
 
 setup: $(STAMP)
 
@@ -71,6 +73,14 @@ test-engines: setup setup-engines
 test-lm-eval: setup
 	$(BIN)/pip install --quiet --editable '.[lm-eval]'
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/pytest -n 0 tests/cachemedicpp/eval/test_harness.py
+
+# Inspect and LiteLLM bring 80 packages along, promptfoo 1.4 GB of Node packages, so they have environments of their own.
+test-integrations:
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(TOOLS)/bin/pip install --quiet --editable '.[integrations]' pytest pytest-timeout pytest-xdist
+	npm install --silent --no-audit --no-fund --prefix $(TOOLS) promptfoo@0.121
+	PATH="$(CURDIR)/$(TOOLS)/node_modules/.bin:$$PATH" $(TOOLS)/bin/pytest -n 0 tests/skyt/integrations
 
 dist: setup
 	rm -rf dist
