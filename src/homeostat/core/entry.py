@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 
@@ -38,12 +40,40 @@ def named_contracts(incomplete: str) -> list[str]:
     return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
+class _Output:
+    """Standard output whose reader may leave (`… | head -1`): the work goes on, and nothing more is shown."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            return self._drop(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self, text: str = "") -> int:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+        return len(text)
+
+
 def run(app: typer.Typer, arguments: list[str] | None = None, name: str = "homeostat") -> NoReturn:
     """Run `app` and exit: 0 done, 1 the work failed, 2 the user's mistake, 130 interrupted."""
     lines_on_stdout()
     try:
         threads.prepare()
-        app(args=arguments, prog_name=name)
+        with contextlib.redirect_stdout(cast(TextIO, _Output(sys.stdout))):
+            app(args=arguments, prog_name=name)
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(error.exit_code)

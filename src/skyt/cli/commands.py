@@ -178,9 +178,11 @@ def run(
     if Path(contract).is_dir():
         suite_config: SuiteConfig = as_suite(config, Path(contract))
         run_options = replace(run_options, contracts=Path(contract))
-        _report(run_suite(suite_config, out, run_options, Path(contract), name=Path(contract).name))
+        _report(
+            run_suite(suite_config, out, run_options, Path(contract), name=Path(contract).name), no_figures
+        )
     else:
-        _report(run_one(config, out, run_options, contracts))
+        _report(run_one(config, out, run_options, contracts), no_figures)
 
 
 @app.command()
@@ -217,7 +219,7 @@ def suite(
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
     run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
-    _report(run_suite(config, out, run_options, contracts, engine.value, matrix))
+    _report(run_suite(config, out, run_options, contracts, engine.value, matrix), no_figures)
 
 
 @app.command()
@@ -270,7 +272,7 @@ def replay(
     run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     done = replay_file(file, out, settings, run_options, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
-    _say_where(done.folder)
+    _say_where(done.folder, no_figures)
     for line in done.broken:
         print(f"{file}, line {line.number}: {line.problem}", file=sys.stderr)
     if done.broken:
@@ -378,7 +380,7 @@ def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:
     return chosen + ["trust_canons=true"] * trust_canons
 
 
-def _report(done: Generated) -> None:
+def _report(done: Generated, no_figures: bool) -> None:
     """Show the table of a finished run, or what an unfinished one lacks (exit code 1)."""
     if done.metrics is None:
         for line in done.failures[:_SHOWN]:
@@ -394,8 +396,8 @@ def _report(done: Generated) -> None:
     from skyt.metrics.table import show_metrics
 
     show_metrics(done.metrics)
-    _say_where(done.folder)
+    _say_where(done.folder, no_figures)
 
 
-def _say_where(folder: Path) -> None:
-    print(f"records, metrics and figures: {folder}")
+def _say_where(folder: Path, no_figures: bool) -> None:
+    print(f"{'records and metrics' if no_figures else 'records, metrics and figures'}: {folder}")

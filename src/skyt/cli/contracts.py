@@ -168,7 +168,12 @@ def import_(
 
 @contracts_app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of contracts.")],
+    contract: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|NAME|FILE", help="A folder of contracts, an id, or a file (YAML or Python)."
+        ),
+    ],
     mutants: Annotated[int, typer.Option("--mutants", min=1, help="Mutants of each reference.")] = 20,
     inputs: Annotated[
         int, typer.Option("--inputs", min=1, help="Inputs on which an accepted mutant is compared.")
@@ -179,30 +184,33 @@ def check(
     """How strong each contract is: small changes to its reference that its oracle fails to reject.
 
     An accepted mutant is missed if a call tells it from the reference; the shortest such calls are shown.
-    What is found is kept in DIR/strength.json, and reports of runs with these contracts say which are weak.
+    What is found in a folder is kept in DIR/strength.json, and reports of runs with its contracts say which
+    are weak.
 
     Example: homeostat code contracts check contracts/humaneval
     """
-    from skyt.contracts.contract import read_contracts
+    from skyt.contracts.contract import load_contract, read_contracts
     from skyt.runs.strength import check_contracts, keep
     from skyt.sandbox import SandboxPool
 
-    contracts = read_contracts(folder)
+    folder = Path(contract)
+    one = None if folder.is_dir() else load_contract(contract)
+    contracts = read_contracts(folder) if one is None else {one.id: one}
     if not contracts:
         raise UserError(f"no contracts in {folder}: a contract is a .yaml file")
     with SandboxPool(workers or threads.cores(), allow_uncontained=uncontained) as pool:
         found = check_contracts(contracts, pool, count=mutants, inputs=inputs)
-    for one in found:
-        share = "" if one.score is None else f"{one.rejected} of {one.rejected + one.missed} mutants rejected"
-        words = [one.problem or share or "no mutant behaves differently", "WEAK" if one.weak else ""]
-        print(f"{one.contract_id}: {', '.join(filter(None, words))}")
-        for line in one.differences[:_SHOWN]:
+    for row in found:
+        share = "" if row.score is None else f"{row.rejected} of {row.rejected + row.missed} mutants rejected"
+        words = [row.problem or share or "no mutant behaves differently", "WEAK" if row.weak else ""]
+        print(f"{row.contract_id}: {', '.join(filter(None, words))}")
+        for line in row.differences[:_SHOWN]:
             print(f"    accepted: {line}")
     rejected, missed = sum(s.rejected for s in found), sum(s.missed for s in found)
     print(
         f"{len(found)} contracts: {rejected} of {rejected + missed} mutants rejected, "
         f"{sum(s.alike for s in found)} more that no call tells from the reference; "
-        f"{sum(s.weak for s in found)} weak; kept in {keep(found, folder)}"
+        f"{sum(s.weak for s in found)} weak" + (f"; kept in {keep(found, folder)}" if one is None else "")
     )
 
 

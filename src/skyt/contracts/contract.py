@@ -310,7 +310,8 @@ def load_contracts(extra: Path | None = None) -> dict[str, Contract]:
 def read_contracts(folder: Path) -> dict[str, Contract]:
     """The contracts of one folder by id."""
     if not folder.is_dir():
-        raise UserError(f"no such folder of contracts: {folder}")
+        what = "is a file, not a folder of contracts" if folder.exists() else "no such folder of contracts"
+        raise UserError(f"{folder}: {what}")
     contracts: dict[str, Contract] = {}
     found: dict[str, Path] = {}
     for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"[!_]*{suffix}")):
@@ -330,6 +331,8 @@ def load_contract(contract_id: str, extra: Path | None = None) -> Contract:
     if named is not None and named.is_file() and (contract := read_contract(named)).id == contract_id:
         return contract  # imported folders are large
     contracts = load_contracts(extra)
+    if contract_id not in contracts and (contract_id.endswith(SUFFIXES) or "/" in contract_id):
+        raise UserError(f"no such file or folder: {contract_id}")
     if contract_id not in contracts:
         raise UserError(f"unknown contract {contract_id!r}; {nearest(contract_id, contracts)}")
     return contracts[contract_id]

@@ -84,6 +84,8 @@ def read_canons(path: Path) -> dict[str, str]:
 
 def _usable(file: Path, known: dict[str, Contract]) -> tuple[list[Generation], list[BrokenLine]]:
     generations, broken = [], []
+    first: dict[tuple[object, ...], int] = {}
+    again: list[str] = []
     for number, row in read_generations(file):
         if isinstance(row, BrokenLine):
             broken.append(row)
@@ -92,6 +94,11 @@ def _usable(file: Path, known: dict[str, Contract]) -> tuple[list[Generation], l
             broken.append(BrokenLine(number, f"unknown contract {row.contract_id!r}; {hint}"))
         else:
             generations.append(row)
+            if (line := first.setdefault((*row.cell, row.sample), number)) != number:
+                again.append(f"line {number} has sample {row.sample} of line {line} again")
+    if again:
+        more = f", and {len(again) - 1} more" if len(again) > 1 else ""
+        say(f"{file}: {again[0]}{more}; every row is measured as a sample of its own")
     return generations, broken
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import typer.testing
 import yaml
 
 from homeostat.core.entry import run as run_app
+from homeostat.core.resources import resource
 from skyt.cli import app
 from skyt.sandbox import capability
 
@@ -107,9 +110,11 @@ def test_a_broken_line_is_named_the_rest_is_processed_and_the_exit_code_is_1(
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n{broken\n" + json.dumps(ROW) + "\n")
     out_dir = tmp_path / "run"
     options = ["--out", str(out_dir), "--workers", "1", "--no-figures"]
-    code, _, err = call(capsys, "replay", str(tmp_path / "rows.jsonl"), *options)
+    code, out, err = call(capsys, "replay", str(tmp_path / "rows.jsonl"), *options)
     assert code == 1
     assert "line 2" in err
+    assert "line 3 has sample 0 of line 1 again" in out
+    assert f"records and metrics: {out_dir}" in out and "figures" not in out
     assert len((out_dir / "samples.jsonl").read_text().splitlines()) == 2
 
 
@@ -142,6 +147,15 @@ def one_line(err: str) -> bool:
         (["plots", "nowhere"], ["nowhere has no metrics yet"]),
         (["diff", "nowhere", "0"], ["nowhere has no records.sqlite"]),
         (["suite", "nowhere.yaml"], ["no such file: nowhere.yaml"]),
+        (["run", "mine.yaml"], ["no such file or folder: mine.yaml"]),
+        (["run", "./contracts"], ["no such file or folder: ./contracts"]),
+        (["contracts", "judge", "mine.py", "x.py"], ["no such file or folder: mine.py"]),
+        (["contracts", "check", "mine.yaml"], ["no such file or folder: mine.yaml"]),
+        (["contracts", "check", "gdc"], ["unknown contract 'gdc'; did you mean 'gcd'"]),
+        (
+            ["run", "gcd", "--set", "generator.kind=opnai"],
+            ["generator.kind = 'opnai': did you mean 'openai'"],
+        ),
     ],
 )
 def test_mistakes_are_one_clear_line_and_exit_code_2(
@@ -208,3 +222,36 @@ def test_help_teaches_every_command_with_an_example() -> None:
     for command in ("run", "suite", "replay", "metrics", "plots", "diff"):
         text = runner.invoke(app, [command, "--help"], terminal_width=200).output
         assert re.search(rf"homeostat code\s+{command}", text), text
+
+
+@needs_sandbox
+def test_check_takes_a_contract_by_name_or_file_and_leaves_nothing_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(resource("contracts/easy/is_even.yaml").read_text(encoding="utf-8"))
+    for contract in (str(path), "is_even"):
+        code, out, _ = call(capsys, "contracts", "check", contract, "--mutants", "1", "--workers", "1")
+        assert code == 0 and "\nis_even: " in out and "kept in" not in out
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_reader_that_leaves_ends_the_output_and_not_the_work() -> None:
+    source = """
+import sys, typer
+from homeostat.core.entry import run
+app = typer.Typer()
+@app.command()
+def work():
+    for number in range(20_000):
+        print("line", number)
+    print("finished", file=sys.stderr)
+run(app, [])
+"""
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b"finished\n"
+        assert process.wait() == 0

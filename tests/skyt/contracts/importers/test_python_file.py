@@ -126,7 +126,7 @@ def _by(x):
 def unused():
     pass
 def triple(n: int) -> int:
-    '''Three times n.
+    '''The triple of n, not a tripled list.
 
     >>> triple(2)
     6
@@ -136,6 +136,7 @@ def triple(n: int) -> int:
     (tmp_path / "shop.py").write_text(source, encoding="utf-8")
     text = from_function("thrice", "shop:triple")
     contract = python_contract(text, "thrice.py")
+    assert "The triple of n, not a tripled list." in text and ">>> thrice(2)" in text
     assert "unused" not in text and contract.oracle.cases[0].returns == 6
     assert oracle.check("def thrice(n):\n    return 3 * n", contract).compliant
     example = oracle.smallest("def thrice(n):\n    return 6 if n == 2 else 0", contract).counterexample
