@@ -11,7 +11,7 @@ from homeostat.core.lazy import lazily
 
 if TYPE_CHECKING:
     from skyt.canon import CanonImmutabilityError
-    from skyt.middleware import Anchored, Wrapped, wrap
+    from skyt.middleware import Anchored, NotCompliantError, Wrapped, wrap
     from skyt.runs.results import CodeRun, read_run, run
     from skyt.text.distance import Distance, Measured, register
 
@@ -21,6 +21,7 @@ __all__ = [
     "CodeRun",
     "Distance",
     "Measured",
+    "NotCompliantError",
     "Wrapped",
     "read_run",
     "register",
@@ -32,7 +33,7 @@ __getattr__ = lazily(
     __name__,
     {
         "CanonImmutabilityError": "skyt.canon",
-        **dict.fromkeys(("Anchored", "Wrapped", "wrap"), "skyt.middleware"),
+        **dict.fromkeys(("Anchored", "NotCompliantError", "Wrapped", "wrap"), "skyt.middleware"),
         **dict.fromkeys(("CodeRun", "read_run", "run"), "skyt.runs.results"),
         **dict.fromkeys(("Distance", "Measured", "register"), "skyt.text.distance"),
     },

@@ -4,6 +4,9 @@
     code = ask()                  # the canon if the answer is equivalent, else the nearest correct program
     sample = ask.sample()         # the same, with everything that is on record about it
 
+A function may write wrong code, or none. `sample.compliant` says so; `wrap(…, on_failure="retry")` asks
+again, and `on_failure="raise"` never hands out what does not comply.
+
 Any number of processes may share a store: they agree on one canon, and each call adds one pre and one post
 row. Calls before the first compliant output have no canon, so their distance is 1.0 by definition.
 """
@@ -16,13 +19,13 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from homeostat.core.config import parse_config
-from homeostat.core.errors import UserError
+from homeostat.core.errors import UserError, nearest
 from homeostat.core.records import Record, utc_now
 from homeostat.core.rundir import RunDir, hold, open_run
 from skyt.canon import Canon, CanonStore
@@ -38,6 +41,7 @@ from skyt.runs.measure import measured_with, stamped
 from skyt.runs.pipeline import judge_and_repair
 from skyt.text.distance import get_distance
 
+OnFailure = Literal["return", "retry", "raise"]
 _PATIENCE_S = 30.0  # for another process that is opening the same store
 
 
@@ -48,14 +52,41 @@ class Anchored:
     code: str
     raw: str
     record: Record
+    attempts: int = 1  # calls of the function that this answer took
 
     def __repr__(self) -> str:
         told = f"d {self.record['d_pre']:.3f} → {self.record['d_post']:.3f}"
-        return f"Anchored({told}, evidence={self.record['evidence']!r})"
+        return f"Anchored({told}, evidence={self.evidence!r}, compliant={self.compliant})"
 
     @property
     def canonical(self) -> bool:
-        return bool(self.record["d_post"] == 0.0)
+        return self.distance == 0.0
+
+    @property
+    def compliant(self) -> bool:
+        """Whether the oracle accepts `code`."""
+        return bool(self.record["oracle_post"]["compliant"])
+
+    @property
+    def evidence(self) -> str:
+        """Why the canon may stand for the answer: `identical`, `rewritten`, `equivalent`, or `none`."""
+        return str(self.record["evidence"])
+
+    @property
+    def distance(self) -> float:
+        """The distance of `code` to the canon; 1.0 before there is one."""
+        return float(self.record["d_post"])
+
+
+class NotCompliantError(Exception):
+    """No answer complies with the contract. `answer` is the last one."""
+
+    def __init__(self, answer: Anchored) -> None:
+        self.answer = answer
+        name, count = answer.record["contract_id"], answer.attempts
+        reason = next(iter(answer.record["oracle_post"]["failures"]), "it is not compliant")
+        tried = f"none of {count} answers complies" if count > 1 else "the answer does not comply"
+        super().__init__(f"{name}: {tried} with the contract; the last: {reason}")
 
 
 class Wrapped:
@@ -68,10 +99,20 @@ class Wrapped:
         config: WrapConfig,
         store: Path,
         durability: Durability = "process",
+        on_failure: OnFailure = "return",
+        attempts: int = 3,
     ) -> None:
         if not callable(generate):
             raise UserError(f"wrap: {generate!r} is not callable; it takes a prompt and returns text")
+        if on_failure not in get_args(OnFailure):
+            raise UserError(
+                f"wrap: on_failure = {on_failure!r}; {nearest(str(on_failure), get_args(OnFailure))}"
+            )
+        if attempts < 1:
+            raise UserError(f"wrap: attempts = {attempts}: at least 1")
         self._generate, self._contract, self._config = generate, contract, config
+        self._on_failure = on_failure
+        self._attempts = 1 if on_failure == "return" else attempts
         self._lock = threading.RLock()
         self._tools: dict[int, tuple[Assessor, RunStore]] = {}  # by process
         self._run = _open(store, config)
@@ -104,18 +145,35 @@ class Wrapped:
         return self.sample(prompt).code
 
     def sample(self, prompt: str | None = None) -> Anchored:
+        """The same with its record; the function is called again where `on_failure` says so."""
         if inspect.iscoroutinefunction(self._generate):
             raise UserError("wrap: the function is async; use `await wrapped.asample()`")
-        return self.anchor(self._generate(prompt or self._contract.prompt))
+        for attempt in range(1, self._attempts + 1):
+            answer = self._anchored(self._generate(prompt or self._contract.prompt), attempt)
+            if answer.compliant:
+                break
+        return self._given_out(answer)
 
     async def asample(self, prompt: str | None = None) -> Anchored:
         """The same for an async function; judging and repairing do not block the event loop."""
-        answer: Any | Awaitable[Any] = self._generate(prompt or self._contract.prompt)
-        raw = await answer if inspect.isawaitable(answer) else answer
-        return await asyncio.to_thread(self.anchor, raw)
+        for attempt in range(1, self._attempts + 1):
+            raw: Any | Awaitable[Any] = self._generate(prompt or self._contract.prompt)
+            raw = await raw if inspect.isawaitable(raw) else raw
+            answer = await asyncio.to_thread(self._anchored, raw, attempt)
+            if answer.compliant:
+                break
+        return self._given_out(answer)
 
     def anchor(self, raw: str) -> Anchored:
         """Anchor a text that was generated elsewhere."""
+        return self._given_out(self._anchored(raw))
+
+    def _given_out(self, answer: Anchored) -> Anchored:
+        if self._on_failure == "raise" and not answer.compliant:
+            raise NotCompliantError(answer)
+        return answer
+
+    def _anchored(self, raw: str, attempt: int = 1) -> Anchored:
         if not isinstance(raw, str):
             raise UserError(f"wrap: the function returned {type(raw).__name__}, not str")
         with self._lock:
@@ -123,8 +181,10 @@ class Wrapped:
             canon = self._canon(bench, raw)
             generation = Generation(self._contract.id, self._config.model, self._config.temperature, 0, raw)
             sample = judge_and_repair(generation, self._contract, canon, bench)
+            if self._attempts > 1:
+                sample = replace(sample, record={**sample.record, "attempt": attempt})
             [sample] = store.append([self._cell], [(self._cell.run_id, sample)], numbered=True)
-        return Anchored(sample["normalized_post"], raw, sample.record)
+        return Anchored(sample["normalized_post"], raw, sample.record, attempt)
 
     def metrics(self) -> RunMetrics:
         """Every metric over what is on record so far; also written into the store."""
@@ -194,6 +254,8 @@ def wrap(
     store: str | Path | None = None,
     contracts_dir: str | Path | None = None,
     durability: Durability = "process",
+    on_failure: OnFailure = "return",
+    attempts: int = 3,
     **settings: Any,
 ) -> Wrapped:
     """Anchor and repair what `generate(prompt)` returns, against one contract.
@@ -201,12 +263,18 @@ def wrap(
     `store` is the folder for canon and records (default `runs/wrap-<contract>`). `settings` are those of
     `skyt.runs.config.WrapConfig`: model, temperature, tau, evidence, … With `durability="full"` a sample is
     synced to the disk before it is returned.
+
+    `on_failure` says what becomes of an answer that does not comply with the contract: `return` gives it back
+    as it is; `retry` calls the function again, `attempts` times in all, and then gives back the last answer;
+    `raise` does the same and then raises `NotCompliantError`. Every answer is on record.
     """
     if not isinstance(contract, Contract):
         contract = load_contract(contract, None if contracts_dir is None else Path(contracts_dir))
     config = parse_config(WrapConfig, {**settings, "contract": contract.id}, "wrap")
     folder = Path(store) if store is not None else Path("runs") / f"wrap-{contract.id}"
-    return Wrapped(generate, contract, stamped(config, {contract.id: contract}), folder, durability)
+    return Wrapped(
+        generate, contract, stamped(config, {contract.id: contract}), folder, durability, on_failure, attempts
+    )
 
 
 def _open(store: Path, config: WrapConfig) -> RunDir:

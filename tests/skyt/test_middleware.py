@@ -87,3 +87,59 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
         ask()
     with pytest.raises(UserError, match="other settings"):
         skyt.wrap(lambda prompt: "", contract="gcd", store=tmp_path / "s", tau=0.2)
+
+
+def test_an_answer_says_whether_it_complies_and_how_far_it_is(tmp_path: Path) -> None:
+    answers = iter(["Sorry, I cannot help.", EUCLID, RENAMED, WRONG])
+    with skyt.wrap(lambda prompt: next(answers), contract="gcd", store=tmp_path / "s") as ask:
+        none, first, renamed, wrong = (ask.sample() for _ in range(4))
+    assert [a.compliant for a in (none, first, renamed, wrong)] == [False, True, True, False]
+    assert (none.distance, none.evidence, none.attempts) == (1.0, "none", 1)
+    assert (renamed.distance, renamed.evidence) == (0.0, "rewritten")
+    assert wrong.distance > 0 and "attempt" not in wrong.record
+
+
+def test_a_wrong_answer_is_asked_for_again_and_every_attempt_is_on_record(tmp_path: Path) -> None:
+    answers = iter([WRONG, "no code", EUCLID, WRONG, WRONG, WRONG])
+    with skyt.wrap(
+        lambda prompt: next(answers), contract="gcd", store=tmp_path / "s", on_failure="retry"
+    ) as ask:
+        answer = ask.sample()
+        assert answer.compliant and answer.attempts == answer.record["attempt"] == 3
+        given_up = ask.sample()
+        assert not given_up.compliant and given_up.attempts == 3
+        assert ask.metrics()["skyt.overall"]["N"] == 6
+
+
+def test_raise_hands_out_nothing_that_does_not_comply(tmp_path: Path) -> None:
+    answers = iter([WRONG, WRONG, EUCLID, WRONG])
+
+    async def generate(prompt: str) -> str:
+        return next(answers)
+
+    options: dict[str, Any] = {"on_failure": "raise", "attempts": 2}
+    with skyt.wrap(generate, contract="gcd", store=tmp_path / "s", **options) as ask:
+        with pytest.raises(
+            skyt.NotCompliantError, match=r"^gcd: none of 2 answers complies .*gcd\("
+        ) as caught:
+            asyncio.run(ask.asample())
+        assert caught.value.answer.raw == WRONG
+        assert asyncio.run(ask.asample()).code == EUCLID
+        with pytest.raises(skyt.NotCompliantError, match="gcd: the answer does not comply"):
+            ask.anchor(WRONG)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [({"on_failure": "rais"}, "did you mean 'raise'"), ({"attempts": 0}, "at least 1")]
+)
+def test_options_on_failure_are_checked_before_anything_is_written(
+    tmp_path: Path, option: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        skyt.wrap(len, contract="gcd", store=tmp_path / "s", **option)
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_empty_store_has_metrics(tmp_path: Path) -> None:
+    with skyt.wrap(lambda prompt: EUCLID, contract="gcd", store=tmp_path / "s") as ask:
+        assert ask.metrics()["skyt.overall"]["R_anchor"] == 0.0
