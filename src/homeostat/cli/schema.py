@@ -65,12 +65,26 @@ def config_schema() -> dict[str, Any]:
 
 def file_schema(kind: str) -> dict[str, Any]:
     """What a YAML file of a kind may hold, for editors: every key may come from the file's `base:`."""
-    found = TypeAdapter[Any](FILES[kind]).json_schema()
+    found: dict[str, Any] = TypeAdapter[Any](FILES[kind]).json_schema()
     if "properties" in found:
         base = {"type": "string", "description": "a file whose settings this one overrides"}
         found["properties"] = {"base": base, **found["properties"]}
         found.pop("required", None)
+    shared, own = config_schema()["$defs"], found.pop("$defs", {})
+    found["$defs"] = {name: section for name, section in own.items() if shared.get(name) != section}
+    found = _referring(found, {name for name in own if name not in found["$defs"]})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": kind}
+
+
+def _referring(part: Any, shared: set[str]) -> Any:
+    """The same schema, with the sections that `config.schema.json` describes taken from there."""
+    if isinstance(part, dict):
+        return {key: _referring(value, shared) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_referring(value, shared) for value in part]
+    if isinstance(part, str) and part.removeprefix("#/$defs/") in shared and part.startswith("#"):
+        return f"../config.schema.json{part}"
+    return part
 
 
 def contract_schema() -> dict[str, Any]:

@@ -218,6 +218,7 @@ def _tags(section: type[ConfigModel]) -> set[Any]:
 
 
 def _sections(annotation: Any) -> list[type[ConfigModel]]:
+    annotation = getattr(annotation, "__value__", annotation)  # of a type with a name of its own
     if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         return [annotation]
     return [found for part in get_args(annotation) for found in _sections(part)]

@@ -9,6 +9,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
+from typing_extensions import TypeAliasType
 
 from homeostat.core.config import ConfigModel
 from skyt.contracts import kinds
@@ -21,9 +22,10 @@ for _module in pkgutil.iter_modules(kinds.__path__, f"{kinds.__name__}."):
 if TYPE_CHECKING:
     Spec = Kind
 else:
-    Spec = Annotated[
+    _any = Annotated[
         reduce(or_, (KINDS[name] for name in sorted(KINDS))), pydantic.Field(discriminator="type")
     ]
+    Spec = TypeAliasType("Spec", _any)
     for _kind in KINDS.values():
         _kind.model_rebuild(_types_namespace={**vars(import_module(_kind.__module__)), "Spec": Spec})
 

@@ -12,6 +12,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
+from typing_extensions import TypeAliasType
 
 from skyt import generators
 from skyt.generators.base import SOURCES, Source
@@ -23,6 +24,5 @@ for _module in pkgutil.iter_modules(generators.__path__, f"{generators.__name__}
 if TYPE_CHECKING:
     GeneratorConfig = Source
 else:
-    GeneratorConfig = Annotated[
-        reduce(or_, (SOURCES[name] for name in sorted(SOURCES))), Field(discriminator="kind")
-    ]
+    _any = Annotated[reduce(or_, (SOURCES[name] for name in sorted(SOURCES))), Field(discriminator="kind")]
+    GeneratorConfig = TypeAliasType("GeneratorConfig", _any)

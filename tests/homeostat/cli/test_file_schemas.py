@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
+import referencing
 import yaml
 
 from homeostat.cli.schema import FILES, file_schema
@@ -17,6 +19,15 @@ from homeostat.core.resources import resource, resource_root
 LINE = re.compile(r"# yaml-language-server: \$schema=(\S+)\n")
 FOUND = sorted([*resource("configs").rglob("*.yaml"), *resource("contracts").rglob("*.yaml")])
 MODELS = [kind for kind in FILES.values() if isinstance(kind, type) and issubclass(kind, ConfigModel)]
+
+
+def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """With the sections that files share, as an editor finds them beside the schema."""
+    shared = json.loads(resource("schemas/config.schema.json").read_text(encoding="utf-8"))
+    registry = referencing.Registry().with_resource(
+        "../config.schema.json", referencing.Resource.from_contents(shared)
+    )
+    return jsonschema.Draft202012Validator(schema, registry=registry)
 
 
 def name(path: Path) -> str:
@@ -39,11 +50,11 @@ def test_a_file_fits_the_schema_it_names(path: Path) -> None:
         return
     schema = (path.parent / named.group(1)).resolve()
     assert schema.is_relative_to(resource_root()) and schema.is_file()
-    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-    validator.validate(yaml.safe_load(text))
+    validator(json.loads(schema.read_text(encoding="utf-8"))).validate(yaml.safe_load(text))
 
 
 def test_a_misspelt_key_is_found_by_the_schema() -> None:
-    validator = jsonschema.Draft202012Validator(file_schema("cache"))
-    assert list(validator.iter_errors({"base": "smoke.yaml", "trian": {"lr": 1}}))
-    assert not list(validator.iter_errors({"base": "smoke.yaml", "train": {"lr": 1e-3}}))
+    cache = validator(file_schema("cache"))
+    assert list(cache.iter_errors({"base": "smoke.yaml", "trian": {"lr": 1}}))
+    assert list(cache.iter_errors({"base": "smoke.yaml", "train": {"lrr": 1}}))
+    assert not list(cache.iter_errors({"base": "smoke.yaml", "train": {"lr": 1e-3}}))
