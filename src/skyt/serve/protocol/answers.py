@@ -129,6 +129,12 @@ def add_usage(total: dict[str, Any], more: Any) -> dict[str, Any]:
     return result
 
 
+def wants_usage(request: Mapping[str, Any]) -> bool:
+    """Whether the end of a stream is to tell the usage."""
+    options = request.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
 def events(body: Mapping[str, Any], chat: bool, include_usage: bool) -> Iterator[bytes]:
     """A whole answer as a stream: for each choice its role, text and end; then usage; then [DONE]."""
     envelope = {

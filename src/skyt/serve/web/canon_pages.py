@@ -7,21 +7,21 @@ cannot send that, so no click elsewhere can change a canon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from skyt.canon import Canon, Event, contract_differences
 from skyt.contracts.contract import Contract
-from skyt.serve.auth import require, require_managing
+from skyt.serve.auth import require_managing
 from skyt.serve.database.keys import Key
-from skyt.serve.protocol.codec import BadJsonError, read_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.service import Service
 from skyt.serve.telemetry import log
-from skyt.serve.web.edge import json_response, read_body
+from skyt.serve.web.edge import admit, json_response, parsed, read_body
+from skyt.serve.web.pages import NO_STORE, contract_of
 
 _BODY_BYTES = 16_384
 _WHY_CHARS = 1_000
@@ -36,25 +36,28 @@ class _Asked(NamedTuple):
     seen: str | None
 
 
+def routes(service: Service) -> list[Route]:
+    pages = CanonPages(service)
+    return [
+        Route("/api/canon", pages.canon),
+        Route("/api/canon/approve", pages.approve, methods=["POST"]),
+        Route("/api/canon/re-anchor", pages.re_anchor, methods=["POST"]),
+    ]
+
+
 class CanonPages:
-    """`/api/canon`, `/api/canon/approve`, `/api/canon/re-anchor`."""
+    """What is told of a canon, and what may be done with it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._store = service.store
 
-    def routes(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
-        return {"/api/canon": self.canon}
-
-    def actions(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
-        return {"/api/canon/approve": self.approve, "/api/canon/re-anchor": self.re_anchor}
-
     async def canon(self, request: Request) -> Response:
         """The canon of one contract, what its contract of today has against it, and its history."""
         key = await self._service.guard.check(request.headers)
-        contract = self._contract(key, request.query_params.get("contract", ""))
+        contract = contract_of(self._service, key, request.query_params.get("contract"))
         found = await asyncio.to_thread(self._read, contract)
-        return json_response(200, {**found, "may_manage": key.manages}, {"cache-control": "no-store"})
+        return json_response(200, {**found, "may_manage": key.manages}, NO_STORE)
 
     async def approve(self, request: Request) -> Response:
         """Put on record that someone looked at the canon and agrees with it."""
@@ -96,27 +99,15 @@ class CanonPages:
         return event
 
     async def _asked(self, request: Request) -> _Asked:
-        key = await self._service.guard.admit(request.headers)
+        key = await admit(request, self._service)
         require_managing(key)
-        body = await read_body(request, self._service, _BODY_BYTES)
-        try:
-            asked = read_json(body)
-        except BadJsonError as error:
-            raise ApiError(400, f"the body is not JSON: {error}", code="invalid_json") from None
-        name = asked.get("contract") if isinstance(asked, dict) else None
-        contract = self._contract(key, name if isinstance(name, str) else "")
+        asked = parsed(await read_body(request, self._service, _BODY_BYTES))
+        contract = contract_of(self._service, key, asked.get("contract"))
         why = asked.get("why")
         if not isinstance(why, str) or not why.strip() or len(why) > _WHY_CHARS:
             raise ApiError(400, f"why must be a reason of up to {_WHY_CHARS} characters", param="why")
         seen = asked.get("canon_signature")
         return _Asked(key, contract, why.strip(), seen if isinstance(seen, str) else None)
-
-    def _contract(self, key: Key, name: str) -> Contract:
-        contract = self._service.matcher.contracts.get(name)
-        if contract is None:
-            raise ApiError(404, "no such contract", code="contract_not_found", param="contract")
-        require(key, name)
-        return contract
 
 
 def _described(canon: Canon, contract: Contract) -> dict[str, Any]:

@@ -7,24 +7,25 @@ forbids inline scripts, so nothing a model wrote can become markup.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from homeostat.report import blocks
 from homeostat.report.names import explanations
 from homeostat.report.page import asset, script
+from skyt.contracts.contract import Contract
 from skyt.serve.auth import require
 from skyt.serve.database import live
 from skyt.serve.database.keys import Key
-from skyt.serve.protocol.codec import write_json
 from skyt.serve.protocol.errors import ApiError
 from skyt.serve.protocol.openapi import description
 from skyt.serve.service import Service
+from skyt.serve.web.edge import json_response
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -42,6 +43,7 @@ _PAGE = """<!doctype html>
 <body><noscript>This page needs JavaScript; `homeostat code status` shows the same figures.</noscript></body>
 </html>
 """
+NO_STORE = {"cache-control": "no-store"}
 # Before repair and after it as in reports and figures.
 _LOOKS = {
     "R_raw": 8,
@@ -52,21 +54,20 @@ _LOOKS = {
     "mu_pre": 1,
     "mu_post": 0,
 }
-Handler = Callable[[Request], Awaitable[Response]]
 
 
-def routes(service: Service) -> dict[str, Handler]:
+def routes(service: Service) -> list[Route]:
     pages = Pages(service)
-    return {
-        "/": pages.page,
-        "/page.js": pages.code,
-        "/page.css": pages.style,
-        "/favicon.ico": pages.icon,
-        "/openapi.json": pages.openapi,
-        "/api/status": pages.status,
-        "/api/samples": pages.samples,
-        "/api/history": pages.history,
-    }
+    return [
+        Route("/", pages.page),
+        Route("/page.js", pages.code),
+        Route("/page.css", pages.style),
+        Route("/favicon.ico", pages.icon),
+        Route("/openapi.json", pages.openapi),
+        Route("/api/status", pages.status),
+        Route("/api/samples", pages.samples),
+        Route("/api/history", pages.history),
+    ]
 
 
 class Pages:
@@ -89,7 +90,7 @@ class Pages:
         return Response(status_code=204)
 
     async def openapi(self, request: Request) -> Response:
-        return _json(description())
+        return json_response(200, description(), NO_STORE)
 
     async def status(self, request: Request) -> Response:
         """Every contract the key is for: its metrics, canon and latencies."""
@@ -97,7 +98,8 @@ class Pages:
         tau = self._service.config.measure.tau
         standings = await asyncio.to_thread(live.standings, self._store, tau)
         shown = [standing for standing in standings if key.allows(standing.prompt_id)]
-        return _json(
+        return json_response(
+            200,
             {
                 "upstream": self._service.upstream.name if key.unrestricted else None,
                 "contracts": [
@@ -105,7 +107,8 @@ class Pages:
                     for standing in shown
                 ],
                 "known": [] if shown else self._to_try(key),
-            }
+            },
+            NO_STORE,
         )
 
     def _to_try(self, key: Key) -> list[dict[str, str]]:
@@ -120,26 +123,25 @@ class Pages:
         found = await asyncio.to_thread(live.latest, self._store, contract, limit)
         canon = await asyncio.to_thread(self._store.get, contract)
         steps = {step for sample in found for step in sample["repair_steps"]}
-        return _json(
+        return json_response(
+            200,
             {
                 "canon": None if canon is None else canon.normalized_code,
                 "samples": found,
                 "explanations": explanations(sorted(steps)),
-            }
+            },
+            NO_STORE,
         )
 
     async def history(self, request: Request) -> Response:
         contract = await self._contract(request)
         snapshots = await asyncio.to_thread(live.history, self._store, contract)
-        return _json({"snapshots": snapshots, "chart": _chart(contract, snapshots) if snapshots else None})
+        chart = _chart(contract, snapshots) if snapshots else None
+        return json_response(200, {"snapshots": snapshots, "chart": chart}, NO_STORE)
 
     async def _contract(self, request: Request) -> str:
         key = await self._service.guard.check(request.headers)
-        contract = request.query_params.get("contract", "")
-        if contract not in self._service.matcher.contracts:
-            raise ApiError(404, "no such contract", code="contract_not_found", param="contract")
-        require(key, contract)
-        return contract
+        return contract_of(self._service, key, request.query_params.get("contract", "")).id
 
 
 def _chart(contract: str, snapshots: list[dict[str, Any]]) -> dict[str, Any]:
@@ -173,14 +175,19 @@ def _chart(contract: str, snapshots: list[dict[str, Any]]) -> dict[str, Any]:
     )
 
 
+def contract_of(service: Service, key: Key, name: Any) -> Contract:
+    """The contract of that id, if the key is for it."""
+    contract = service.matcher.contracts.get(name) if isinstance(name, str) else None
+    if contract is None:
+        raise ApiError(404, "no such contract", code="contract_not_found", param="contract")
+    require(key, contract.id)
+    return contract
+
+
 def _limit(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= 200):
         raise ApiError(400, "limit must be a whole number from 1 to 200", param="limit")
     return int(text)
-
-
-def _json(value: Any) -> Response:
-    return Response(write_json(value), 200, {"content-type": "application/json", "cache-control": "no-store"})
 
 
 def _file(text: str, kind: str) -> Response:
