@@ -141,12 +141,15 @@ class Constraints(ConfigModel):
     has, and running text as code; the walls of the sandbox stand all the same.
 
     `naming: lenient` means that callers pass arguments by position, so parameter names are not public.
+    `reads` bounds how many elements of its list arguments a listed call may read, slices not counted: a
+    search that is to be binary does not look at all of them.
     """
 
     recursion: Literal["required", "forbidden", "any"] = "any"
     imports: tuple[str, ...] = ()
     naming: Literal["strict", "lenient"] = "lenient"
     forbidden_calls: tuple[str, ...] = ()
+    reads: pydantic.PositiveInt | None = None
 
 
 class Contract(ConfigModel):

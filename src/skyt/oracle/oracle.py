@@ -28,17 +28,18 @@ from skyt.oracle.constraints import rules_for
 from skyt.oracle.inputs import inputs, telling
 from skyt.oracle.properties import Properties, admitted
 from skyt.oracle.testing import failed_test
-from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
+from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls, module_name
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
-ORACLE_VERSION = f"6-py{sys.version_info.major}.{sys.version_info.minor}"
+ORACLE_VERSION = f"7-py{sys.version_info.major}.{sys.version_info.minor}"
 _SEED = 0
 _PROBE = 48  # calls that are made before the others where there are many: most wrong programs fail them
+_DRAWN_APART = 30  # generated calls after which an earlier result must still be what it was
 _ALONE = Limits(call_seconds=0.5, cpu_seconds=1.0)  # of a call that is made to shrink a counterexample
-_MODULES = ("__main__", "solution")
+_MAIN = "__main__"
 _CHECKS = (
     "parses",
     "constraints",
@@ -150,7 +151,8 @@ class _Exam:
         listed = [Call.of(given) for given in spec.inputs]
         listed = listed if only is None else telling(listed, only)
         drawn = inputs(contract, spec.generated, _SEED, pool) if spec.generated and not only else []
-        self.inside = [*self.cases, *listed, *drawn]
+        self.listed = [*self.cases, *listed]
+        self.inside = [*self.listed, *drawn]
         if not self.inside and not spec.tests:
             raise UserError(
                 f"contract {contract.id!r}: domain.where is true of no call that was drawn; "
@@ -163,7 +165,8 @@ class _Exam:
         # Listed cases first and again at the end: a program must not remember.
         self.calls = [*self.inside, *self.outside, *self.cases]
         self.encoded: EncodedCalls = encode_calls(self.calls)
-        self.reversed: EncodedCalls = encode_calls(self.cases[::-1])
+        drawn = self.inside[len(self.cases) :][:_DRAWN_APART]
+        self.again: EncodedCalls = encode_calls([*self.cases[::-1], *self.cases, *drawn])
 
     def verdict(self, text: str) -> Verdict:
         """Examine one normalised program, the cheap checks first; the first failing part ends it."""
@@ -220,33 +223,47 @@ class _Exam:
         elsewhere = self._elsewhere(text) if self.cases else None
         if elsewhere is not None:
             return fail(*elsewhere)
+        if too_much := self._reads_too_much(text):
+            return fail("run_time_constraints", [f"at run time: {too_much}"])
         return Verdict(True, [], None, checks)
 
     def _elsewhere(self, text: str) -> tuple[str, list[str], dict[str, Any] | None] | None:
-        """What goes wrong when the listed calls are made in another process, last first."""
+        """What goes wrong when the listed calls are made in other processes, last first and then again: where
+        the program is run by a user, and where it is imported."""
         contract, rule = self.contract, self.contract.constraints.recursion
-        again = Job(
-            text,
-            contract.entry_point,
-            self.reversed,
-            contract.equality,
-            rules_for(contract.constraints),
-            apart=True,
-            watched=rule != "any",
-        )
-        for name in _MODULES:  # a main part that fails is none of the function's
-            results = self.pool.run_job(replace(again, module=name), self.limits)
-            if results[0].kind in ("value", "raise"):
-                break
-        for index, case in enumerate(reversed(contract.oracle.cases)):
-            if not _gives(case, contract, results[index]):
-                problem = _Problem(index, _promise(case, contract), "listed case, made in another process")
-                line, example = _told(problem, Call.of(case), results, contract)
-                return "repeatable", [line], example
-        if rule != "any" and (results[-1].text == "true") != (rule == "required"):
+        rules = rules_for(contract.constraints)
+        again = Job(text, contract.entry_point, self.again, contract.equality, rules, apart=True)
+        again = replace(again, watched=rule != "any")
+        cases = contract.oracle.cases
+        for module in (_MAIN, module_name(text, "imported")):
+            *results, seen = self.pool.run_job(replace(again, module=module), self.limits)
+            if module == _MAIN and results[0].kind == seen.kind != "value":
+                continue  # a main part that fails is none of the function's
+            for index, case in enumerate((*cases[::-1], *cases)):
+                if not _gives(case, contract, results[index]):
+                    problem = _Problem(
+                        index, _promise(case, contract), "listed case, made in another process"
+                    )
+                    line, example = _told(problem, Call.of(case), results, contract)
+                    return "repeatable", [line], example
+            if '"changed",true' in seen.text:
+                return "repeatable", ["a result changes after it was given"], None
+        if rule != "any" and ('"recursed",true' in seen.text) != (rule == "required"):
             what = "recursion is required, and none happens" if rule == "required" else "calls itself"
             return "run_time_constraints", [f"at run time: {what}"], None
         return None
+
+    def _reads_too_much(self, text: str) -> str:
+        """What the first listed call does that reads more elements of its lists than the contract allows."""
+        contract, most = self.contract, self.contract.constraints.reads
+        if most is None:
+            return ""
+        job = Job(text, contract.entry_point, encode_calls(self.listed), reads=True)
+        for call, result in zip(self.listed, self.pool.run_job(job, self.limits), strict=True):
+            if result.kind != "raise" and not (result.text.isdigit() and int(result.text) <= most):
+                shown = short(call.show(contract.entry_point.name))
+                return f"{shown} reads {result.show()} elements of its lists; {most} are allowed"
+        return ""
 
     def shrunk(self, text: str, verdict: Verdict) -> Verdict:
         from skyt.contracts.drawing.smaller import smallest, weight

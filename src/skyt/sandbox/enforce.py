@@ -6,7 +6,9 @@ Reading the text finds what is written; this finds what happens. The program get
   and `__import__` hands out only allowed modules, as copies that lead to no other module;
 - builtin types whose forbidden methods (`list.sort`) end the process unless the standard library calls them;
 - no way from an object at hand to the real builtins and modules: frames, `__globals__`, `__closure__`,
-  `__subclasses__` and the like work for the standard library only.
+  `__subclasses__` and the like work for the standard library only. What the library then gets is the
+  program's own, or has nothing in it: a program can have C code call what it likes while a function of the
+  library is on top of the stack, so who asks is not enough.
 
 This is a constraint, not a wall: a program that corrupts its interpreter can undo it. The walls are built by
 `lockdown`. Loaded by the jail, installed in the child, with nothing but the standard library.
@@ -14,7 +16,9 @@ This is a constraint, not a wall: a program that corrupts its interpreter can un
 
 from __future__ import annotations
 
+import abc
 import builtins
+import dis
 import gc
 import sys
 import types
@@ -39,7 +43,11 @@ _EVENTS = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents", "code.__new__",
 })  # fmt: skip
+# What a test does not have and a user's machine has: files and somebody who types.
+_SYSTEM = frozenset({"open", "builtins.input", "os.listdir", "os.scandir", "socket.__new__", "os.system"})
+_LOADS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _RUNS_TEXT = frozenset({"collections", "harness"})
+_USED_BY = {"_strptime": frozenset({"time", "datetime"})}  # what C code imports when the program calls it
 _NAMESPACES = ("globals", "locals", "vars", "dir")
 _KEPT_BACK = frozenset({"__builtins__", "__loader__", "__spec__", "__cached__", "__file__"})
 
@@ -56,6 +64,8 @@ class Enforcer:
         self, modules: Iterable[types.ModuleType], offered: Iterable[str] = (), forms: str = ""
     ) -> None:
         self.active = self.busy = False
+        self.calls: set[int] = set()  # frames of the library that are calling a forbidden method
+        self.known: dict[tuple[int, int, str], bool] = {}  # by code and instruction
         self.namespace: dict[str, Any] = {}
         self.imports = self.forbidden = frozenset[str]()
         self.forbid: Forbid = print
@@ -65,8 +75,8 @@ class Enforcer:
         self.frame = sys._getframe
         self.globals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_globals"].__get__
         self.locals_of: Callable[[Any], dict[str, Any]] = vars(types.FrameType)["f_locals"].__get__
+        self.space_of: Callable[[Any], dict[str, Any]] = vars(types.FunctionType)["__globals__"].__get__
         self.code_of: Callable[[Any], types.CodeType] = vars(types.FrameType)["f_code"].__get__
-        self.unreachable = frozenset(name for names in LEADS_OUT.values() for name in names)
         self.builtins = {name: value for name, value in vars(builtins).items() if name not in _KEPT_BACK}
         self.builtins |= {name: self._stub(name) for name in DYNAMIC}
         self.builtins |= {"__import__": self._importer()}
@@ -93,6 +103,7 @@ class Enforcer:
             known = self.builtins[name]
             self.builtins[name] = self._forbidden_type(known) if isinstance(known, type) else self._stub(name)
         if self.forbidden:
+            self._sort_apart()
             for kind in vars(builtins).values():
                 if isinstance(kind, type):
                     self.guard_methods(kind)
@@ -100,12 +111,31 @@ class Enforcer:
         self.active = True
         sys.addaudithook(self.audit)
 
+    def start_apart(self, forbid: Forbid) -> None:
+        """Where a program runs as a user would run it: nothing is in force but that it looks for no files."""
+        self.forbid = forbid
+        sys.addaudithook(self.audit_system)
+
     def _stub(self, name: str) -> Callable[..., Any]:
         def stub(*_args: Any, **_kwargs: Any) -> Any:
             self.forbid(f"calls {name}")
 
         stub.__name__ = stub.__qualname__ = name
         return stub
+
+    def _sort_apart(self) -> None:
+        """`sorted` asks its new list for `sort`; where that is forbidden, another `sorted` does not."""
+        sort = list.sort
+
+        def sorted_(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
+            made = [*iterable]
+            sort(made, key=key, reverse=reverse)
+            return made
+
+        sorted_.__name__ = sorted_.__qualname__ = "sorted"
+        vars(builtins)["sorted"] = sorted_
+        if "sorted" not in self.forbidden:
+            self.builtins["sorted"] = sorted_
 
     def _forbidden_type(self, kind: type) -> type:
         """Stands for a type whose call is forbidden: good for annotations and `isinstance`, not for calls."""
@@ -164,7 +194,7 @@ class Enforcer:
             if level:
                 self.forbid("imports a relative module")
             top = plain.partition(".")[0]
-            if top not in self.imports:
+            if top not in self.imports and _USED_BY.get(top, frozenset()).isdisjoint(self.imports):
                 self.forbid(f"imports {top}")
             return self.hand_out(real(plain, {"__name__": "program"}, None, fromlist, 0))
 
@@ -244,45 +274,101 @@ class Enforcer:
         original = space.get(name)
         if original is None or __name__ in (type(original).__module__, getattr(original, "__module__", "")):
             return  # not there, or guarded already
+        enforcer = self
 
-        def check() -> None:
-            if self.active and not self._from_library(name):
-                self.forbid(f"calls {name}" if method else f"reaches {name}")
-
-        if method or name == "__subclasses__":
+        if method:
 
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                check()
-                return original(*args, **kwargs)
+                if not enforcer.active:
+                    return original(*args, **kwargs)
+                frame = enforcer.caller_of(name)
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    enforcer.calls.discard(id(frame))
 
-            guarded.__name__ = guarded.__qualname__ = name
-            space[name] = guarded
+        elif name == "__subclasses__":
+
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                known = original(*args, **kwargs)
+                if not enforcer.active:
+                    return known
+                enforcer.check(name)
+                return known if isinstance(args[0], abc.ABCMeta) else []
+
         else:
 
             class Guarded:
                 __slots__ = ()
 
                 def __get__(self, instance: Any, owner: Any = None) -> Any:
-                    check()
-                    return original.__get__(instance, owner)
+                    if not enforcer.active:
+                        return original.__get__(instance, owner)
+                    enforcer.check(name)
+                    return self if instance is None else enforcer.harmless(name, instance, original)
 
                 def __set__(self, instance: Any, value: Any) -> None:
-                    check()
+                    if enforcer.active:
+                        enforcer.forbid(f"reaches {name}")
                     original.__set__(instance, value)
 
             space[name] = Guarded()
+            return
+        guarded.__name__ = guarded.__qualname__ = name
+        space[name] = guarded
 
-    def _from_library(self, name: str) -> bool:
-        """Whether the code that asks belongs to the standard library and speaks of this name itself."""
-        self.busy = True
-        frame = self.frame(3)
-        self.busy = False
-        code, trusted = self.code_of(frame), self._trusts(frame)
-        if name == "sort" and "sorted" in code.co_names and (trusted or "sorted" not in self.forbidden):
-            return True  # `sorted` asks the new list for its method
+    def check(self, name: str) -> None:
+        """Go on only if the code that asks belongs to the standard library and speaks of this name itself."""
+        frame = self._frame(2)
+        code = self.code_of(frame)
+        named = name in code.co_names or name in code.co_consts
         if name == "__subclasses__":  # asked for by C code on behalf of `isinstance` with an abstract class
-            return trusted and self.globals_of(frame).get("__name__") == "abc"
-        return trusted and (name in code.co_names or name in code.co_consts)
+            named = self.globals_of(frame).get("__name__") == "abc"
+        if not (named and self._trusts(frame)):
+            self.forbid(f"reaches {name}")
+
+    def harmless(self, name: str, instance: Any, original: Any) -> Any:
+        """What the library gets: the program's own namespaces, none of others, and code that does nothing."""
+        value = original.__get__(instance)
+        if type(value) is types.CodeType:
+            return _hollow(value)
+        if name in ("__builtins__", "f_builtins"):
+            return self.builtins
+        if name in ("__globals__", "f_globals"):
+            return value if value is self.namespace else {"__name__": value.get("__name__")}
+        if name == "f_locals":
+            return value if self.globals_of(instance) is self.namespace else {}
+        if name == "__closure__":
+            return value if self.space_of(instance) is self.namespace else None
+        return None if type(value) is types.ModuleType else value
+
+    def caller_of(self, name: str) -> types.FrameType:
+        """The frame that calls a forbidden method: only the text of the library may, not C code that it
+        calls, and not what runs meanwhile."""
+        frame = self._frame(2)
+        if id(frame) in self.calls or not self._trusts(frame) or not self._calls(frame, name):
+            self.forbid(f"calls {name}")
+        self.calls.add(id(frame))
+        return frame
+
+    def _calls(self, frame: types.FrameType, name: str) -> bool:
+        """Whether the instruction that a frame is at is the call of a method of this name: it starts where
+        the look-up of the name does."""
+        code, at = self.code_of(frame), frame.f_lasti
+        key = (id(code), at, name)
+        if key not in self.known:
+            steps = [step for step in dis.get_instructions(code) if step.offset <= at and step.positions]
+            looked = (step for step in steps if step.opname in _LOADS and step.argval == name)
+            self.known[key] = any(step.positions[0::2] == steps[-1].positions[0::2] for step in looked)
+        return self.known[key]
+
+    def _frame(self, above: int) -> types.FrameType:
+        """A frame above the caller's, without an event. No error, and there may be one, leaves it at that."""
+        self.busy = True
+        try:
+            return self.frame(above + 1)
+        finally:
+            self.busy = False
 
     def _trusts(self, frame: types.FrameType) -> bool:
         return id(self.globals_of(frame)) in self.trusted and self.code_of(frame).co_filename != PROGRAM
@@ -300,13 +386,22 @@ class Enforcer:
 
     def audit(self, event: str, _arguments: tuple[Any, ...]) -> None:
         """Called by the interpreter; what it does not care about passes."""
-        if self.busy or (event != "exec" and event not in _EVENTS):
+        if self.busy or (event != "exec" and event not in _EVENTS and event not in _SYSTEM):
             return
-        self.busy = True
-        frame = self.frame(1)
-        self.busy = False
+        frame = self._frame(1)
         if event == "exec":
             if not self._trusts(frame) or not self._may_run_text(frame):
                 self.forbid("runs text as code")
         elif not self._trusts(frame):
             self.forbid(f"calls {event}")
+
+    def audit_system(self, event: str, _arguments: tuple[Any, ...]) -> None:
+        if event in _SYSTEM and not self.busy and not self._trusts(self._frame(1)):
+            self.forbid(f"calls {event}")
+
+
+def _hollow(code: types.CodeType) -> types.CodeType:
+    """The same signature and positions, and nothing that happens when it is run."""
+    nothing = bytes((dis.opmap["LOAD_CONST"], 0, dis.opmap["RETURN_VALUE"], 0))
+    still = bytes((dis.opmap["NOP"], 0)) * ((len(code.co_code) - len(nothing)) // 2)
+    return code.replace(co_code=still + nothing, co_consts=(None,), co_names=(), co_exceptiontable=b"")

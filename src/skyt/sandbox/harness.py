@@ -8,6 +8,7 @@ Loaded by the jail, with nothing but the standard library.
 from __future__ import annotations
 
 import builtins
+import importlib.machinery
 import json
 import os
 import random
@@ -16,6 +17,8 @@ import sys
 import types
 from typing import Any
 
+PROGRAM = "<program>"
+FILE = "/home/user/solution.py"
 _CHANGEABLE = (list, dict, set)
 
 
@@ -27,7 +30,7 @@ class Watch:
         self.recursed = False
 
     def __call__(self, frame: Any, event: str, _argument: Any) -> None:
-        if event not in ("call", "return") or (code := frame.f_code).co_filename != "<program>":
+        if event not in ("call", "return") or (code := frame.f_code).co_filename != FILE:
             return
         if event == "call":
             if code in self.running:
@@ -36,6 +39,61 @@ class Watch:
             self.running.append(code)
         elif self.running:
             self.running.pop()
+
+    def start(self) -> None:
+        sys.setprofile(self)
+
+    def stop(self) -> bool:
+        """Whether there was recursion, or the program has seen to it that this cannot be told."""
+        disturbed = sys.getprofile() is not self
+        sys.setprofile(None)
+        return self.recursed or disturbed
+
+
+class Kept:
+    """Results that have been given, to see whether later calls change them."""
+
+    def __init__(self, encode: Any, dumps: Any) -> None:
+        self.results: list[tuple[Any, str]] = []
+        self.text = lambda value: dumps(encode(value))
+
+    def add(self, value: Any) -> None:
+        if _changeable(value):
+            self.results.append((value, self.text(value)))
+
+    def changed(self) -> bool:
+        return any(self.text(value) != text for value, text in self.results)
+
+
+class Reads(list):  # type: ignore[type-arg]
+    """A list that counts how often its elements are read, also through its slices."""
+
+    def __init__(self, values: Any, count: list[int]) -> None:
+        super().__init__(values)
+        self.__count = count
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Reads(super().__getitem__(at), self.__count)
+        self.__count[0] += 1
+        return super().__getitem__(at)
+
+    def __iter__(self) -> Any:
+        for value in super().__iter__():
+            self.__count[0] += 1
+            yield value
+
+
+def _reading_all(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._Reads__count[0] += len(self)
+        return getattr(list, name)(self, *args, **kwargs)
+
+    return method
+
+
+for _method in ("__contains__", "__reversed__", "__eq__", "__add__", "__mul__", "index", "count", "sort"):
+    setattr(Reads, _method, _reading_all(_method))
 
 
 def _depth() -> int:
@@ -58,8 +116,8 @@ def serve(
 ) -> None:
     """Load the program, make the calls, write one line per call.
 
-    `L` loaded or not, `v` value and changed arguments, `x` exception, `t` out of time, `f` a broken
-    constraint. Texts are ASCII JSON, so tabs and newlines can only be separators.
+    `L` loaded or not, `v` value and changed arguments, `x` exception, `f` a broken constraint. Texts are
+    ASCII JSON, so tabs and newlines can only be separators.
     """
     os.write(out, b"R\n")  # the request has been read; the jail can go on even if this process dies now
     head, calls_text = body.split(b"\n", 1)
@@ -67,7 +125,7 @@ def serve(
     calls = json.loads(calls_text)
     write, leave, dumps, decode = os.write, os._exit, codec.to_json, codec.decode
     setitimer, profile = signal.setitimer, signal.ITIMER_PROF
-    form = job["form"]
+    form, apart = job["form"], job["apart"]
 
     def encode(value: Any) -> Any:
         return codec.encode(value, **form)
@@ -82,29 +140,27 @@ def serve(
 
     def forbid(what: str) -> None:
         """End the process: a program must not be able to catch it and go on."""
-        setitimer(profile, 0)
         emit("f", dumps(what[:100]))
         leave(0)
 
-    where = "load"
-
-    def expire(_signal: int, _frame: Any) -> None:
-        """The CPU time of one call is used up. A program must not be able to catch that and go on."""
-        emit("L", dumps("timeout")) if where == "load" else emit("t")
-        leave(0)
-
-    signal.signal(signal.SIGPROF, expire)
-    random.seed(0)
+    # The system ends the process when the CPU time of a call is used up: no code of Python's runs that could
+    # fail, or be caught.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    if not apart:
+        random.seed(0)
     settle.asyncio.set_event_loop_policy(settle.Policy())
-    module = types.ModuleType(job["module"])
-    sys.modules[job["module"]] = module
+    module = _module(job["module"], apart)
     sys.setrecursionlimit(sys.getrecursionlimit() + _depth())
-    watch = Watch()
+    watch, kept = Watch(), Kept(encode, dumps)
     if job["rules"] is not None:
-        enforcer.start(module.__dict__, **job["rules"], forbid=forbid)
+        if apart:
+            enforcer.start_apart(forbid)
+        else:
+            enforcer.start(module.__dict__, **job["rules"], forbid=forbid)
     setitimer(profile, call_seconds)
     try:
-        exec(compile(job["code"], "<program>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        program = compile(job["code"], FILE if apart else PROGRAM, "exec", dont_inherit=True)
+        exec(program, module.__dict__)  # noqa: S102
         setitimer(profile, 0)
     except BaseException as error:
         setitimer(profile, 0)
@@ -113,18 +169,23 @@ def serve(
     if entry is None or (job["kind"] == "class") != isinstance(entry, type) or not callable(entry):
         return emit("L", dumps("no entry point"))
     emit("L", "null")
-    where = "calls"
     if job["watched"]:
-        sys.setprofile(watch)
+        watch.start()
 
     for call in calls:
         setitimer(profile, call_seconds)
         try:
             args = _spread(call["spread"], codec) if "spread" in call else [decode(a) for a in call["args"]]
             kwargs = {name: decode(value) for name, value in call.get("kwargs", {}).items()}
-            operations = call.get("operations")
-            if operations is None:
-                result = settle.settled(entry(*args, **kwargs), encode, _outcome)
+            operations, reads = call.get("operations"), [0]
+            if job["reads"]:
+                entry(*[Reads(a, reads) if type(a) is list else a for a in args], **kwargs)
+                result, after = reads[0], None
+            elif operations is None:
+                value = entry(*args, **kwargs)
+                result = settle.settled(value, encode, _outcome)
+                if apart:
+                    kept.add(value)
                 given = (*args, *kwargs.values())
                 after = [encode(value) for value in given] if any(map(_changeable, given)) else None
             else:
@@ -137,10 +198,24 @@ def serve(
             continue
         changed = "" if after is None else _changed(dumps(after), call, codec, form)
         emit("v", dumps(result), changed)
-    if job["watched"]:
-        sys.setprofile(None)
-        emit("v", dumps(watch.recursed), "")
+    if apart:
+        recursed = job["watched"] and watch.stop()
+        emit("v", dumps({"d": [["recursed", recursed], ["changed", kept.changed()]]}), "")
     return None
+
+
+def _module(name: str, apart: bool) -> types.ModuleType:
+    """Where the program is loaded; `apart` with what the interpreter gives a file that is run or imported."""
+    module = sys.modules[name] = types.ModuleType(name)
+    if apart:
+        loader = importlib.machinery.SourceFileLoader(name, FILE)
+        vars(module).update(__file__=FILE, __loader__=loader, __cached__=None)
+        if name == "__main__":
+            vars(module).update(__annotations__={}, __builtins__=builtins)
+        else:
+            spec = importlib.machinery.ModuleSpec(name, loader, origin=FILE)
+            vars(module).update(__spec__=spec, __package__="")
+    return module
 
 
 def _spread(text: str, codec: Any) -> list[Any]:

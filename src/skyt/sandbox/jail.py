@@ -18,6 +18,7 @@ import json
 import os
 import select
 import signal
+import site
 import struct
 import sys
 import time
@@ -40,9 +41,11 @@ def main() -> None:
     codec = _load(here.parent / "contracts" / "codec.py")
     names = ("harness", "settle", "enforce", "lockdown")
     harness, settle, enforce, lockdown = (_load(here / f"{name}.py") for name in names)
-    for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS)]:
+    for module in [*config["modules"], *(f"encodings.{name}" for name in ENCODINGS), "_strptime"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    for give in (site.setquit, site.setcopyright, site.sethelper):  # builtins that a user's program finds
+        give()
     forms = (here / "forms.py").read_text(encoding="utf-8")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 2)

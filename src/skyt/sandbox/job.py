@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -84,9 +85,11 @@ class Rules:
 class Job:
     """One program, the calls to make to it, the form its results take, and the rules it must keep.
 
-    `module` is the name that the program finds in `__name__`. A job `apart` runs in an interpreter with
-    another hash seed than the others, one that nobody can know. With `watched`, one more result says whether
-    a function of the program was called while it was running already.
+    `module` is the name that the program finds in `__name__`. A job `apart` runs as a user would run it: in
+    an interpreter with a hash seed that nobody can know, as a file, with no rules in force but that it opens
+    none. One more result says what was seen there: whether a result changed after it had been given and, if
+    `watched`, whether a function of the program was called while it was running already. With `reads`, the
+    results are how many elements of list arguments each call read.
     """
 
     code: str
@@ -94,13 +97,14 @@ class Job:
     calls: EncodedCalls
     equality: Equality = EXACT
     rules: Rules | None = None
-    module: str = "program"
+    module: str = ""
     apart: bool = False
     watched: bool = False
+    reads: bool = False
 
     @property
     def results(self) -> int:
-        return self.calls.count + self.watched
+        return self.calls.count + self.apart
 
     def body(self) -> bytes:
         head = {
@@ -108,11 +112,18 @@ class Job:
             "kind": self.entry_point.kind,
             "name": self.entry_point.name,
             "form": self.equality.form,
-            "module": self.module,
+            "module": self.module or module_name(self.code),
+            "apart": self.apart,
             "watched": self.watched,
+            "reads": self.reads,
             "rules": self.rules and {"imports": self.rules.imports, "forbidden": self.rules.forbidden},
         }
         return _json(head) + b"\n" + self.calls.data
+
+
+def module_name(code: str, kind: str = "") -> str:
+    """A name for the module of a program, which the program cannot have known when it was written."""
+    return f"solution_{hashlib.sha256((kind + code).encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _json(data: Any) -> bytes:

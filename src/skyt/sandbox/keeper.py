@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -113,7 +114,8 @@ class Jail:
         ending = CallResult("crash", problem)
         if report is not None:
             died = f"signal {-report['exit']}" if report["exit"] < 0 else f"exit code {report['exit']}"
-            out_of_time = not report["in_time"] or report["cpu"] >= limits.cpu_seconds
+            expired = report["exit"] == -signal.SIGPROF  # the CPU time of a call
+            out_of_time = expired or not report["in_time"] or report["cpu"] >= limits.cpu_seconds
             ending = CallResult("timeout") if out_of_time else CallResult("crash", died)
         return reader.results(ending)
 

@@ -113,12 +113,10 @@ def _loading(line: bytes) -> CallResult | None:
         return _MALFORMED
     if kind == b"f":
         return CallResult("forbidden", name)
-    return CallResult("timeout") if name == "timeout" else CallResult("unloaded", name)
+    return CallResult("unloaded", name)
 
 
 def _result(line: bytes) -> CallResult:
-    if line == b"t":
-        return CallResult("timeout")
     kind, _, rest = line.partition(b"\t")
     if not rest.isascii():
         return _MALFORMED

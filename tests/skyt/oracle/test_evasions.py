@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,12 +32,16 @@ def h(*parts):
 """
 
 
+DATA = Path(__file__).parents[2] / "data"
+
+
+def _with_helpers(code: str) -> str:
+    return (OWN if "own" in code else "") + (H if "h(" in code else "") + code
+
+
 def _programs(kind: str) -> dict[str, str]:
-    listed = yaml.safe_load((Path(__file__).parents[2] / "data" / "evasions.yaml").read_text())[kind]
-    return {
-        name: (OWN if "own" in code else "") + (H if "h(" in code else "") + code
-        for name, code in listed.items()
-    }
+    listed = yaml.safe_load((DATA / "evasions.yaml").read_text())[kind]
+    return {name: _with_helpers(code) for name, code in listed.items()}
 
 
 KNOWN, WRITTEN, HIDDEN, HONEST = map(_programs, ("known", "written", "hidden", "honest"))
@@ -99,26 +104,87 @@ def test_honest_program_is_accepted(name: str, oracle: Oracle) -> None:
     assert verdict.compliant
 
 
-NOTICED = [
-    (contract, name)
-    for contract, programs in yaml.safe_load(
-        (Path(__file__).parents[2] / "data" / "evasions_of_the_test.yaml").read_text()
-    ).items()
-    for name in programs
-]
+OTHERWISE = {
+    (file, contract, name): code
+    for file in ("evasions_of_the_test", "evasions_by_other_ways")
+    for contract, programs in yaml.safe_load((DATA / f"{file}.yaml").read_text()).items()
+    for name, code in programs.items()
+}
 
 
-@pytest.mark.parametrize(("contract", "name"), NOTICED)
-def test_a_program_that_only_does_well_while_it_is_tested_is_refused(
-    contract: str, name: str, oracle: Oracle
+@pytest.mark.parametrize("key", OTHERWISE, ids=": ".join)
+def test_a_program_that_evades_its_contract_or_does_well_only_while_it_is_tested_is_refused(
+    key: tuple[str, str, str], oracle: Oracle
 ) -> None:
-    file = Path(__file__).parents[2] / "data" / "evasions_of_the_test.yaml"
-    code = yaml.safe_load(file.read_text())[contract][name]
-    assert not oracle.check(code, load_contracts()[contract]).compliant
+    code, contract = OTHERWISE[key], load_contracts().get(key[1])
+    assert not oracle.check(_with_helpers(code), contract or _contract(code)).compliant
 
 
-def test_there_are_sixty_evasions_of_the_test() -> None:
-    assert len(NOTICED) >= 60
+def test_there_are_sixty_evasions_of_the_test_and_seventy_by_other_ways() -> None:
+    files = [file for file, *_ in OTHERWISE]
+    assert files.count("evasions_of_the_test") >= 60
+    assert files.count("evasions_by_other_ways") >= 70
+
+
+def test_the_shared_evasions_are_refused(oracle: Oracle, shared_data: Path) -> None:
+    rows = map(json.loads, (shared_data / "red_team" / "evasions.jsonl").read_text().splitlines())
+    contracts = load_contracts()
+    assert [r["name"] for r in rows if oracle.check(r["code"], contracts[r["contract"]]).compliant] == []
+
+
+SEARCHES = {
+    "slices": """
+def binary_search(items, target):
+    if not items:
+        return -1
+    mid = len(items) // 2
+    if items[mid] > target:
+        return binary_search(items[:mid], target)
+    if items[mid] == target:
+        return mid
+    found = binary_search(items[mid + 1 :], target)
+    return -1 if found < 0 else mid + 1 + found
+""",
+    "the library": """
+import bisect
+def binary_search(items, target):
+    at = bisect.bisect_left(items, target)
+    return at if at < len(items) and items[at] == target else -1
+""",
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_that_reads_few_elements_is_accepted(name: str, oracle: Oracle) -> None:
+    assert oracle.check(SEARCHES[name], load_contracts()["binary_search"]).failures == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def reverse_string(s):\n    return s[::-1]\nif __name__ == '__main__':\n    print(input())",
+        "def reverse_string(s):\n    return s[::-1]\nif __name__ == '__main__':\n    print(open('x').read())",
+        "def reverse_string(s, memory={}):\n    return memory.setdefault(s, s[::-1])",
+        "import typing\ndef reverse_string(s: typing.Optional[str]):\n    return s[::-1]",
+    ],
+)
+def test_what_a_main_part_does_and_memory_that_changes_nothing_is_no_evasion(
+    code: str, oracle: Oracle
+) -> None:
+    assert oracle.check(code, load_contracts()["reverse_string"]).failures == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import datetime\ndef f(a):\n    return datetime.datetime.strptime('2020', '%Y').year",
+        "import time\ndef f(a):\n    return time.strptime('2020', '%Y').tm_year",
+    ],
+)
+def test_what_the_library_imports_while_it_is_used_is_there(code: str, oracle: Oracle) -> None:
+    rules = rules_for(Constraints(imports=("datetime", "time")))
+    (result,) = oracle.pool.run(code, F, [Call((1,))], rules=rules)
+    assert result == CallResult("value", "2020")
 
 
 F = EntryPoint(kind="function", name="f", parameters=())
