@@ -344,7 +344,7 @@ class _Exam:
         for offset, case in enumerate(rules.calls[: len(self.outside)]):
             result = results[len(self.inside) + offset]
             if rules.policy == "raises":
-                kept = result.kind == "raise" and result.text in rules.exceptions
+                kept = result.raised in rules.exceptions
                 promise = " or ".join(rules.exceptions)
             else:
                 kept, promise = _gives(case, self.contract, result), _promise(case, self.contract)
@@ -371,7 +371,7 @@ def _told(
 
 def _gives(case: Case, contract: Contract, result: CallResult) -> bool:
     if case.raises is not None:
-        return result.kind == "raise" and result.text == case.raises
+        return result.raised == case.raises
     return result.kind == "value" and contract.equality.equal(result.text, contract.promised(_returns(case)))
 
 

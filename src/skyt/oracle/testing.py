@@ -92,7 +92,7 @@ def _row(key: str, result: CallResult) -> list[Any]:
     """What is known of a call, as the judge reads it: values travel as texts and are decoded there."""
     if result.kind == "value":
         return [key, "value", {"e": result.text}, {"e": result.args_after} if result.args_after else None]
-    return [key, result.kind, result.text if result.kind == "raise" else result.show(), None]
+    return [key, result.kind, result.raised or result.show(), None]
 
 
 def _call(outcome: list[Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any
 
 PROGRAM = "<program>"
 FILE = "/home/user/solution.py"
+_BUILTIN = frozenset(kind for kind in vars(builtins).values() if isinstance(kind, type))
 _CHANGEABLE = (list, dict, set)
 
 
@@ -262,7 +263,9 @@ def _outcome(error: BaseException) -> dict[str, str]:
 
 
 def _name(error: BaseException) -> str:
-    """The name of an exception's class; one of the program's own is not the builtin of that name."""
+    """The name of an exception's class. One that is not builtin says which builtin it is a kind of."""
     kind = type(error)
     name = str(type.__dict__["__name__"].__get__(kind))[:100]
-    return name if getattr(builtins, name, kind) is kind else f"{name} of the program"
+    base = next(known for known in type.__dict__["__mro__"].__get__(kind) if known in _BUILTIN)
+    whose = " of the program" if hasattr(builtins, name) else ""
+    return name if base is kind else f"{name}{whose} ({base.__name__})"

@@ -303,8 +303,9 @@ def test_changes_inside_tuples_and_of_keyword_arguments_are_reported(
     ("raised", "name"),
     [
         ("ValueError", "ValueError"),
-        ("type('ValueError', (Exception,), {})", "ValueError of the program"),
-        ("type('Own', (ValueError,), {})", "Own"),
+        ("type('ValueError', (Exception,), {})", "ValueError of the program (Exception)"),
+        ("type('Own', (ValueError,), {})", "Own (ValueError)"),
+        ("type('Own', (Exception,), {})", "Own (Exception)"),
     ],
 )
 def test_an_exception_of_the_programs_own_is_no_builtin_one(
