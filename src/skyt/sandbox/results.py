@@ -19,8 +19,8 @@ class CallResult:
 
     `value`: `text` is the value's encoding and `args_after` that of the arguments if the call changed them or
     what is in them, positional ones first.
-    `raise`: `text` is the exception's class name; of one that is not builtin also the builtin class that it is
-    a kind of. `timeout`, `crash`: the call did not end by itself.
+    `raise`: `text` is the exception's class name; of one that is not builtin also the builtin class that it
+    is a kind of. `timeout`, `crash`: the call did not end by itself.
     `forbidden`: the call did what the job's rules rule out (`text` says what). `unloaded`: the program could
     not be loaded or lacks the entry point (`text` says why). `unrun`: an earlier call ended the process. For
     a class the value is the list of its operations' outcomes.
