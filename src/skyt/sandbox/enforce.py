@@ -357,9 +357,16 @@ class Enforcer:
         code, at = self.code_of(frame), frame.f_lasti
         key = (id(code), at, name)
         if key not in self.known:
-            steps = [step for step in dis.get_instructions(code) if step.offset <= at and step.positions]
-            looked = (step for step in steps if step.opname in _LOADS and step.argval == name)
-            self.known[key] = any(step.positions[0::2] == steps[-1].positions[0::2] for step in looked)
+            starts = {
+                step: step.positions[0::2]
+                for step in dis.get_instructions(code)
+                if step.offset <= at and step.positions
+            }
+            *_, here = starts.values()
+            self.known[key] = any(
+                step.opname in _LOADS and step.argval == name and start == here
+                for step, start in starts.items()
+            )
         return self.known[key]
 
     def _frame(self, above: int) -> types.FrameType:

@@ -54,9 +54,9 @@ class Watch:
 class Kept:
     """Results that have been given, to see whether later calls change them."""
 
-    def __init__(self, encode: Any, dumps: Any) -> None:
+    def __init__(self, text: Any) -> None:
         self.results: list[tuple[Any, str]] = []
-        self.text = lambda value: dumps(encode(value))
+        self.text = text
 
     def add(self, value: Any) -> None:
         if _changeable(value):
@@ -152,7 +152,7 @@ def serve(
     settle.asyncio.set_event_loop_policy(settle.Policy())
     module = _module(job["module"], apart)
     sys.setrecursionlimit(sys.getrecursionlimit() + _depth())
-    watch, kept = Watch(), Kept(encode, dumps)
+    watch, kept = Watch(), Kept(lambda value: dumps(encode(value)))
     if job["rules"] is not None:
         if apart:
             enforcer.start_apart(forbid)
