@@ -24,8 +24,9 @@ from typing import Any
 from benchmarks.evalplus_judge import Judge
 
 from skyt.contracts.contract import read_contracts
-from skyt.runs.assess import Assessor
+from skyt.generators.base import Generation
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging.pool import JudgePool
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 _KEPT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
@@ -80,12 +81,14 @@ def main() -> int:
 
 def by_contracts(rows: list[dict[str, Any]], contracts: dict[str, Any], workers: int) -> list[str]:
     """`pass`, or the first failure, of each row; verdicts that an earlier run kept are not made again."""
-    judged = [(contracts[row["contract_id"]], row["raw_output"]) for row in rows]
-    with Assessor(MeasureConfig(), workers) as bench:
-        programs = [(contract, bench.prepare(raw, contract).text) for contract, raw in judged]
-        bench.warm_verdicts(programs)
-        verdicts = [bench.verdict(*program) for program in programs]
-    return ["pass" if verdict.compliant else verdict.failures[0] for verdict in verdicts]
+    jobs = [
+        (Generation(name, "", 0.0, at, row["raw_output"]), contracts[name], None)
+        for at, (name, row) in enumerate((row["contract_id"], row) for row in rows)
+    ]
+    with JudgePool(MeasureConfig(), contracts, workers) as pool:
+        samples = dict(pool.samples(jobs))
+    verdicts = [samples[at]["oracle_pre"] for at in range(len(rows))]
+    return ["pass" if verdict["compliant"] else verdict["failures"][0] for verdict in verdicts]
 
 
 def directly(rows: list[dict[str, Any]], judge: Judge, workers: int) -> list[str]:

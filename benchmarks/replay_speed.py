@@ -27,16 +27,16 @@ import json, sys
 from skyt.runs.config import MeasureConfig
 from skyt.contracts.contract import load_contract
 from skyt.runs.canons import new_canon
-from skyt.runs.assess import Assessor
+from skyt.runs.judging.assess import Assessor, prepare
 row = json.load(sys.stdin)
 contract = load_contract(row["contract_id"])
-with Assessor(MeasureConfig()) as bench:
-    text = bench.prepare(row["raw_output"], contract).text
-    bench.verdict(contract, text)
+with Assessor(MeasureConfig()) as assessor:
+    text = prepare(row["raw_output"], contract).text
+    assessor.verdict(contract, text)
     if row["canon"]:
-        given = bench.prepare(row["canon"], contract).text
+        given = prepare(row["canon"], contract).text
         canon = new_canon(contract, given, origin="given", model=None, temperature=None)
-        bench.repair(contract, text, canon)
+        assessor.repair(contract, text, canon)
 """
 _CALLS_ONLY = """
 import json, sys

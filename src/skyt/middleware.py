@@ -34,11 +34,11 @@ from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
 from skyt.metrics.table import RunMetrics
 from skyt.records import Durability, RunRow, RunStore, write_files
-from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import faults, new_canon, put_on_record, refuse, trusted_canons
 from skyt.runs.config import WrapConfig
+from skyt.runs.judging.assess import prepare, versions
+from skyt.runs.judging.pool import JudgePool
 from skyt.runs.measure import measured_with, stamped
-from skyt.runs.pipeline import judge_and_repair
 from skyt.text.distance import get_distance
 
 OnFailure = Literal["return", "retry", "raise"]
@@ -114,7 +114,7 @@ class Wrapped:
         self._on_failure = on_failure
         self._attempts = 1 if on_failure == "return" else attempts
         self._lock = threading.RLock()
-        self._tools: dict[int, tuple[Assessor, RunStore]] = {}  # by process
+        self._tools: dict[int, tuple[JudgePool, RunStore]] = {}  # by process
         self._run = _open(store, config)
         self._durability = durability
         self._canons = CanonStore(store / "canon", versions())
@@ -177,10 +177,10 @@ class Wrapped:
         if not isinstance(raw, str):
             raise UserError(f"wrap: the function returned {type(raw).__name__}, not str")
         with self._lock:
-            bench, store = self._opened()
-            canon = self._canon(bench, raw)
+            pool, store = self._opened()
+            canon = self._canon(pool, raw)
             generation = Generation(self._contract.id, self._config.model, self._config.temperature, 0, raw)
-            sample = judge_and_repair(generation, self._contract, canon, bench)
+            sample = pool.sample(generation, self._contract, canon)
             if self._attempts > 1:
                 sample = replace(sample, record={**sample.record, "attempt": attempt})
             [sample] = store.append([self._cell], [(self._cell.run_id, sample)], numbered=True)
@@ -196,9 +196,9 @@ class Wrapped:
 
     def close(self) -> None:
         """Write the files of what is on record, and let go of it."""
-        bench, store = self._tools.pop(os.getpid(), (None, None))
-        if bench is not None and store is not None:
-            bench.__exit__(None, None, None)
+        pool, store = self._tools.pop(os.getpid(), (None, None))
+        if pool is not None and store is not None:
+            pool.__exit__(None, None, None)
             with store:
                 write_files(store)
 
@@ -210,18 +210,19 @@ class Wrapped:
     ) -> None:
         self.close()
 
-    def _opened(self) -> tuple[Assessor, RunStore]:
+    def _opened(self) -> tuple[JudgePool, RunStore]:
         """A sandbox and a database belong to the process that opened them: a forked child opens its own."""
         here = os.getpid()
         if here not in self._tools:
-            self._tools[here] = Assessor(self._config), RunStore(self._run.path, self._durability)
+            pool = JudgePool(self._config, {self._contract.id: self._contract})
+            self._tools[here] = pool, RunStore(self._run.path, self._durability)
         return self._tools[here]
 
-    def _examine(self, bench: Assessor, canon: Canon) -> None:
+    def _examine(self, pool: JudgePool, canon: Canon) -> None:
         """Look once at a canon that was on record before: it is compliant today, or trusted, or refused."""
         if canon in self._examined:
             return
-        found = faults(canon, self._contract, bench)
+        found = faults(canon, self._contract, pool.verdict)
         if found and not self._config.trust_canons:
             where = f"in {self._canons.path(canon.prompt_id)}"
             raise refuse(canon, found, where, "replace it with `homeostat code canon set`")
@@ -229,13 +230,13 @@ class Wrapped:
             put_on_record(self._canons, canon, found)
         self._examined.append(canon)
 
-    def _canon(self, bench: Assessor, raw: str) -> Canon | None:
+    def _canon(self, pool: JudgePool, raw: str) -> Canon | None:
         fixed = self._canons.get(self._contract.id)
         if fixed is not None:
-            self._examine(bench, fixed)
+            self._examine(pool, fixed)
             return fixed
-        text = bench.prepare(raw, self._contract).text
-        if not bench.verdict(self._contract, text).compliant:
+        text = prepare(raw, self._contract).text
+        if not pool.verdict(self._contract, text).compliant:
             return None
         first = new_canon(
             self._contract,

@@ -28,7 +28,7 @@ from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
 from skyt.generators.outputs import OutputFile
 from skyt.metrics.summary import summarise
-from skyt.runs.assess import Assessor
+from skyt.runs.judging.pool import JudgePool
 from skyt.runs.measure import RunOptions, check_options
 from skyt.runs.pipeline import measure
 
@@ -65,8 +65,8 @@ def joint_into(
     """The experiment as part of a run that is open: samples, metrics, figure."""
     contracts = config.load_contracts()
     generations = _write(run, config, model, tokenizer, contracts, defences)
-    with Assessor(config.measure, workers) as bench:
-        measure(run, generations, contracts, bench, mode="joint")
+    with JudgePool(config.measure, contracts, workers) as pool:
+        measure(run, generations, contracts, pool, mode="joint")
     settings = {"type": config.type, "samples": config.samples, "temperature": config.temperature}
     summarise(run, config.measure.tau, settings)
     metrics = compare(run.path / "samples.jsonl", config)

@@ -6,8 +6,7 @@ puts on record what was wrong.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -16,7 +15,6 @@ from homeostat.core.records import utc_now
 from skyt.canon import (
     Canon,
     CanonRefusedError,
-    CanonStore,
     Event,
     Shelf,
     contract_differences,
@@ -24,11 +22,12 @@ from skyt.canon import (
 )
 from skyt.canon.history import whoever
 from skyt.contracts.contract import Contract
-from skyt.generators.base import Generation
-from skyt.runs.assess import Assessor, versions
+from skyt.oracle.oracle import Verdict
+from skyt.runs.judging.assess import prepare, versions
 from skyt.text.signature import signature
 
 Policy = Literal["first", "modal"]
+Judge = Callable[[Contract, str], Verdict]  # what the oracle says of a program
 
 
 def new_canon(
@@ -64,11 +63,11 @@ def function_signatures(contract: Contract) -> list[str]:
     return [line(entry.name, entry.parameters, entry.returns), *methods]
 
 
-def faults(canon: Canon, contract: Contract, bench: Assessor) -> list[str]:
+def faults(canon: Canon, contract: Contract, judge: Judge) -> list[str]:
     """What speaks against using a canon: fields of its contract that changed, and the oracle's reasons."""
     changed = contract_differences(canon, contract)
     found = [f"it was fixed under another contract: {shortened(changed)}"] if changed else []
-    verdict = bench.verdict(contract, canon.normalized_code)
+    verdict = judge(contract, canon.normalized_code)
     if not verdict.compliant:
         found.append(f"the oracle rejects it: {shortened(verdict.failures)}")
     return found
@@ -81,42 +80,6 @@ def refuse(canon: Canon, found: Sequence[str], what: str, way_out: str = "") -> 
         f"{'; '.join(found)}; {ways}, or use it as it is with --trust-canons (trust_canons in a "
         f"configuration), which is recorded"
     )
-
-
-def fix_canons(
-    generations: Sequence[Generation],
-    contracts: Mapping[str, Contract],
-    bench: Assessor,
-    stores: Sequence[CanonStore],
-    given: Mapping[str, str],
-    policy: Policy = "first",
-) -> dict[str, Canon]:
-    """The canon of each prompt: the one given, the one on record, or an output that `policy` chooses."""
-    prompts = list(dict.fromkeys(generation.contract_id for generation in generations))
-    brought = {name: _given(contracts[name], given[name], bench) for name in prompts if name in given}
-    accepted: dict[str, list[str]] = {}
-    canons: dict[str, Canon] = {}
-    for name in prompts:  # everything is looked at before anything is written
-        canon = stores[0].get(name) or brought.get(name)
-        if canon is None:
-            continue
-        found = faults(canon, contracts[name], bench)
-        if found and not bench.settings.trust_canons:
-            source = "in --canons" if name in brought else f"in {stores[0].path(name)}"
-            ways = "bring a compliant one, or leave it out of --canons" if name in brought else ""
-            raise refuse(canon, found, source, ways)
-        accepted[name] = found
-    for name in prompts:
-        if name in brought:
-            stores[0].set(brought[name])
-        fixed = stores[0].get(name) or _choose(contracts[name], generations, bench, stores[0], policy)
-        if fixed is not None:
-            for store in stores[1:]:
-                store.set(fixed)
-            canons[name] = fixed
-            if accepted.get(name):
-                put_on_record(stores[-1], fixed, accepted[name])
-    return canons
 
 
 def put_on_record(shelf: Shelf, canon: Canon, found: Sequence[str], who: str | None = None) -> None:
@@ -146,16 +109,16 @@ def trusted_canons(shelf: Shelf, prompts: Iterable[str]) -> dict[str, list[str]]
 
 
 def set_canon(
-    shelf: Shelf, contract: Contract, code: str, bench: Assessor, *, who: str, why: str, trust: bool = False
+    shelf: Shelf, contract: Contract, code: str, judge: Judge, *, who: str, why: str, trust: bool = False
 ) -> Canon:
     """Make a program the canon. The old one is archived; the oracle must accept the new one, or `trust`."""
-    text = bench.prepare(code, contract).text
+    text = prepare(code, contract).text
     canon = new_canon(contract, text, origin="set", model=None, temperature=None)
-    return _install(shelf, canon, contract, bench, "set", who, why, trust)
+    return _install(shelf, canon, contract, judge, "set", who, why, trust)
 
 
 def approve(
-    shelf: Shelf, contract: Contract, bench: Assessor, *, who: str, why: str, trust: bool = False
+    shelf: Shelf, contract: Contract, judge: Judge, *, who: str, why: str, trust: bool = False
 ) -> Canon:
     """Confirm the canon there is: it is judged by the contract and the oracle of today.
 
@@ -165,20 +128,20 @@ def approve(
     old = shelf.read(contract.id)
     if old is None:
         raise UserError(f"{contract.id!r} has no canon to approve; `canon set` makes a program the canon")
-    text = bench.prepare(old.normalized_code, contract).text
+    text = prepare(old.normalized_code, contract).text
     changed = contract_differences(old, contract) or old.versions != versions() or text != old.normalized_code
     renewed = old
     if changed:
         fresh = new_canon(contract, text, origin=old.origin, model=old.model, temperature=old.temperature)
         renewed = replace(fresh, fixed_at_timestamp=utc_now())
-    return _install(shelf, renewed, contract, bench, "approved", who, why, trust)
+    return _install(shelf, renewed, contract, judge, "approved", who, why, trust)
 
 
 def _install(
     shelf: Shelf,
     canon: Canon,
     contract: Contract,
-    bench: Assessor,
+    judge: Judge,
     action: str,
     who: str,
     why: str,
@@ -186,7 +149,7 @@ def _install(
 ) -> Canon:
     if not why.strip() or not who.strip():
         raise UserError("say why (--why TEXT) and who (--who NAME): both are put on record")
-    found = faults(canon, contract, bench)
+    found = faults(canon, contract, judge)
     if found and not trust:
         raise refuse(canon, found, "", "set a program that complies")
     old = shelf.read(contract.id)
@@ -204,48 +167,3 @@ def _install(
     else:
         shelf.replace(canon, event)
     return canon
-
-
-def _given(contract: Contract, code: str, bench: Assessor) -> Canon:
-    text = bench.prepare(code, contract).text
-    return new_canon(contract, text, origin="given", model=None, temperature=None)
-
-
-def _choose(
-    contract: Contract,
-    generations: Sequence[Generation],
-    bench: Assessor,
-    store: CanonStore,
-    policy: Policy,
-) -> Canon | None:
-    """Fix the first compliant output, or the most frequent normal form among the compliant ones."""
-    compliant = []
-    for generation in generations:
-        if generation.contract_id == contract.id:
-            text = bench.prepare(generation.raw_output, contract).text
-            if bench.verdict(contract, text).compliant:
-                compliant.append((text, generation))
-                if policy == "first":
-                    break
-    if not compliant:
-        return None
-    text, source = compliant[0] if policy == "first" else _modal(contract, compliant, bench)
-    canon = new_canon(
-        contract,
-        text,
-        origin="first_compliant" if policy == "first" else "modal",
-        model=source.model,
-        temperature=source.temperature,
-    )
-    return store.fix(canon)
-
-
-def _modal(
-    contract: Contract, compliant: Sequence[tuple[str, Generation]], bench: Assessor
-) -> tuple[str, Generation]:
-    """The most frequent text within the most frequent normal form; of equally frequent ones the earlier."""
-    forms = [bench.normal_form(contract, text).text for text, _ in compliant]
-    form = Counter(forms).most_common(1)[0][0]  # Counter keeps the order in which forms were first met
-    texts = [text for text, own in zip((text for text, _ in compliant), forms, strict=True) if own == form]
-    text = Counter(texts).most_common(1)[0][0]
-    return text, next(generation for other, generation in compliant if other == text)

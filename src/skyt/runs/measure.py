@@ -20,9 +20,10 @@ from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
 from skyt.records import Durability
 from skyt.repair.rules import RULES_VERSION
-from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import trusted_canons
 from skyt.runs.config import BatchConfig, MeasureConfig
+from skyt.runs.judging.assess import Assessor, versions
+from skyt.runs.judging.pool import JudgePool
 from skyt.runs.pipeline import measure
 from skyt.runs.strength import weak_contracts
 
@@ -59,7 +60,7 @@ def check_options(settings: MeasureConfig, options: RunOptions) -> None:
         for name in settings.contract_hashes:
             CanonStore(options.canon_dir, versions()).get(name)
     _ = options.processes
-    with Assessor(settings, workers=1):
+    with Assessor(settings):
         pass
 
 
@@ -79,19 +80,19 @@ def measure_and_report(
         re_anchor(run.path, [shared] if shared else [], sorted({g.contract_id for g in generations}))
     if not rows_hold(run.path, generations):
         archive_rows(run.path)
-    with Assessor(settings, options.processes) as bench:
+    with JudgePool(settings, contracts, options.processes) as pool:
         measure(
             run,
             generations,
             contracts,
-            bench,
+            pool,
             mode=mode,
             given=given,
             shared=shared,
             policy=settings.canon if isinstance(settings, BatchConfig) else "first",
             durability=options.durability,
         )
-        distance = bench.distance.id
+        distance = pool.distance.id
     trusted = trusted_canons(CanonStore(run.path / "canon", versions()), sorted(contracts))
     measured = measured_with(settings, distance, mode, trusted)
     if weak := weak_contracts(options.contracts, contracts):

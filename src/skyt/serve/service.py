@@ -12,8 +12,8 @@ from sqlalchemy import text
 
 from homeostat.core.errors import UserError, nearest
 from skyt.contracts.contract import Contract
-from skyt.runs.assess import Assessor, versions
 from skyt.runs.canons import faults
+from skyt.runs.judging.assess import Assessor, versions
 from skyt.serve.anchoring.anchor import Anchor
 from skyt.serve.anchoring.judge import Judge
 from skyt.serve.anchoring.matching import Match, Matcher

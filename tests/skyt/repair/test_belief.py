@@ -15,10 +15,10 @@ import yaml
 from homeostat.core.records import RecordError, validate
 from skyt.contracts.contract import Contract, load_contract
 from skyt.repair.rules import Facts, NormalForm, engine, normal_form
-from skyt.runs import assess
-from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging import assess
+from skyt.runs.judging.assess import Assessor, prepare
 from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.sandbox import capability
@@ -148,9 +148,8 @@ def test_a_wrong_rule_is_found_out_by_running_both_programs(
 
 
 def _forget(bench: Assessor) -> None:
-    """Results are remembered by the contract's id, which these contracts share."""
-    for memory in (bench._forms, bench._verdicts, bench._approaches, bench._comparisons, bench._repairs):
-        memory.clear()
+    """Of canons the normal form is remembered."""
+    bench._canon_forms.clear()
 
 
 EUCLID = "def gcd(a, b):\n    while b:\n        a, b = b, a % b\n    return a"

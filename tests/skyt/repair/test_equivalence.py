@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.contracts.domain import generate_inputs, in_domain
-from skyt.repair.equivalence import EQUIVALENCE_VERSION, compare, compare_many
+from skyt.repair.equivalence import compare, compare_many
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import harvested
 from skyt.repair.equivalence.smallest import smallest_difference
-from skyt.repair.equivalence.store import VerdictStore, compare_once
 from skyt.sandbox.job import EncodedCalls, Limits
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult
@@ -114,50 +112,6 @@ def test_mutants_are_programs_that_differ_in_text_and_depend_only_on_the_seed(se
     for text in made:
         compile(text, "mutant", "exec")
         assert text != FACTORIAL
-
-
-def test_a_stored_verdict_is_the_record_that_testing_gave_and_is_not_tested_again(
-    pool: SandboxPool, tmp_path: Path
-) -> None:
-    store, contract = VerdictStore(tmp_path), CONTRACTS["gcd"]
-    wrong = GCD.replace("a % b", "a % b if a > 3 else 0")
-    pairs = [(RECURSIVE, GCD, contract), (wrong, GCD, contract)]
-    first = compare_once(pairs, pool, 150, 0, store)
-    closed = SandboxPool(workers=1)
-    closed.close()
-    assert compare_once(pairs, closed, 150, 0, store) == first
-    assert [record["equal"] for record in first] == [True, False]
-
-
-def test_a_verdict_is_kept_for_one_contract_one_seed_and_one_number_of_inputs(tmp_path: Path) -> None:
-    store = VerdictStore(tmp_path)
-    pair, other = (RECURSIVE, GCD, CONTRACTS["gcd"]), (RECURSIVE, GCD, CONTRACTS["factorial"])
-    keys = [(pair, 100, 0), (pair, 100, 1), (pair, 101, 0), (other, 100, 0)]
-    paths = {store.path(*key) for key in keys}
-    assert len(paths) == 4
-
-
-def test_undecided_verdicts_and_broken_files_are_not_used(tmp_path: Path) -> None:
-    store, pair = VerdictStore(tmp_path), (RECURSIVE, GCD, CONTRACTS["gcd"])
-    record = {
-        "equal": True,
-        "counterexample": None,
-        "undecided": 3,
-        "unreached": 0,
-        "version": EQUIVALENCE_VERSION,
-    }
-    store.keep(pair, 100, 0, record)
-    assert store.find(pair, 100, 0) is None
-    store.keep(pair, 100, 0, {**record, "undecided": 0})
-    path = store.path(pair, 100, 0)
-    assert path is not None and store.find(pair, 100, 0) is not None
-    path.write_text("{", encoding="utf-8")
-    assert store.find(pair, 100, 0) is None
-
-
-def test_without_the_variable_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOMEOSTAT_VERDICTS", raising=False)
-    assert VerdictStore.from_environment().path((RECURSIVE, GCD, CONTRACTS["gcd"]), 100, 0) is None
 
 
 class _OutOfTime:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from skyt.canon import Canon
 from skyt.contracts.contract import load_contracts
 from skyt.repair.repair import MAX_RULES, Approach, Form, approach, repair
-from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging.assess import Assessor, prepare
 from skyt.sandbox import capability
 from skyt.text.distance import LEVENSHTEIN
 from skyt.text.normalise import normalise

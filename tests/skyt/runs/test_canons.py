@@ -13,8 +13,8 @@ import homeostat.cli  # noqa: F401 - the commands hang together from the top
 from homeostat.core.errors import UserError
 from homeostat.core.resources import resource_root
 from skyt.canon import CanonRefusedError, CanonStore
-from skyt.runs.assess import versions
 from skyt.runs.config import BatchConfig
+from skyt.runs.judging.assess import versions
 from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.sandbox import capability

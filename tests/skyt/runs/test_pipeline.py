@@ -21,8 +21,8 @@ from skyt.canon import CanonImmutabilityError
 from skyt.contracts.contract import load_contracts
 from skyt.generators.base import Generation
 from skyt.metrics.summary import summarise
-from skyt.runs.assess import Assessor
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging.pool import JudgePool
 from skyt.runs.pipeline import measure
 from skyt.sandbox import capability
 
@@ -51,22 +51,22 @@ def generations(order: list[int] | None = None) -> list[Generation]:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Any:
-    with Assessor(MeasureConfig()) as made:
+def pool() -> Any:
+    with JudgePool(MeasureConfig(), CONTRACTS) as made:
         yield made
 
 
-def run_all(folder: Path, rows: list[Generation], bench: Assessor, **options: Any) -> dict[str, Any]:
+def run_all(folder: Path, rows: list[Generation], pool: JudgePool, **options: Any) -> dict[str, Any]:
     with open_run(folder, command="test", config=MeasureConfig()) as run:
-        measure(run, rows, CONTRACTS, bench, mode="test", **options)
+        measure(run, rows, CONTRACTS, pool, mode="test", **options)
         return summarise(run, 0.1, {})
 
 
 def test_one_pre_and_one_post_row_a_sample_and_samples_in_input_order(
-    tmp_path: Path, bench: Assessor
+    tmp_path: Path, pool: JudgePool
 ) -> None:
     rows = generations()
-    metrics = run_all(tmp_path / "r", rows, bench)
+    metrics = run_all(tmp_path / "r", rows, pool)
     expected = [f"{number:06d}" for number in range(len(rows))]
     for name in ("distances_pre.csv", "distances_post.csv"):
         assert [row["sample_id"] for row in read_rows(tmp_path / "r" / name)] == expected
@@ -82,17 +82,17 @@ def test_one_pre_and_one_post_row_a_sample_and_samples_in_input_order(
 
 
 def test_a_prompt_without_compliant_output_has_no_canon_and_distance_one(
-    tmp_path: Path, bench: Assessor
+    tmp_path: Path, pool: JudgePool
 ) -> None:
-    metrics = run_all(tmp_path / "r", generations(), bench)
+    metrics = run_all(tmp_path / "r", generations(), pool)
     assert not (tmp_path / "r" / "canon" / "slugify.json").exists()
     (slugify,) = [row for row in metrics["skyt.prompts"] if row["prompt_id"] == "slugify"]
     assert (slugify["mu_pre"], slugify["mu_post"], slugify["R_anchor"]) == (1.0, 1.0, 0.0)
     assert not [row for row in read_rows(tmp_path / "r" / "repairs.csv") if row["run_id"].endswith(".0002")]
 
 
-def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, bench: Assessor) -> None:
-    run_all(tmp_path / "r", generations([0, 4, 3, 1, 2]), bench)
+def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, pool: JudgePool) -> None:
+    run_all(tmp_path / "r", generations([0, 4, 3, 1, 2]), pool)
     canon = json.loads((tmp_path / "r" / "canon" / "gcd.json").read_text())
     assert "gcd(b, a % b)" in canon["normalized_code"]
     assert canon["origin"] == "first_compliant"
@@ -101,33 +101,33 @@ def test_the_first_compliant_output_becomes_the_canon(tmp_path: Path, bench: Ass
 
 
 def test_sample_order_matters_only_through_which_sample_becomes_canon(
-    tmp_path: Path, bench: Assessor
+    tmp_path: Path, pool: JudgePool
 ) -> None:
     order = [0, 1, 2, 3, 4, 5, 6, 7]
-    plain = run_all(tmp_path / "plain", generations(), bench)
+    plain = run_all(tmp_path / "plain", generations(), pool)
     for seed in range(3):
         rest = order[2:]
         random.Random(seed).shuffle(rest)
         found = run_all(
-            tmp_path / str(seed), generations([1, 0, *rest]), bench
+            tmp_path / str(seed), generations([1, 0, *rest]), pool
         )  # GCD stays the first compliant
         assert found["skyt.overall"] == plain["skyt.overall"]
 
 
-def test_given_canons_are_used_and_cannot_be_changed_later(tmp_path: Path, bench: Assessor) -> None:
-    run_all(tmp_path / "r", generations(), bench, given={"gcd": RECURSIVE})
+def test_given_canons_are_used_and_cannot_be_changed_later(tmp_path: Path, pool: JudgePool) -> None:
+    run_all(tmp_path / "r", generations(), pool, given={"gcd": RECURSIVE})
     canon = json.loads((tmp_path / "r" / "canon" / "gcd.json").read_text())
     assert canon["origin"] == "given"
     rows = [*generations(), Generation("gcd", "m", 0.7, 8, GCD)]
     with pytest.raises(CanonImmutabilityError):
-        run_all(tmp_path / "r", rows, bench, given={"gcd": GCD})
+        run_all(tmp_path / "r", rows, pool, given={"gcd": GCD})
 
 
-def test_running_again_changes_nothing(tmp_path: Path, bench: Assessor) -> None:
-    run_all(tmp_path / "r", generations(), bench)
+def test_running_again_changes_nothing(tmp_path: Path, pool: JudgePool) -> None:
+    run_all(tmp_path / "r", generations(), pool)
     files = [p for p in sorted((tmp_path / "r").rglob("*")) if p.is_file() and p.name != "run_record.json"]
     before = {p: p.read_bytes() for p in files}
-    run_all(tmp_path / "r", generations(), bench)
+    run_all(tmp_path / "r", generations(), pool)
     assert {p: p.read_bytes() for p in files} == before
 
 

@@ -20,8 +20,8 @@ from skyt.canon import CanonRefusedError
 from skyt.contracts.contract import Contract
 from skyt.records.store import encode
 from skyt.records.tables import canons
-from skyt.runs.assess import versions
 from skyt.runs.canons import new_canon
+from skyt.runs.judging.assess import versions
 from skyt.serve import auth
 from skyt.serve.cli import canon_commands
 from skyt.serve.database.keys import add_key

@@ -23,7 +23,7 @@ from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream
 import homeostat.cli  # noqa: F401 - the commands hang together from the top
 from homeostat.core.errors import UserError
 from skyt.records.tables import answers, samples
-from skyt.runs.assess import versions
+from skyt.runs.judging.assess import versions
 from skyt.serve.cli import commands
 from skyt.serve.database.store import Store
 

@@ -17,7 +17,7 @@ from tests.support.postgres import MISSING, postgres
 from tests.support.scripted import ScriptedUpstream, fenced
 
 from skyt.records.tables import canons, samples
-from skyt.runs.assess import versions
+from skyt.runs.judging.assess import versions
 from skyt.serve.database.store import Store
 
 PROCESSES, REQUESTS = 8, 50

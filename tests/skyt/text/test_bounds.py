@@ -12,7 +12,7 @@ MEASURED = """
 import json, resource, sys, time
 from skyt.contracts.contract import load_contracts
 from skyt.repair.rules import Facts, normal_form
-from skyt.runs.assess import prepare
+from skyt.runs.judging.assess import prepare
 from skyt.text.distance import get_distance
 from skyt.text.extract import extract_code
 from skyt.text.normalise import normalise

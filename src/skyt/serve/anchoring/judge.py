@@ -7,6 +7,7 @@ What could not be judged in time is recorded as not judged: not compliant, not r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,15 +18,16 @@ from homeostat.core.records import utc_now, validate
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
 from skyt.records import Sample, Versions
-from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import UNPLACED
-from skyt.serve.anchoring.processes import Judges
+from skyt.runs.judging.assess import UNPLACED, versions
+from skyt.runs.judging.judges import Judges, Patience
 from skyt.serve.config import Limits
+from skyt.serve.telemetry import log
 from skyt.text.distance import get_distance
 from skyt.text.signature import signature
 
 _REMEMBER = 20_000
+_NICENESS = 5  # the service itself comes first
 Key = tuple[str, str, str | None, str]
 
 
@@ -61,7 +63,10 @@ class Judge:
         current = versions()
         distance = get_distance(settings.distance).id
         self.versions = Versions(current.normalization_version, current.oracle_version, distance)
-        self._judges = Judges(settings, contracts, sorted(set(evidence)), judges, limits)
+        patience = Patience(
+            limits.judge_s, limits.judge_busy_s, limits.slow_judges, _NICENESS, _did_not_start
+        )
+        self._judges = Judges(settings, contracts, sorted(set(evidence)), judges, patience)
         self._memory: OrderedDict[Key, Sample] = OrderedDict()
         self.start, self.close = self._judges.start, self._judges.close
         self.stop_by = self._judges.stop_by
@@ -194,3 +199,7 @@ class Judge:
     def _key(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Key:
         """Contracts do not change while the service runs, so an id stands for its contract."""
         return contract.id, evidence, canon.canon_signature, output.text
+
+
+def _did_not_start(problem: str) -> None:
+    log("a judge did not start", logging.WARNING, error=problem)

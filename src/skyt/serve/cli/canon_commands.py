@@ -14,7 +14,7 @@ from homeostat.core.errors import UserError, nearest
 if TYPE_CHECKING:
     from skyt.canon import Canon, Shelf
     from skyt.contracts.contract import Contract
-    from skyt.runs.assess import Assessor
+    from skyt.runs.canons import Judge
 
 canon = typer.Typer(
     help="Canons: list, show, compare, set, approve; who did what, when and why.", no_args_is_help=True
@@ -126,9 +126,9 @@ def set_(
         code = program.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {program}: {error}") from None
-    with _managing(where, name, contracts) as (place, contract, bench):
+    with _managing(where, name, contracts) as (place, contract, judge):
         old = place.shelf.read(name)
-        new = set_canon(place.shelf, contract, code, bench, who=_who(who), why=why, trust=trust)
+        new = set_canon(place.shelf, contract, code, judge, who=_who(who), why=why, trust=trust)
         _say(place, old, new, "set")
 
 
@@ -149,9 +149,9 @@ def approve(
     """
     from skyt.runs.canons import approve as approve_canon
 
-    with _managing(where, name, contracts) as (place, contract, bench):
+    with _managing(where, name, contracts) as (place, contract, judge):
         old = place.shelf.read(name)
-        new = approve_canon(place.shelf, contract, bench, who=_who(who), why=why, trust=trust)
+        new = approve_canon(place.shelf, contract, judge, who=_who(who), why=why, trust=trust)
         _say(place, old, new, "approved")
 
 
@@ -184,7 +184,7 @@ def _source(found: Canon) -> str:
 
 def _line(shelf: Shelf, prompt: str, contract: Contract | None) -> list[str]:
     from skyt.canon import contract_differences, shortened
-    from skyt.runs.assess import versions
+    from skyt.runs.judging.assess import versions
 
     try:
         found = shelf.read(prompt)
@@ -222,7 +222,7 @@ def _present(shelf: Shelf, name: str) -> Canon:
 
 
 def _other(shelf: Shelf, name: str, other: str | None) -> tuple[str, str]:
-    from skyt.runs.assess import prepare
+    from skyt.runs.judging.assess import prepare
 
     if other is None:
         before = shelf.archived(name)
@@ -261,22 +261,22 @@ def _contracts(folder: Path | None) -> dict[str, Contract]:
 
 
 @contextmanager
-def _managing(where: str, name: str, folder: Path | None) -> Iterator[tuple[_Place, Contract, Assessor]]:
-    from skyt.runs.assess import Assessor
+def _managing(where: str, name: str, folder: Path | None) -> Iterator[tuple[_Place, Contract, Judge]]:
     from skyt.runs.config import MeasureConfig
+    from skyt.runs.judging.assess import Assessor
 
     known = _contracts(folder)
     if name not in known:
         raise UserError(f"unknown contract {name!r}; {nearest(name, known)}")
-    with _opened(where) as place, Assessor(MeasureConfig()) as bench:
-        yield place, known[name], bench
+    with _opened(where) as place, Assessor(MeasureConfig()) as assessor:
+        yield place, known[name], assessor.verdict
 
 
 @contextmanager
 def _opened(where: str) -> Iterator[_Place]:
     """A folder of canons, the `canon` folder of a run, or a database."""
     from skyt.canon import CanonStore
-    from skyt.runs.assess import versions
+    from skyt.runs.judging.assess import versions
 
     path = Path(where)
     if "://" not in where and path.is_dir():

@@ -26,7 +26,7 @@ _EXTRA = {
 @contextmanager
 def opened_store(database: str, create: bool = False) -> Iterator[Store]:
     with needs_extra():
-        from skyt.runs.assess import versions
+        from skyt.runs.judging.assess import versions
         from skyt.serve.database.store import Store
 
         file = _file_of(database)

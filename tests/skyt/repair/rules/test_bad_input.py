@@ -9,9 +9,9 @@ import pytest
 
 from skyt.contracts.contract import load_contract
 from skyt.repair.rules import Facts, normal_form
-from skyt.runs.assess import Assessor, prepare
 from skyt.runs.canons import new_canon
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging.assess import Assessor, prepare
 from skyt.sandbox import capability
 
 CONTRACT = load_contract("factorial")

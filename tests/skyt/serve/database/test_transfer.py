@@ -16,8 +16,8 @@ from tests.support.scripted import GCD, GCD_RENAMED, GCD_WRONG, ScriptedUpstream
 from homeostat.core.errors import UserError
 from skyt import records
 from skyt.contracts.contract import load_contracts
-from skyt.runs.assess import versions
 from skyt.runs.config import MeasureConfig
+from skyt.runs.judging.assess import versions
 from skyt.runs.measure import RunOptions
 from skyt.runs.replay import replay
 from skyt.serve.database.store import Store

@@ -1,9 +1,10 @@
-"""One judge process, seen from the service: started, asked, cut short, killed; no wait is without end."""
+"""One judge process, seen from outside: started, asked, cut short, killed; no wait is without end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from homeostat.core.errors import UserError
-from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
 
 _SLOW_S = 0.5  # after which a program gives way to those of others
 _LOOK_S = 0.05  # how often a deadline is looked at, because it may come nearer
@@ -45,7 +45,7 @@ class Deadline(NamedTuple):
 
 
 class JudgeProcess:
-    """One process, `skyt.serve.anchoring.worker`. It works on one request at a time."""
+    """One process, `skyt.runs.judging.worker`. It works on one request at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is None or process.stdout is None:
@@ -57,7 +57,7 @@ class JudgeProcess:
         """A process that is ready to judge, or `UserError` with its reason."""
         judge = cls(
             await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "skyt.serve.anchoring.worker"),
+                *(sys.executable, "-m", "skyt.runs.judging.worker"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,
@@ -74,12 +74,12 @@ class JudgeProcess:
             if "ready" not in answer:
                 await judge.kill()
         if "ready" not in answer:
-            raise UserError(answer.get("refused") or "a judge of the service did not start")
+            raise UserError(answer.get("refused") or "a judge did not start")
         return judge
 
     async def ask(self, request: Mapping[str, Any], deadline: Callable[[], Deadline]) -> Reply:
         """Send a request and wait; `deadline` is asked again and again, because it may come nearer."""
-        self._requests.write(write_json(request) + b"\n")
+        self._requests.write(json.dumps(request).encode("ascii") + b"\n")
         prepared = cut_at = None
         why, lower_at = "", time.monotonic() + _SLOW_S
         receiving = asyncio.ensure_future(self._receive())
@@ -120,8 +120,8 @@ class JudgeProcess:
         if not line.endswith(b"\n"):
             raise JudgeGone("its process ended")
         try:
-            return dict(read_json(line))
-        except BadJsonError as error:
+            return dict(json.loads(line))
+        except ValueError as error:
             raise JudgeGone("its answer is not JSON") from error
 
 

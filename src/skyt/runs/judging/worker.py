@@ -1,4 +1,4 @@
-"""One judge in a process of its own: `python -m skyt.serve.anchoring.worker`, started by `processes`.
+"""One judge in a process of its own: `python -m skyt.runs.judging.worker`, started by `process`.
 
 It reads requests from standard input and writes answers to standard output, a line of JSON each. Before it
 judges a sample it says what the sample's text is and how far that is from the canon, so that a sample which
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import json
 import os
 import signal
 import sys
@@ -21,14 +22,11 @@ from homeostat.core.errors import UserError
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
 from skyt.generators.base import Generation
-from skyt.runs.assess import Assessor
 from skyt.runs.canons import faults, new_canon
 from skyt.runs.config import MeasureConfig
-from skyt.runs.pipeline import judge_and_repair
-from skyt.serve.protocol.codec import read_json, write_json
+from skyt.runs.judging.assess import Assessor, prepare
 from skyt.text.distance import Measured
 
-_NICENESS = 5  # the service itself comes first
 _PR_SET_PDEATHSIG = 1
 
 
@@ -46,23 +44,22 @@ class Judging:
         self.contracts = {
             name: Contract.model_validate(contract) for name, contract in setup["contracts"].items()
         }
-        self._benches = {
-            level: Assessor(settings.model_copy(update={"evidence": level}), workers=1)
-            for level in setup["evidence"]
+        self._assessors = {
+            level: Assessor(settings.model_copy(update={"evidence": level})) for level in setup["evidence"]
         }
 
     def answer(self, request: dict[str, Any], first: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         contract = self.contracts[request["contract"]]
-        bench = self._benches[request["evidence"]]
+        assessor = self._assessors[request["evidence"]]
         canon = None if request["canon"] is None else Canon(**request["canon"])
         if request["task"] == "examine" and canon is not None:
-            return {"faults": faults(canon, contract, bench)}
+            return {"faults": faults(canon, contract, assessor.verdict)}
         generation = Generation(contract.id, request["model"], request["temperature"], 0, request["text"])
-        prepared = bench.prepare(generation.raw_output, contract)
-        far = Measured(1.0) if canon is None else bench.distance(prepared.text, canon.normalized_code)
+        prepared = prepare(generation.raw_output, contract)
+        far = Measured(1.0) if canon is None else assessor.distance(prepared.text, canon.normalized_code)
         measured = {"text": prepared.text, "parsed": prepared.parsed, "d": far.d, "method": far.method}
         first({"prepared": measured})
-        if canon is None and request["may_fix"] and bench.verdict(contract, prepared.text).compliant:
+        if canon is None and request["may_fix"] and assessor.verdict(contract, prepared.text).compliant:
             canon = new_canon(
                 contract,
                 prepared.text,
@@ -70,7 +67,7 @@ class Judging:
                 model=generation.model,
                 temperature=generation.temperature,
             )
-        sample = judge_and_repair(generation, contract, canon, bench)
+        sample = assessor.judge_and_repair(generation, contract, canon)
         return {
             "sample": {name: value for name, value in sample.record.items() if name != "raw_output"},
             "timestamp": sample.timestamp,
@@ -78,8 +75,8 @@ class Judging:
         }
 
     def close(self) -> None:
-        for bench in self._benches.values():
-            bench.__exit__(None, None, None)
+        for assessor in self._assessors.values():
+            assessor.__exit__(None, None, None)
 
 
 def main() -> None:
@@ -95,7 +92,7 @@ def main() -> None:
             raise Cut
 
     def send(answer: dict[str, Any]) -> None:
-        answers.write(write_json(answer) + b"\n")
+        answers.write(json.dumps(answer, allow_nan=False).encode("ascii") + b"\n")
         answers.flush()
 
     def send_first(prepared: dict[str, Any]) -> None:
@@ -105,12 +102,13 @@ def main() -> None:
         working = True
 
     signal.signal(signal.SIGUSR1, cut)
-    _die_with_the_service()
+    _die_with_the_parent()
+    requests = map(json.loads, sys.stdin.buffer)
+    setup = next(requests)
     with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
-    requests = map(read_json, sys.stdin.buffer)
+        os.nice(setup["niceness"])
     try:
-        judging = Judging(next(requests))
+        judging = Judging(setup)
     except UserError as error:
         send({"refused": str(error)})
         return
@@ -133,8 +131,8 @@ def main() -> None:
     judging.close()
 
 
-def _die_with_the_service() -> None:
-    """Also when the service is killed while this process is busy. Without Linux, the pipe's end does it."""
+def _die_with_the_parent() -> None:
+    """Also when the parent is killed while this process is busy. Without Linux, the pipe's end does it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -1,6 +1,6 @@
-"""Judges in processes of their own, so that nothing a program does can hold the service up.
+"""Judges in processes of their own, so that nothing a program does can hold a run or the service up.
 
-A few judges are there before the service serves; further ones are started in the background, so that samples
+A few judges are there at once; a service has further ones started in the background, so that samples
 that take long do not keep the others waiting. Each sample has a deadline, and a nearer one while others wait;
 then the work on it is cut short. A judge that does not even answer to that is killed and replaced.
 """
@@ -8,19 +8,28 @@ then the work on it is cut short. A judge that does not even answer to that is k
 from __future__ import annotations
 
 import asyncio
-import logging
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from homeostat.core.errors import UserError
 from skyt.contracts.contract import Contract
 from skyt.runs.config import MeasureConfig
-from skyt.serve.anchoring.process import Deadline, JudgeGone, JudgeProcess, Reply
-from skyt.serve.config import Limits
-from skyt.serve.protocol.codec import write_json
-from skyt.serve.telemetry import log
+from skyt.runs.judging.process import Deadline, JudgeGone, JudgeProcess, Reply
 from skyt.text.distance import get_distance
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a judge may take, by itself and while others wait, and whom it lets go first."""
+
+    judge_s: float = float("inf")
+    judge_busy_s: float = float("inf")
+    slow_judges: int = 0  # further judges, started one after another
+    niceness: int = 0  # of the judges; a service comes before them
+    problem: Callable[[str], None] = print  # what is done with the news that a further judge did not start
 
 
 class Judges:
@@ -32,18 +41,19 @@ class Judges:
         contracts: Mapping[str, Contract],
         evidence: Sequence[str],
         judges: int,
-        limits: Limits,
+        patience: Patience,
     ) -> None:
         own = get_distance(settings.distance).function.__module__
-        self._setup = write_json(
+        self._setup = json.dumps(
             {
                 "settings": settings.model_dump(mode="json"),
                 "contracts": {name: contract.model_dump(mode="json") for name, contract in contracts.items()},
                 "evidence": list(evidence),
                 "modules": [] if own.startswith("skyt.") else [own],
+                "niceness": patience.niceness,
             }
-        )
-        self._first, self._limits = judges, limits
+        ).encode("ascii")
+        self._first, self._patience = judges, patience
         self._every: set[JudgeProcess] = set()
         self._free: asyncio.LifoQueue[JudgeProcess | None] = asyncio.LifoQueue()
         self._starting: set[asyncio.Task[None]] = set()
@@ -62,7 +72,7 @@ class Judges:
             if isinstance(problem, BaseException):
                 await self.close()
                 raise problem
-        for _ in range(self._limits.slow_judges):
+        for _ in range(self._patience.slow_judges):
             self._start_another()
 
     async def ask(self, request: Mapping[str, Any]) -> Reply:
@@ -113,12 +123,14 @@ class Judges:
             self._free.put_nowait(None)
 
     def _deadline(self, began: float) -> Deadline:
-        stop, limits = self._stop_by, self._limits
-        if stop is not None and stop < began + limits.judge_s:
+        stop, patience = self._stop_by, self._patience
+        if stop is not None and stop < began + patience.judge_s:
             return Deadline(stop, "the service is stopping", grace_s=0.5)
         if self._waiting:
-            return Deadline(began + limits.judge_busy_s, f"over {limits.judge_busy_s:g} s while others wait")
-        return Deadline(began + limits.judge_s, f"over {limits.judge_s:g} s")
+            return Deadline(
+                began + patience.judge_busy_s, f"over {patience.judge_busy_s:g} s while others wait"
+            )
+        return Deadline(began + patience.judge_s, f"over {patience.judge_s:g} s")
 
     def _add(self, judge: JudgeProcess) -> None:
         self._every.add(judge)
@@ -135,4 +147,4 @@ class Judges:
             async with self._one_start:
                 self._add(await JudgeProcess.start(self._setup))
         except (UserError, OSError) as error:
-            log("a judge did not start", logging.WARNING, error=str(error))
+            self._patience.problem(str(error))

@@ -1,8 +1,9 @@
-"""Verdicts and repairs kept between runs, so that the same outputs are not judged and repaired twice.
+"""Samples remembered between runs, so that the same programs are not judged and repaired twice.
 
-What is kept is a function of the program, the contract, the settings, the Python that ran it and the code of
-this package: all of them are in its key, so a changed rule or oracle finds nothing. One SQLite file in the
-user's cache folder; `HOMEOSTAT_KEPT` names another folder, and `HOMEOSTAT_KEPT=off` keeps nothing.
+What is remembered depends on program, canon, contract, settings, the Python that ran it and the code of this
+package. All of them are in its key, so a changed rule or oracle finds nothing. It is one SQLite
+file in the user's cache folder; `HOMEOSTAT_KEPT` names another folder, and with `HOMEOSTAT_KEPT=off` nothing
+outlives the process.
 """
 
 from __future__ import annotations
@@ -25,27 +26,20 @@ VARIABLE = "HOMEOSTAT_KEPT"
 _AT_ONCE = 500  # keys in one question
 
 
-class ResultCache:
-    """JSON values by key. Where the file cannot be used, nothing is found and nothing is kept."""
+class Memory:
+    """JSON values by key. Where the file cannot be used, they are forgotten with the process."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._database: sqlite3.Connection | None = None
-        if folder is None:
-            return
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(folder / "kept.sqlite", timeout=30, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-            )
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._database = _opened(":memory:" if folder is None else str(folder / "samples.sqlite"))
         except (OSError, sqlite3.Error) as error:
-            self._database = None
-            print(f"nothing is kept for the next run: {folder}: {error}", file=sys.stderr)
+            print(f"nothing is remembered for the next run: {folder}: {error}", file=sys.stderr)
+            self._database = _opened(":memory:")
 
     @classmethod
-    def from_environment(cls) -> ResultCache:
+    def from_environment(cls) -> Memory:
         chosen = os.environ.get(VARIABLE)
         if chosen == "off":
             return cls(None)
@@ -54,33 +48,35 @@ class ResultCache:
     def find(self, keys: Iterable[str]) -> dict[str, Any]:
         """The values of those keys that are known."""
         found: dict[str, Any] = {}
-        wanted = list(keys)
-        if self._database is None:
-            return found
+        wanted = list(dict.fromkeys(keys))
         try:
             for at in range(0, len(wanted), _AT_ONCE):
                 some = wanted[at : at + _AT_ONCE]
                 marks = ",".join("?" * len(some))
-                query = f"SELECT key, value FROM kept WHERE key IN ({marks})"  # noqa: S608 - question marks
+                query = f"SELECT key, value FROM samples WHERE key IN ({marks})"  # noqa: S608 - question marks
                 found |= {key: json.loads(value) for key, value in self._database.execute(query, some)}
-        except (sqlite3.Error, ValueError):
-            return found
+        except (sqlite3.Error, ValueError) as error:
+            print(f"what was remembered cannot be read: {error}", file=sys.stderr)
         return found
 
     def keep(self, values: Mapping[str, Any]) -> None:
-        if self._database is None or not values:
-            return
         rows = [(key, json.dumps(value, separators=(",", ":"))) for key, value in values.items()]
         try:
             with self._database:
-                self._database.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", rows)
+                self._database.executemany("INSERT OR REPLACE INTO samples VALUES (?, ?)", rows)
         except sqlite3.Error as error:
-            print(f"a result is not kept for the next run: {error}", file=sys.stderr)
+            print(f"a result is not remembered for the next run: {error}", file=sys.stderr)
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._database.close()
+
+
+def _opened(where: str) -> sqlite3.Connection:
+    database = sqlite3.connect(where, timeout=30, check_same_thread=False)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=NORMAL")
+    database.execute("CREATE TABLE IF NOT EXISTS samples (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+    return database
 
 
 def key(kind: str, *parts: object) -> str:
@@ -93,7 +89,7 @@ def key(kind: str, *parts: object) -> str:
 def code_version() -> str:
     """A digest of this package's source: a result of other code is another result."""
     digest = hashlib.sha256()
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     for path in sorted(folder.rglob("*.py")):
         if "serve" not in path.relative_to(folder).parts:
             digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
