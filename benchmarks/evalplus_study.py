@@ -50,7 +50,8 @@ def main() -> int:
     parser.add_argument("--figure", type=Path, help="draw the figure here")
     parser.add_argument("--by-task", action="store_true", help="print a row for every task")
     args = parser.parse_args()
-    samples = [sample.record for sample in records.read_samples(args.run)]
+    with records.RunStore.existing(args.run) as store:
+        samples = [sample.record for sample in store.samples()]
     metrics = read_metrics(args.run)
     passing = [sample for sample in samples if sample["oracle_pre"]["compliant"]]
     _overall(samples, passing, metrics["skyt.overall"])

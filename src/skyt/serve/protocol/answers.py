@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skyt.records import Sample
-from skyt.runs.pipeline import UNPLACED
+from skyt.runs.judging.assess import UNPLACED
 from skyt.serve.protocol.codec import write_json
 
 USAGE = ("prompt_tokens", "completion_tokens", "cost")
