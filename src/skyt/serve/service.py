@@ -84,7 +84,7 @@ class Service:
         if canons:
             with Assessor(self.config.measure) as assessor:
                 for canon, contract in canons:
-                    self.anchor.accept(canon, faults(canon, contract, assessor))
+                    self.anchor.accept(canon, faults(canon, contract, assessor.verdict))
 
     def abandon(self) -> None:
         """Let go of everything, when the service is not to start after all."""

@@ -127,11 +127,11 @@ class _Processes:
         waiting = {self._submit(self._judges.ask(self._request(*job))): name for name, job in jobs.items()}
         for done in as_completed(waiting):
             name, reply = waiting[done], done.result()
-            answer = reply.answer
-            if answer is None or "sample" not in answer:
-                problem = reply.why if answer is None else answer.get("refused")
-                if problem is None:
-                    raise RuntimeError(answer["failed"])
+            answer = reply.answer or {"refused": reply.why}
+            if "failed" in answer:
+                raise RuntimeError(answer["failed"])
+            if "refused" in answer:
+                problem = answer["refused"]
                 raise UserError(f"an output of {jobs[name][1].id!r} could not be judged: {problem}")
             yield name, Sample(answer["sample"], answer["timestamp"])
 
