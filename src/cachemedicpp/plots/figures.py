@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from cachemedicpp.plots.around import amplification_map, logit_sensitivity, with_lambda0
-from cachemedicpp.plots.drawing import curve, not_measured, plain, read_metrics
+from cachemedicpp.plots.drawing import curve, name_points, not_measured, plain, read_metrics
 from cachemedicpp.plots.labels import headline, label, look
 from homeostat.core.errors import UserError
 from homeostat.core.figures import save, style
@@ -103,8 +103,8 @@ def clean_vs_overhead(metrics: Record) -> Any:
     shared = [name for name in regression if name in overhead and not name.endswith(":oracle")]
     if not shared:
         raise UserError("no overhead in the task metrics: set eval.measure_overhead: true and evaluate again")
-    figure, axes = pyplot.subplots(figsize=(7.4, 4.2))
-    points = []
+    figure, axes = pyplot.subplots(figsize=(7.4, 4.6))
+    points, named = [], []
     for name in [*headline(shared), *(n for n in shared if n not in headline(shared))]:
         cost, scale = _clean_cost(regression[name])
         x, y = overhead[name]["relative_throughput"], cost["value"] * scale
@@ -116,17 +116,13 @@ def clean_vs_overhead(metrics: Record) -> Any:
             xerr=[[max(0.0, x - left)], [max(0.0, right - x)]],
             yerr=[[max(0.0, y - low)], [max(0.0, high - y)]],
             linestyle="none",
-            capsize=2,
             elinewidth=0.6,
-            markersize=8,
-            label=label(name),
-            **look(name),
+            **{"markersize": 7, **look(name)},
         )
         points.append((x, y))
+        named.append((x, y, label(name), look(name)["color"]))
     front = _pareto(points)
-    axes.plot(
-        *zip(*front, strict=True), color="#444444", linestyle="--", linewidth=1.6, zorder=1, label="Pareto"
-    )
+    axes.plot(*zip(*front, strict=True), color="#444444", linestyle="--", linewidth=1.2, zorder=1)
     axes.axhline(0, color="#999999", linewidth=0.8, zorder=0)
     axes.set_xlabel("throughput relative to no defence (right is cheaper)")
     is_ppl = "wikitext2.ppl_relative" in regression[shared[0]]["tasks"]
@@ -135,7 +131,7 @@ def clean_vs_overhead(metrics: Record) -> Any:
         axes.set_yscale("symlog", linthresh=1.0)
         plain(axes.yaxis)
     axes.margins(x=0.08, y=0.08)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    name_points(axes, named)
     return figure
 
 

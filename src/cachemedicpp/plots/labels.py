@@ -9,17 +9,14 @@ from homeostat.core.errors import UserError
 from homeostat.core.figures import MARKERS, PALETTE
 from homeostat.report.names import ORACLE, colours, heuristics, label
 
-_LETTERS = "FHKMNPQRSTUVWXYZ"  # of heuristics, all grey: no operator's, and none that a bar would hide
 __all__ = ["ORACLE", "headline", "label", "look", "main_defence"]
 
 
 def look(defence: str) -> dict[str, Any]:
-    """Colour and marker of a curve: a repair's own, or grey with a letter that depends on the name alone."""
+    """Colour and marker of a curve: a repair's own, or a small grey dot."""
     if (colour := colours().get(defence)) is not None:
         return {"color": PALETTE[colour], "marker": MARKERS[colour]}
-    single = heuristics()
-    place = single.index(defence) if defence in single else -1
-    return {"color": PALETTE[8], "marker": f"$\\mathsf{{{_LETTERS[place % len(_LETTERS)]}}}$"}
+    return {"color": PALETTE[8], "marker": "o", "markersize": 4}
 
 
 def headline(defences: list[str]) -> list[str]:

@@ -40,7 +40,9 @@ def draw(metrics: Record, folder: Path) -> list[Path]:
                     [max(0.0, arm[key]["high"] - arm[key]["estimate"]) for arm in arms],
                 ]
                 thin = {"linewidth": 1.5} if name in main else {"linewidth": 0.8, "linestyle": "--"}
-                axis.errorbar(x, y, errors, label=label(name), capsize=2, markersize=4, **thin, **look(name))
+                axis.errorbar(
+                    x, y, errors, label=label(name), capsize=2, **{**thin, **look(name), "markersize": 4}
+                )
             axis.set(title=title, ylim=(-0.03, 1.03))
             axis.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
         for axis in axes[-1]:
