@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import aiohttp
@@ -19,27 +19,16 @@ from yarl import URL
 
 from homeostat.core.errors import UserError
 from skyt.serve.config import HttpUpstream
-from skyt.serve.protocol.codec import BadJsonError, read_json
+from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
 from skyt.serve.protocol.errors import ApiError, upstream_error
 from skyt.serve.tracing import pass_on, span
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_HOP_BY_HOP = frozenset(
-    {
-        *(
-            "connection",
-            "keep-alive",
-            "proxy-authenticate",
-            "proxy-authorization",
-            "te",
-            "trailer",
-            "upgrade",
-        ),
-        *("transfer-encoding", "content-length", "content-encoding", "accept-encoding"),
-        *("host", "cookie", "expect", "server", "date"),
-    }
-)
-T = TypeVar("T")
+_HOP_BY_HOP = frozenset({
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
+    "transfer-encoding", "content-length", "content-encoding", "accept-encoding", "host", "cookie", "expect",
+    "server", "date",
+})  # fmt: skip
 
 
 @dataclass
@@ -62,6 +51,7 @@ class Answer:
     status: int
     headers: list[tuple[str, str]]
     body: bytes
+    completion: dict[str, Any] = field(default_factory=dict)  # the body's JSON, where it had to be read
 
 
 @dataclass(frozen=True)
@@ -71,6 +61,9 @@ class Stream:
     status: int
     headers: list[tuple[str, str]]
     chunks: AsyncIterator[bytes] = field(compare=False)
+
+
+T = TypeVar("T", Answer, "Stream | Answer")
 
 
 class Upstream(Protocol):
@@ -116,12 +109,7 @@ class HttpUpstreamClient:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, call: Call
     ) -> Answer:
         """The whole answer, whatever its status."""
-
-        async def attempt() -> Answer:
-            async with await self._send(method, path, headers, body) as response:
-                return Answer(response.status, kept(response.headers), await self._read(response))
-
-        return await self._retry(attempt, call, lambda answer: answer)
+        return await self._retry(lambda: self._whole(method, path, headers, body), call)
 
     async def stream(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, call: Call
@@ -131,48 +119,41 @@ class HttpUpstreamClient:
         async def attempt() -> Stream | Answer:
             response = await self._send(method, path, headers, body)
             if response.status < 400 and response.content_type == "text/event-stream":
-                return Stream(response.status, kept(response.headers), _chunks(response))
+                return Stream(response.status, passed_on(response.headers), _chunks(response))
             async with response:
-                return Answer(response.status, kept(response.headers), await self._read(response))
+                return Answer(response.status, passed_on(response.headers), await self._read(response))
 
-        return await self._retry(attempt, call, lambda answer: answer)
+        return await self._retry(attempt, call)
 
     async def complete(
         self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], call: Call
     ) -> dict[str, Any]:
         """The answer's JSON. An error of the upstream is raised with its own status and body."""
-        from skyt.serve.protocol.codec import write_json
-
         data = write_json(body)
 
-        async def attempt() -> Answer | dict[str, Any]:
-            async with await self._send("POST", path, headers, data) as response:
-                content = await self._read(response)
-            if response.status >= 400:
-                return Answer(response.status, kept(response.headers), content)
-            try:
-                found = read_json(content)
-            except BadJsonError as error:
-                raise _UnreadableError(f"the upstream's answer is not JSON ({error})") from None
-            if not isinstance(found, dict) or not isinstance(found.get("choices"), list):
-                raise _UnreadableError("the upstream's answer has no list of choices")
-            return found
+        async def attempt() -> Answer:
+            answer = await self._whole("POST", path, headers, data)
+            return answer if answer.status >= 400 else replace(answer, completion=_completion(answer.body))
 
-        found = await self._retry(attempt, call, lambda value: value if isinstance(value, Answer) else None)
-        if isinstance(found, Answer):
-            raise _passed_on(found)
-        return dict(found)
+        answer = await self._retry(attempt, call)
+        if answer.status >= 400:
+            raise _error(answer)
+        return answer.completion
 
     async def models(self, headers: Mapping[str, str], call: Call) -> list[dict[str, Any]]:
         answer = await self.forward("GET", "/models", headers, b"", call)
         if answer.status >= 400:
-            raise _passed_on(answer)
+            raise _error(answer)
         try:
-            found = read_json(answer.body)
+            listed = read_json(answer.body)
         except BadJsonError as error:
             raise upstream_error(f"the upstream's list of models is not JSON ({error})") from None
-        data = found.get("data") if isinstance(found, dict) else None
+        data = listed.get("data") if isinstance(listed, dict) else None
         return [model for model in data if isinstance(model, dict)] if isinstance(data, list) else []
+
+    async def _whole(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        async with await self._send(method, path, headers, body) as response:
+            return Answer(response.status, passed_on(response.headers), await self._read(response))
 
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -210,50 +191,50 @@ class HttpUpstreamClient:
             parts.append(part)
         return b"".join(parts)
 
-    async def _retry(
-        self, attempt: Callable[[], Awaitable[T]], call: Call, answer_of: Callable[[T], Any]
-    ) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T:
         """Run `attempt` until it gives something final, the attempts are used up or time is."""
         wait = self._config.backoff_s
-        for number in range(self._config.retries + 1):
-            last = number == self._config.retries
-            call.attempts += 1
-            began = time.monotonic()
-            after: float | None = None
-            try:
-                with span("upstream", "CLIENT") as current:
-                    async with asyncio.timeout(max(0.0, call.left)):
-                        result = await attempt()
-                    answer = answer_of(result)
-                    status = getattr(answer, "status", 200)
-                    current.note({"http.response.status_code": status, "http.request.resend_count": number})
-                self._observe(str(status))
-                if status not in RETRIED or last:
-                    return result
-                after = _retry_after(answer)
-                failure: ApiError | None = None
-                if max(after or 0.0, wait) >= call.left:
-                    return result
-            except aiohttp.ServerTimeoutError:
-                self._observe("timeout")
-                failure = upstream_error("the upstream did not answer in time", 504)
-            except TimeoutError:
-                self._observe("deadline")
-                raise upstream_error("the upstream did not answer in time", 504) from None
-            except aiohttp.ClientError as error:
-                self._observe("connection")
-                failure = upstream_error(f"the upstream's connection failed ({type(error).__name__})")
-            except _UnreadableError as error:
-                self._observe("unreadable")
-                failure = upstream_error(str(error))
-            finally:
-                call.upstream_s += time.monotonic() - began
-            pause = max(random.uniform(0.0, wait), after or 0.0)
-            if failure is not None and (last or pause >= call.left):
-                raise failure
+        for left in reversed(range(self._config.retries + 1)):
+            result = await self._try(attempt, call)
+            pause = max(
+                random.uniform(0.0, wait), 0.0 if isinstance(result, ApiError) else _asked_pause(result)
+            )
+            passing = isinstance(result, ApiError) or result.status in RETRIED
+            if not passing or not left or pause >= call.left:
+                break
             await asyncio.sleep(pause)
             wait *= 2
-        raise AssertionError("the last attempt returns or raises")
+        if isinstance(result, ApiError):
+            raise result
+        return result
+
+    async def _try(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T | ApiError:
+        """One attempt within the request's time; a failure that another attempt may mend is returned."""
+        began, outcome = time.monotonic(), None
+        call.attempts += 1
+        with span("upstream", "CLIENT") as current:
+            try:
+                async with asyncio.timeout(max(0.0, call.left)):
+                    result = await attempt()
+                outcome = str(result.status)
+                current.note({"http.response.status_code": result.status})
+                return result
+            except aiohttp.ServerTimeoutError:
+                outcome = "timeout"
+                return upstream_error("the upstream did not answer in time", 504)
+            except TimeoutError:
+                outcome = "deadline"
+                return upstream_error("the upstream did not answer in time", 504)
+            except aiohttp.ClientError as error:
+                outcome = "connection"
+                return upstream_error(f"the upstream's connection failed ({type(error).__name__})")
+            except _UnreadableError as error:
+                outcome = "unreadable"
+                return upstream_error(str(error))
+            finally:
+                call.upstream_s += time.monotonic() - began
+                if outcome is not None:
+                    self._observe(outcome)
 
 
 class _UnreadableError(Exception):
@@ -266,33 +247,41 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield part
 
 
-def kept(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def _completion(body: bytes) -> dict[str, Any]:
+    try:
+        completion = read_json(body)
+    except BadJsonError as error:
+        raise _UnreadableError(f"the upstream's answer is not JSON ({error})") from None
+    if not isinstance(completion, dict) or not isinstance(completion.get("choices"), list):
+        raise _UnreadableError("the upstream's answer has no list of choices")
+    return completion
+
+
+def passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     """Headers of an answer that mean something to the client too."""
     lowered = ((name.lower(), value) for name, value in headers.items())
     return [(name, value) for name, value in lowered if name not in _HOP_BY_HOP and name != "set-cookie"]
 
 
-def _passed_on(answer: Answer) -> ApiError:
+def _error(answer: Answer) -> ApiError:
     """The upstream's own error, with its status and, where it is JSON, its body."""
     error = ApiError(answer.status, "the upstream refused the request", type="upstream_error")
     try:
-        found = read_json(answer.body)
+        body = read_json(answer.body)
     except BadJsonError:
-        found = None
-    if isinstance(found, dict) and "error" in found:
-        error.body = found
+        body = None
+    if isinstance(body, dict) and "error" in body:
+        error.body = body
     error.headers = {name: value for name, value in answer.headers if name == "retry-after"}
     return error
 
 
-def _retry_after(answer: Any) -> float | None:
-    for name, value in getattr(answer, "headers", ()):
-        if name == "retry-after":
-            try:
-                return max(0.0, float(value))
-            except ValueError:
-                return None
-    return None
+def _asked_pause(answer: Stream | Answer) -> float:
+    """The seconds that the upstream asks to wait."""
+    try:
+        return max(0.0, float(dict(answer.headers).get("retry-after", 0)))
+    except ValueError:
+        return 0.0
 
 
 def _key(variable: str | None) -> str | None:
