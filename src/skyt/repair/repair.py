@@ -136,7 +136,7 @@ def _round(current: Repair, start: Repair, canon: str, tools: Tools) -> Repair:
         tested = tools.comparison(start.text, canon)
         current = replace(current, comparison=tested)
         if tested["equal"]:
-            reason = f"no difference on {tested['inputs']} generated inputs"
+            reason = f"no difference on {tested['inputs']} generated inputs{_weakness(tested)}"
             return _canonical(current, canon, "equivalent", reason, ("replace_by_canon",))
         differs += f"; {_difference(tested)}"
     return _closest(replace(current, reason=differs), start.text, findings, canon, tools)
@@ -193,6 +193,14 @@ def _difference(tested: Record) -> str:
     if example is None:
         return f"{tested['undecided']} of {tested['inputs']} calls came to no comparable end"
     return f"{example['shown']} gives {example['program']}, of the canon {example['canon']}"
+
+
+def _weakness(tested: Record) -> str:
+    """What the calls left unseen, if that is much."""
+    if not tested.get("weak"):
+        return ""
+    branches = tested["branches"]
+    return f" (weak: branches reached {branches['program']}, of the canon {branches['canon']})"
 
 
 def _gave_up(form: Form, target: Form) -> str:

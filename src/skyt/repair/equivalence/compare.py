@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
-from skyt.contracts.domain import Call
+from skyt.contracts.domain import Call, affordable
 from skyt.contracts.drawing.cache import drawn_with
 from skyt.oracle.inputs import filtered
+from skyt.repair.equivalence.branches import Explored, explored
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import Harvest, harvested
 from skyt.repair.equivalence.covered import covered
@@ -24,11 +25,13 @@ from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
-EQUIVALENCE_VERSION = "5"
+EQUIVALENCE_VERSION = "6"
 FIRST = 120  # calls tried before the rest: most different programs are found out here
 BASE = 40  # drawn calls into which constants are put
+START = 60  # calls from which the search for branches starts
 FAR_LIMITS = Limits(call_seconds=0.5, cpu_seconds=2.0)
 MADE = 3  # at least one in so many of the planned calls must be made before the time for them is used up
+_MORE = '{"w":"more"}'  # a generator that goes on where the harness stops
 FAR_RESTARTS = 4  # calls without an end, each of which costs a process
 
 
@@ -61,7 +64,8 @@ class Equivalence:
     against them). `undecided` counts calls on which neither program came to an end. `from_constants` are the
     calls among `inputs` that the programs' constants suggested. `unreached` counts calls that are not held
     against either: those beyond the sizes that the contract generates on which a program did not end in time,
-    and those for which both had no time left. `covered` says between what the calls lay.
+    and those for which both had no time left. `covered` says between what the calls lay. `branches` says how
+    many outcomes of its tests each program reached; `from_branches` are the calls that were made for that.
     """
 
     equal: bool
@@ -71,17 +75,28 @@ class Equivalence:
     outside: Counterexample | None = None
     undecided: int = 0
     from_constants: int = 0
+    from_branches: int = 0
+    branches: tuple[Explored, Explored] = (Explored(), Explored())
     unreached: int = 0
     covered: dict[str, str] = field(default_factory=dict)
     method: str = "differential testing"
     version: str = EQUIVALENCE_VERSION
     drawn_with: str = field(default_factory=drawn_with)
 
+    @property
+    def weak(self) -> bool:
+        """Whether the calls leave more of one of the programs unseen than evidence should."""
+        return self.equal and not all(found.enough for found in self.branches)
+
     def as_record(self) -> dict[str, Any]:
+        program, canon = map(str, self.branches)
         return {
             "equal": self.equal,
+            "weak": self.weak,
             "inputs": self.inputs,
             "from_constants": self.from_constants,
+            "from_branches": self.from_branches,
+            "branches": {"program": program, "canon": canon},
             "seed": self.seed,
             "method": self.method,
             "version": self.version,
@@ -116,9 +131,20 @@ def compare(
         if found := run.told_apart(part):
             return found
         from_constants += (run.tried - before) * (part is made.near)
+    first, second = (
+        explored(text, contract, calls.inside[:START], calls.outside, pool) for text in (code, canon)
+    )
+    suggested = filtered(contract, [*first.calls, *second.calls], pool)
+    near = [call for call in suggested if affordable(contract, call)]
+    if found := run.told_apart(near):
+        return found
     enough = run.undecided <= run.tried // 100 and run.tried >= run.unreached // (MADE - 1)
     before = run.tried
     if found := run.told_apart_far(made.far):
+        return found
+    from_constants += run.tried - before
+    before = run.tried - len(near)
+    if found := run.told_apart_far([call for call in suggested if call not in near]):
         return found
     outside = _first_outside(code, list(calls.outside), run.reference, contract, pool)
     binding = contract.out_of_domain.policy != "any"
@@ -129,9 +155,11 @@ def compare(
         counterexample=outside if binding else None,
         outside=outside,
         undecided=run.undecided,
-        from_constants=from_constants + run.tried - before,
+        from_constants=from_constants,
+        from_branches=run.tried - before,
+        branches=(first, second),
         unreached=run.unreached,
-        covered=covered(contract, run.agreed),
+        covered=covered(contract, run.agreed) | ({"result": "the first 1000 items"} if run.cut else {}),
     )
 
 
@@ -144,6 +172,7 @@ class _Run:
         self.limits = self.reference.limits
         self.tried = self.undecided = self.unreached = 0
         self.agreed: list[Call] = []
+        self.cut = False  # whether a generator went on
 
     def told_apart(self, calls: Sequence[Call]) -> Equivalence | None:
         """The finding, if one of these calls shows a difference. What neither came to is not tried."""
@@ -158,6 +187,7 @@ class _Run:
                 self.unreached += 1
                 continue
             self.tried += 1
+            self.cut = self.cut or _MORE in got.text
             if same(got, wanted, equality):
                 self.agreed.append(call)
                 continue

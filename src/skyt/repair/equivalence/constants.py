@@ -30,6 +30,7 @@ MAX_FAR = 60
 _MAX_EACH = 150  # values for one parameter
 _COMBINED = 4  # numbers of one comparison
 _SMALL = (1, 2, 3, 5)
+_LONG, _DEEP = 300, 1100  # sizes that are always tried: any, and where a program calls itself
 _IDLE = 150  # calls in a row that bring nothing new: the constants are used up
 
 
@@ -62,6 +63,15 @@ def constants(programs: Iterable[str]) -> Constants:
                 exact |= dict.fromkeys(_solutions(node))
     near = {m: None for n in exact for m in (n, n - 1, n + 1, -n)}
     return Constants(tuple(exact), tuple(near), tuple(floats), tuple(strings))
+
+
+def _recursive(program: str) -> bool:
+    """Whether a function of the program names itself."""
+    try:
+        functions = [node for node in ast.walk(parse(program)) if isinstance(node, ast.FunctionDef)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(part, ast.Name) and part.id == f.name for f in functions for part in ast.walk(f))
 
 
 def _variants(text: str) -> list[str]:
@@ -121,7 +131,8 @@ def harvested(
     near: dict[str, Call] = {}
     far: dict[str, Call] = {}
     idle = 0
-    for call in _calls(contract, constants(programs), list(base), rng):
+    beyond = [_LONG, _DEEP] if any(map(_recursive, programs)) else [_LONG]
+    for call in _calls(contract, constants(programs), beyond, list(base), rng):
         idle += 1
         kept, room = (near, most[0]) if affordable(contract, call) else (far, most[1])
         if len(kept) < room and in_domain(contract, call) and kept.setdefault(repr(call), call) is call:
@@ -131,7 +142,9 @@ def harvested(
     return Harvest(tuple(near.values()), tuple(sorted(far.values(), key=_size)))
 
 
-def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.Random) -> Iterator[Call]:
+def _calls(
+    contract: Contract, found: Constants, beyond: Sequence[int], base: list[Call], rng: random.Random
+) -> Iterator[Call]:
     specs = list(contract.domain.parameters.values())
     sizes = list(dict.fromkeys([*found.sizes, *_bounds(specs), *_SMALL]))
     base = [Call(bound(contract, call), {}, call.operations) for call in base]
@@ -142,6 +155,7 @@ def _calls(contract: Contract, found: Constants, base: list[Call], rng: random.R
         for spec, values in zip(specs, seen, strict=True)
     ]
     streams = [
+        _long(specs, beyond, base, rng),
         _exactly(specs, found, base, rng),
         _one_by_one(each, base, rng),
         _together(each, rng),
@@ -176,6 +190,17 @@ def _exactly(specs: list[Spec], found: Constants, base: list[Call], rng: random.
         start = rng.choice(base)
         args = tuple(old if new is None else new for new, old in zip(values, start.args, strict=True))
         yield Call(args, start.kwargs, start.operations)
+
+
+def _long(specs: list[Spec], sizes: Sequence[int], base: list[Call], rng: random.Random) -> Iterator[Call]:
+    """Containers and texts of these sizes, whatever the programs write down."""
+    nothing = Constants((), (), (), ())
+    for at, size in itertools.product(range(len(specs)), sizes):
+        made = specs[at].suggested(Material(nothing, [size], rng), [call.args[at] for call in base])
+        long = [value for value in made if hasattr(value, "__len__") and len(value) == size]
+        start = rng.choice(base)
+        for value in long[-1:]:
+            yield Call((*start.args[:at], value, *start.args[at + 1 :]), start.kwargs, start.operations)
 
 
 def _one_by_one(each: list[list[Any]], base: list[Call], rng: random.Random) -> Iterator[Call]:
