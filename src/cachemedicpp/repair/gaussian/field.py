@@ -199,18 +199,22 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def denoiser(self, layer: int, levels: Tensor, rounded: bool = False) -> Denoiser:
-        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window."""
-        key = (layer, rounded, levels.cpu().numpy().tobytes())
+    def denoiser(self, layer: int, levels: Tensor, share: Tensor, rounded: bool = False) -> Denoiser:
+        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window.
+
+        `share` `[W, G, d]` is each channel's part of its head's variance, 1 on average.
+        """
+        variance = levels.square().unsqueeze(-1) * share
+        key = (layer, rounded, variance.cpu().numpy().tobytes())
         if key not in self._denoisers:
-            self._denoisers[key] = self._solve(layer, levels, rounded)
+            self._denoisers[key] = self._solve(layer, levels, variance, rounded)
             if sum(made.nbytes for made in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
         return self._denoisers[key]
 
-    def _solve(self, layer: int, levels: Tensor, rounded: bool) -> Denoiser:
-        noise = levels.flatten().square().repeat_interleave(self.stats.head_dim) + _FLOOR
+    def _solve(self, layer: int, levels: Tensor, variance: Tensor, rounded: bool) -> Denoiser:
+        noise = variance.flatten() + _FLOOR
         kinds, within = self._about_kinds(layer)
         wider = _STRUCTURE if rounded else ((_DROWNED / levels.max()) ** 2).clamp(1.0, _WIDER)
         factor = torch.linalg.cholesky(wider * within + torch.diag(noise))

@@ -45,20 +45,44 @@ class Noise:
     level: Tensor
     rounded: Tensor  # [blocks, L]: it comes from rounding
     taken: Tensor  # [blocks, L, G]: where it is taken off; elsewhere it is only known
+    share: Tensor  # [L, G, d]: a channel's variance of its head's, 1 where all have the same
 
 
-def estimate(field: Field, tokens: Tokens, active: Tensor, step: Tensor) -> Noise:
+@dataclass(frozen=True)
+class Rounding:
+    """What storage on grids has added, by the width of its cells: `width² / 12` is the variance."""
+
+    level: Tensor  # [blocks, L, G]: 0 off any grid
+    share: Tensor  # [L, G, d]: a channel's variance of its head's
+
+
+def rounding(tokens: Tokens, cell: Tensor, on_grid: Tensor) -> Rounding:
+    """For cells `[N, L, G, d]`, relative to each head's RMS, in head blocks `on_grid` `[blocks, L, G]`.
+
+    A key's channels are stored turned: over positions, each has the mean variance of its pair.
+    """
+    variance = cell.square() / 12
+    level = torch.where(on_grid, tokens.block_mean(variance.mean(-1)).sqrt(), 0.0)
+    own = (variance * on_grid[tokens.block].unsqueeze(-1)).sum(0)  # [L, G, d]
+    for layer, turn in enumerate(tokens.turns):
+        keys = own[layer, : tokens.keys]
+        if not turn.still:
+            own[layer, : tokens.keys] = (keys + keys[:, turn.partner]) / 2
+    mean = own.mean(-1, keepdim=True)
+    return Rounding(level, torch.where(mean > 0, own / mean, 1.0))
+
+
+def estimate(field: Field, tokens: Tokens, active: Tensor, known: Rounding) -> Noise:
     """Noise of every head in `active` `[blocks, L]`, the blocks of one sequence.
 
-    `step` `[blocks, L, G]` is that of heads on a grid, relative to their RMS, else 0: rounding is noise of a
-    known level.
+    That of rounding is `known`.
     """
     level = _heard(field, tokens, active)
     level = torch.where(level > AUDIBLE, level, 0.0)
-    rounding = step * 12**-0.5
-    level = _pool(torch.where(step > 0, torch.where(rounding > AUDIBLE, rounding, 0.0), level))
-    taken = worth_taking(field, tokens, level) | ((step > 0) & (level > 0))
-    return Noise(level, (step > 0).any(-1), taken)
+    on_grid = known.level > 0
+    level = _pool(torch.where(on_grid, torch.where(known.level > AUDIBLE, known.level, 0.0), level))
+    taken = worth_taking(field, tokens, level) | (on_grid & (level > 0))
+    return Noise(level, on_grid.any(-1), taken, known.share)
 
 
 def only_noise(field: Field, tokens: Tokens, active: Tensor, lost: Tensor) -> Tensor:
@@ -164,7 +188,8 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             if not len(rows):
                 continue
             levels, rounded = pattern[:-1].view(len(window), -1), bool(pattern[-1])
-            posterior_mean = field.denoiser(layer, levels, rounded)
+            share = noise.share[window[0] : window[-1] + 1]
+            posterior_mean = field.denoiser(layer, levels, share, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
             take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)

@@ -208,16 +208,13 @@ class GaussianRepair(Repair):
         stats = field.stats
         known, number, count = seen.known.unsqueeze(0), seen.block.unsqueeze(0), len(seen.active)
         coarse = dtype != torch.float32
-        step = exact.grids(stored[known], number[known], count, coarse)  # [blocks, L, G]
-        if "quant_noise" in self.without:
-            step = torch.zeros_like(step)
-        rounded = step[number] > 0
-        if bool(rounded.any()):
-            rounded &= exact.multiples(stored.abs(), step[number], coarse)
-        if "dropout_zero" in self.without:
-            rounded = torch.ones_like(rounded)
+        cell = torch.zeros_like(stored)
+        if "quant_noise" not in self.without:
+            cell[known] = exact.cells(stored[known], number[known], count, coarse)
         finite = stored.isfinite()
-        lost = exact.lost_elements(stored, stats.scale, rounded) & seen.real[None, :, None, None, None]
+        lost = exact.lost_elements(stored, stats.scale, cell) & seen.real[None, :, None, None, None]
+        if "dropout_zero" in self.without:
+            lost &= stored != 0
         usable = stored.masked_fill((lost & (stored != 0)) | ~finite, 0.0)
         gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, n]
         sink = seen.sink.unsqueeze(0) & ~gone
@@ -230,10 +227,13 @@ class GaussianRepair(Repair):
             limit = outliers.IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
             impossible = (usable.abs() > limit) & ordinary[..., None, None, None] & ~lost
 
-        active = seen.active | near(step.any(-1), stats.reach)
+        on = cell[known] > 0
+        on_grid = exact.mostly(on, torch.ones_like(on), number[known], count)  # [blocks, L, G]
+        active = seen.active | near(on_grid.any(-1), stats.reach)
         ordinary_here = ordinary & active.any(-1)[number]
         tokens = table(usable, ordinary_here, positions, (number, count), stats, stats.mean)
         where = (tokens.row, tokens.column)
+        rounding = noise.rounding(tokens, cell[where] / stats.scale.unsqueeze(-1), on_grid)
         first, given = tokens.x.clone(), lost[where]
         gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
         turned = "orthogonal_rotation" not in self.without
@@ -247,31 +247,30 @@ class GaussianRepair(Repair):
         heard = active if "gaussian" not in self.without else torch.zeros_like(active)
         loud = outliers.too_loud(tokens, found, heard)
         without, unknown = outliers.discard(field, tokens, found, misfit, loud)
-        found.dense |= ((step > 0) | noise.only_noise(field, tokens, heard, found.lost)) & ~without
+        found.dense |= (on_grid | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
             outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
-        noisy = heard & ~(step > 0).any(-1)
+        noisy = heard & ~on_grid.any(-1)
         noise.take_back(field, tokens, found, noisy, first, given | without[tokens.block].unsqueeze(-1))
-        levels = noise.estimate(field, tokens, heard, step / stats.scale)
+        levels = noise.estimate(field, tokens, heard, rounding)
         tokens.x = noise.denoise(field, tokens, levels)
         touched = found.lost | levels.taken[tokens.block].unsqueeze(-1)
         if turned:
             here = active[tokens.block]
             beyond = outliers.unbelievable(field, tokens, here, noise.WORTH, touched.any(-1))
-            beyond &= step[tokens.block] == 0
+            beyond &= ~on_grid[tokens.block]
             tokens.x = tokens.x.masked_fill(beyond.unsqueeze(-1), 0.0)  # the mean
             touched |= beyond.unsqueeze(-1)
 
         after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
         mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
-        if bool((step > 0).any()):
-            half = step[tokens.block].unsqueeze(-1) / 2  # rounding has moved nothing by more
-            within = torch.clamp(mended - stored[where], -half, half) + stored[where]
-            mended = torch.where((half > 0) & ~found.lost, within, mended)
+        half = (cell[where] * on_grid[tokens.block].unsqueeze(-1)) / 2  # rounding has moved nothing by more
+        within = torch.clamp(mended - stored[where], -half, half) + stored[where]
+        mended = torch.where((half > 0) & ~found.lost, within, mended)
         after[where] = mended
         changed[where] = touched
         if bool(sink.any()):
-            self._mend_sinks(stats, after, changed, lost, sink, positions, (number, count), levels, step)
+            self._mend_sinks(stats, after, changed, lost, sink, positions, (number, count), levels, on_grid)
         changed |= ~finite  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
 
         report.lost += int((lost & changed).sum())
@@ -293,7 +292,7 @@ class GaussianRepair(Repair):
         positions: Tensor,
         blocks: tuple[Tensor, int],
         levels: Noise,
-        step: Tensor,
+        on_grid: Tensor,
     ) -> None:
         """Sinks against their own template, head by head, at the noise level of the tokens around them."""
         assert stats.sink is not None  # noqa: S101
@@ -325,7 +324,7 @@ class GaussianRepair(Repair):
         tokens.x = torch.where(right, first, tokens.x)
         found.lost &= ~right
         variance = torch.where(
-            step[tokens.block] > 0, level.square(), (level * rms).square() / (1 + level.square())
+            on_grid[tokens.block], level.square(), (level * rms).square() / (1 + level.square())
         )
         noisy = level > 0
         if bool(noisy.any()):

@@ -119,14 +119,36 @@ def test_fill_is_the_conditional_mean_worked_out_by_hand() -> None:
     assert torch.allclose(fill(x, lost, P, still(2)), torch.tensor([[2.0, 1.6], [0.8, 1.0]]))
 
 
+def on_grid(x: torch.Tensor, bits: int, dim: int, run: int) -> torch.Tensor:
+    """`x` rounded to `2^bits` levels from the least to the largest of each run of numbers along `dim`."""
+    runs = x.movedim(dim, -1).unflatten(-1, (-1, run))
+    low, high = runs.amin(-1, keepdim=True), runs.amax(-1, keepdim=True)
+    step = (high - low) / (2**bits - 1)
+    return (((runs - low) / step).round() * step + low).flatten(-2).movedim(-1, dim)
+
+
 def test_zeros_are_lost_unless_the_head_is_on_a_grid() -> None:
     x = torch.randn(16, 1, 2, 16, generator=torch.Generator().manual_seed(0))
-    x[:, :, 1] = (x[:, :, 1] * 3).round() / 3
+    x[:, :, 1] = (x[:, :, 1] * 2).round() / 2
     x[3, 0, 0, 5] = 0.0
-    step = exact.grids(x, torch.zeros(16, dtype=torch.long), 1, coarse=False)
-    assert step[0, 0].tolist() == pytest.approx([0.0, 1 / 3])
-    lost = exact.lost_elements(x, torch.ones(1, 2), (step > 0).expand(16, 1, 2))
-    assert lost.nonzero().tolist() == [[3, 0, 0, 5]]
+    cell = exact.cells(x, torch.zeros(16, dtype=torch.long), 1, coarse=False)
+    assert (cell[:, 0, 0] == 0).all() and torch.allclose(cell[:, 0, 1], torch.tensor(0.5))
+    assert exact.lost_elements(x, torch.ones(1, 2), cell).nonzero().tolist() == [[3, 0, 0, 5]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("dim", "run"), [(0, 32), (0, 16), (3, 64), (3, 32)])
+def test_a_cell_is_as_wide_as_storage_has_made_it(dtype: torch.dtype, dim: int, run: int) -> None:
+    """Channels over positions, head vectors and parts of them; what is on no grid has no cell."""
+    x = torch.randn(64, 1, 2, 64, generator=torch.Generator().manual_seed(0)) + 0.5
+    rounded = on_grid(x, 2, dim, run).to(dtype).float()
+    coarse, number = dtype != torch.float32, torch.arange(64) // 16
+    cell = exact.cells(rounded, number, 4, coarse)
+    assert (cell > 0).float().mean() > 0.99
+    error = (rounded - x).square().mean()
+    assert float(error) == pytest.approx(float(cell.square().mean()) / 12, rel=0.15)
+    others = (x, x + 20, x.clamp(-1, 1), x * (torch.rand(x.shape) > 0.6))
+    assert not any(bool(exact.cells(y.to(dtype).float(), number, 4, coarse).any()) for y in others)
 
 
 def test_a_clean_cache_keeps_its_bits_and_is_reported_sound(calibrated: tuple[Any, GaussianRepair]) -> None:
