@@ -4,8 +4,9 @@
 
 Stuck-at channels, swapped heads, blocks of another sequence, keys rotated for the wrong position, a
 transposed layout, NaN, pages of zeros, a wrong scale, a lost sign, saturation, a page that is late, keys in
-the place of values, a burst of noise, heads and layers of another sequence, a lost first position, and values
-that are far too loud, in the windows of `benchmarks.repair_recovery`. G must not make any worse than 1 % in
+the place of values, a burst of noise, heads and layers of another sequence, a lost first position, values
+that are far too loud, and storage in few bits with a step for each channel of the keys and each vector of the
+values (as KIVI has it), in the windows of `benchmarks.repair_recovery`. G must not make any worse than 1 % in
 perplexity beyond no repair; the guard must heal all.
 """
 
@@ -104,7 +105,27 @@ def faults(model: Any) -> dict[str, Change]:
             V[:, :, 64:80] *= 16.0
         return K, V
 
+    def few_bits(bits: int, run: int) -> Change:
+        """Each channel of the keys over `run` positions, and each vector of the values, has levels from its
+        least number to its largest."""
+
+        def stored(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+            runs = x.movedim(dim, -1).unflatten(-1, (-1, size))
+            low, high = runs.amin(-1, keepdim=True), runs.amax(-1, keepdim=True)
+            step = (high - low).clamp(min=1e-8) / (2**bits - 1)
+            return (((runs - low) / step).round() * step + low).flatten(-2).movedim(-1, dim)
+
+        return lambda K, V, layer: (stored(K, 2, run), stored(V, 3, V.shape[3]))
+
+    def symmetric(K: torch.Tensor, V: torch.Tensor, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        steps = [x.abs().amax(dim, keepdim=True).clamp(min=1e-8) / 3 for x, dim in ((K, 2), (V, 3))]
+        return (K / steps[0]).round() * steps[0], (V / steps[1]).round() * steps[1]
+
     return {
+        "two bits, steps over 192 positions": few_bits(2, PREFIX),
+        "two bits, steps over 32 positions": few_bits(2, 32),
+        "three bits, steps over 192 positions": few_bits(3, PREFIX),
+        "three bits, levels either side of zero": symmetric,
         "stuck-at channel": stuck,
         "swapped heads": swapped,
         "block of another sequence": foreign,

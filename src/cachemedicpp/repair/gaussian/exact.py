@@ -64,7 +64,9 @@ def _of_vectors(x: Tensor, coarse: bool) -> Tensor:
     own = torch.zeros_like(x)
     for parts in _PARTS:
         if x.shape[-1] // parts >= _RUN and x.shape[-1] % parts == 0:
-            step = _step(x.unflatten(-1, (parts, -1)), coarse).repeat_interleave(x.shape[-1] // parts, -1)
+            step = _step(x.reshape(*x.shape[:-1], parts, -1), coarse).repeat_interleave(
+                x.shape[-1] // parts, -1
+            )
             own = torch.where(own > 0, own, step)
     return own
 

@@ -199,24 +199,21 @@ class Field:
             full[layer, :, precision.window] = blocks
         return full.view(L * G, L * G)
 
-    def denoiser(self, layer: int, levels: Tensor, share: Tensor, rounded: bool = False) -> Denoiser:
-        """Towards one layer, for noise `levels` `[W, G]` (relative to each RMS) in its window.
-
-        `share` `[W, G, d]` is each channel's part of its head's variance, 1 on average.
-        """
-        variance = levels.square().unsqueeze(-1) * share
-        key = (layer, rounded, variance.cpu().numpy().tobytes())
+    def denoiser(self, layer: int, levels: Tensor, rounded: bool = False) -> Denoiser:
+        """Towards one layer, for noise `levels` `[W, G, d]` (relative to each head's RMS) in its window."""
+        key = (layer, rounded, levels.cpu().numpy().tobytes())
         if key not in self._denoisers:
-            self._denoisers[key] = self._solve(layer, levels, variance, rounded)
+            self._denoisers[key] = self._solve(layer, levels, rounded)
             if sum(made.nbytes for made in self._denoisers.values()) > _KEPT:
                 self._denoisers.popitem(last=False)
         self._denoisers.move_to_end(key)
         return self._denoisers[key]
 
-    def _solve(self, layer: int, levels: Tensor, variance: Tensor, rounded: bool) -> Denoiser:
-        noise = variance.flatten() + _FLOOR
+    def _solve(self, layer: int, levels: Tensor, rounded: bool) -> Denoiser:
+        noise = levels.flatten().square() + _FLOOR
         kinds, within = self._about_kinds(layer)
-        wider = _STRUCTURE if rounded else ((_DROWNED / levels.max()) ** 2).clamp(1.0, _WIDER)
+        loudest = levels.square().mean(-1).sqrt().max()
+        wider = _STRUCTURE if rounded else ((_DROWNED / loudest) ** 2).clamp(1.0, _WIDER)
         factor = torch.linalg.cholesky(wider * within + torch.diag(noise))
         white = torch.linalg.solve_triangular(factor, kinds.T, upper=False)  # [W F, K]
         offset = self.stats.share.clamp(min=1e-9).log() - white.square().sum(0) / 2

@@ -176,6 +176,7 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
     d = out.shape[-1]
     for layer in noise.taken.any(0).any(-1).nonzero().squeeze(1).tolist():
         window = field.stats.window(layer)
+        channel = noise.share[window[0] : window[-1] + 1].sqrt()
         near = noise.level[:, window[0] : window[-1] + 1].flatten(1)  # [blocks, W G]
         near = torch.cat((near, noise.rounded[:, layer, None].to(near)), 1)
         noisy = noise.taken[:, layer].any(-1)
@@ -187,9 +188,8 @@ def denoise(field: Field, tokens: Tokens, noise: Noise) -> Tensor:
             rows = (of_token == k).nonzero().squeeze(1)
             if not len(rows):
                 continue
-            levels, rounded = pattern[:-1].view(len(window), -1), bool(pattern[-1])
-            share = noise.share[window[0] : window[-1] + 1]
-            posterior_mean = field.denoiser(layer, levels, share, rounded)
+            levels, rounded = pattern[:-1].view(len(window), -1, 1) * channel, bool(pattern[-1])
+            posterior_mean = field.denoiser(layer, levels, rounded)
             near_x = tokens.x[rows, window[0] : window[-1] + 1].flatten(1)
             mended = posterior_mean(near_x).view(len(rows), -1, d)
             take = noise.taken[tokens.block[rows], layer].unsqueeze(-1)

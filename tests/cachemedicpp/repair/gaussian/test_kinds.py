@@ -46,15 +46,23 @@ def statistics(centres: torch.Tensor, share: torch.Tensor, within: float) -> Sta
 def test_with_one_kind_the_posterior_mean_is_a_widened_wiener_filter(level: float, kept: float) -> None:
     field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
     x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
-    mended = field.denoiser(0, torch.full((1, 2), level))(x)
+    mended = field.denoiser(0, torch.full((1, 2, 2), level))(x)
     assert torch.allclose(mended, kept * x, atol=1e-3)
+
+
+def test_a_channel_with_more_noise_is_trusted_less() -> None:
+    field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
+    x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
+    noise = torch.tensor([0.0, 1.0, 4.0, 0.0])
+    mended = field.denoiser(0, noise.view(1, 2, 2))(x)
+    assert torch.allclose(mended, x / (1 + noise.square()), atol=1e-3)
 
 
 def test_under_rounding_only_what_no_token_can_be_is_taken_off() -> None:
     """Variance 1 is taken as 32: a rare token keeps nearly all that is its own."""
     field = Field(statistics(torch.zeros(1, 4), torch.ones(1), 1.0))
     x = torch.tensor([[2.0, -1.0, 0.5, 4.0]])
-    mended = field.denoiser(0, torch.full((1, 2), 0.5), rounded=True)(x)
+    mended = field.denoiser(0, torch.full((1, 2, 2), 0.5), rounded=True)(x)
     assert torch.allclose(mended, 32 / 32.25 * x, atol=1e-3)
 
 
@@ -63,7 +71,7 @@ def test_each_token_is_drawn_to_its_own_kind() -> None:
     centres = torch.tensor([[10.0] * 4, [-10.0] * 4])
     field = Field(statistics(centres, torch.tensor([0.5, 0.5]), 0.1))
     x = centres + torch.tensor([[1.0, -1.0, 0.5, 0.0], [0.7, 0.0, 0.0, -1.4]])
-    mended = field.denoiser(0, torch.full((1, 2), 2.0))(x)
+    mended = field.denoiser(0, torch.full((1, 2, 2), 2.0))(x)
     expected = centres + (x - centres) * 0.1 / (0.1 + 4)
     assert torch.allclose(mended, expected, atol=1e-3)
 
@@ -76,7 +84,7 @@ def test_where_there_is_hardly_any_noise_hardly_anything_moves(seed: int, level:
     share = torch.full((3,), 1 / 3)
     field = Field(statistics(centres - centres.mean(0), share, 1.0))
     x = 2 * torch.randn(8, 4, generator=generator)
-    assert (field.denoiser(0, torch.full((1, 2), level))(x) - x).abs().max() < 1e-2
+    assert (field.denoiser(0, torch.full((1, 2, 2), level))(x) - x).abs().max() < 1e-2
 
 
 def test_separate_clusters_are_found_and_ties_need_no_chance() -> None:

@@ -172,6 +172,21 @@ def test_damage_shrinks(calibrated: tuple[Any, GaussianRepair], damage: Any) -> 
     assert distance(KVState(cache), state) < 0.5 * before
 
 
+@pytest.mark.parametrize("run", [32, 96])
+def test_storage_in_two_bits_comes_nearer_to_what_was_rounded(
+    calibrated: tuple[Any, GaussianRepair], run: int
+) -> None:
+    """Keys with a step for each channel over `run` positions, values with one for each vector."""
+    model, repair = calibrated
+    state = stored(model, text(3, seed=8))
+    cache = damaged(
+        state, lambda x, kind: on_grid(x, 2, 2, run) if kind == "K" else on_grid(x, 2, 3, x.shape[3])
+    )
+    before = distance(KVState(cache), state)
+    repair.repair_cache(cache)
+    assert distance(KVState(cache), state) < 0.9 * before
+
+
 @pytest.mark.parametrize("damage", [zeros(0.1), noise(0.5)])
 def test_without_its_detectors_it_leaves_what_they_would_have_found(
     calibrated: tuple[Any, GaussianRepair], damage: Any
