@@ -72,7 +72,7 @@ class Givens:
     def __init__(self, base: Path, run: Run) -> None:
         self._base, self._run = base, run
         self._makers: dict[str, Callable[[Path], None]] = {
-            **dict.fromkeys(("tiny", "my-model"), _tiny_model),
+            **dict.fromkeys(("tiny", "my-model"), tiny_model),
             "generations.jsonl": lambda path: path.write_text(generations()),
             "generations.jsonl.gz": lambda path: path.write_bytes(gzip.compress(generations().encode())),
             "canons.json": lambda path: path.write_text(
@@ -138,7 +138,7 @@ def generations() -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def _tiny_model(path: Path) -> None:
+def tiny_model(path: Path) -> None:
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 import typer
@@ -26,14 +26,13 @@ def test_help_starts_without_torch_and_in_under_a_second() -> None:
         "heavy = {'torch', 'transformers', 'scipy', 'matplotlib', 'pandas', 'ray'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    best = float("inf")
-    for _ in range(3):
-        begun = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        best = min(best, time.perf_counter() - begun)
-        assert done.returncode == 0, done.stderr
+    before = os.times()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    after = os.times()
+    assert done.returncode == 0, done.stderr
     assert "cache" in done.stdout and "code" in done.stdout
-    assert best < 1.0
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    assert spent < 1.0  # of processor time: how long it takes depends on what else is running
 
 
 def test_importing_homeostat_imports_no_torch() -> None:

@@ -1,4 +1,4 @@
-"""The demo on the real model: valid records, resumable after kill -9, mistakes refused before any work."""
+"""The demo with a tiny model: valid records, resumable after kill -9, mistakes refused before any work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.docs.givens import tiny_model
 
+from homeostat.cli.main import app
+from homeostat.core.entry import run
 from homeostat.core.records import read_jsonl, read_record, validate
 from homeostat.demo.cache import agreement
 
@@ -32,8 +35,11 @@ SMALL = [
 ]
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "homeostat", "demo", *arguments]
+def demo(*arguments: str) -> int:
+    """The command, in this process; its exit code."""
+    with pytest.raises(SystemExit) as stop:
+        run(app, ["demo", *arguments])
+    return int(stop.value.code or 0)
 
 
 def records(out: Path) -> tuple[object, ...]:
@@ -42,25 +48,29 @@ def records(out: Path) -> tuple[object, ...]:
         validate(entry, "log_record")
     metrics = read_record(out / "metrics/demo_metrics.json", "metric_record")
     arms = read_record(out / "metrics/joint_metrics.json", "metric_record")["metrics"]
-    run = read_record(out / "run_record.json", "run_record")
+    status = read_record(out / "run_record.json", "run_record")["status"]
     timeless = [{k: v for k, v in e.items() if k not in ("run_id", "timestamp_utc")} for e in logged]
-    return timeless, metrics["metrics"], arms, metrics["settings"], metrics["config_hash"], run["status"]
+    return timeless, metrics["metrics"], arms, metrics["settings"], metrics["config_hash"], status
 
 
 @pytest.mark.model
-def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
+def test_a_killed_demo_resumes_to_the_same_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = subprocess.run(command("--out", str(whole), *SMALL), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert str(whole) in done.stdout.replace("\n", "")
-    process = subprocess.Popen(command("--out", str(killed), *SMALL), stdout=subprocess.DEVNULL)
+    tiny_model(tmp_path / "tiny")
+    small = [*SMALL, "--set", f"model.name={tmp_path / 'tiny'}"]
+    assert demo("--out", str(whole), *small) == 0
+    shown = capsys.readouterr().out.replace("\n", "")
+    command = [sys.executable, "-m", "homeostat", "demo", "--out", str(killed), *small]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (killed / "stages/cache-0.json").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (killed / "metrics/joint_metrics.json").exists()
-    subprocess.run(command("--out", str(killed), *SMALL), capture_output=True, check=True)
+    assert demo("--out", str(killed), *small) == 0
     assert records(killed) == records(whole)
     for stage in (whole / "stages").iterdir():
         read_record(stage, "stage_record")
@@ -74,7 +84,7 @@ def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
     assert by_cache["guard"]["text"] == by_cache["clean"]["text"]
     assert by_cache["corrupted"]["perplexity"] > by_cache["clean"]["perplexity"]
     page = (whole / "report.html").read_text(encoding="utf-8")
-    assert "Clean, damaged, repaired" in page and str(whole / "report.html") in done.stdout.replace("\n", "")
+    assert "Clean, damaged, repaired" in page and str(whole / "report.html") in shown
 
 
 @pytest.mark.parametrize(
@@ -87,17 +97,16 @@ def test_a_killed_demo_resumes_to_the_same_records(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_refused_before_anything_is_written(
-    tmp_path: Path, arguments: list[str], message: str
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = subprocess.run(
-        command("--out", str(tmp_path / "run"), *arguments),
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert message in done.stderr and done.stderr.count("\n") == 1
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert demo("--out", str(tmp_path / "run"), *arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
