@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from homeostat.core.entry import Overrides, named_configs, run
+from homeostat.core.entry import Engine, Overrides, named_configs, run
 
 app = typer.Typer(help="State: corrupt, repair, guard and measure a model's KV cache.", no_args_is_help=True)
 
@@ -30,11 +29,6 @@ RunDirectory = Annotated[
 Workers = Annotated[
     int, typer.Option("--workers", min=1, help="Processes that evaluate examples at the same time.")
 ]
-
-
-class Engine(StrEnum):
-    local = "local"
-    ray = "ray"
 
 
 @app.command()
@@ -95,14 +89,14 @@ def sweep(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the sweep; default: runs/cache-CONFIG."),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="Processes on this machine, or Ray.")] = Engine.local,
+    engine: Engine = "local",
     workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
     overrides: Overrides = None,
 ) -> None:
     """Run many variants of one configuration and compare them. Exit code 1 means that a run failed."""
     from cachemedicpp.sweep.run import run_sweep
 
-    raise typer.Exit(run_sweep(config, out, engine.value, workers, overrides or []) > 0)
+    raise typer.Exit(run_sweep(config, out, engine, workers, overrides or []) > 0)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """Independent tasks over a local process pool or over Ray: the same results, in the same order, from both.
 
-A task that fails is reported with its traceback while the others finish.
+A task that fails is reported with its traceback while the others finish. On Ray, tasks of a node that is lost
+run again on another one.
 """
 
 from __future__ import annotations
@@ -164,13 +165,15 @@ def _ray(function: Callable[[Any], Any], items: Mapping[int, Any], workers: int)
     try:
         attempt = ray.remote(max_retries=0, num_cpus=1)(_attempt)
         places = {attempt.remote(function, item): place for place, item in items.items()}
-        waiting = list(places)
-        while waiting:
-            [done], waiting = ray.wait(waiting, num_returns=1)
+        while places:
+            [done], _ = ray.wait(list(places), num_returns=1)
+            place = places.pop(done)
             try:
-                yield places[done], ray.get(done)
+                yield place, ray.get(done)
+            except (ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
+                places[attempt.remote(function, items[place])] = place  # not the task's fault: another node
             except ray.exceptions.RayError as error:
-                yield places[done], _died(type(error).__name__)
+                yield place, _died(type(error).__name__)
     finally:
         if started:
             ray.shutdown()
@@ -181,4 +184,5 @@ def _start_ray(ray: Any, workers: int) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(log_to_driver=False)
         return
-    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    local = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    ray.init("local", log_to_driver=False, **local)

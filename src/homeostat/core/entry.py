@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn, TextIO, cast
 import typer
 
 from homeostat.core import resources, threads
+from homeostat.core.engine import EngineName
 from homeostat.core.errors import UserError
 from homeostat.core.progress import lines_on_stdout
 
@@ -26,6 +27,10 @@ Overrides = Annotated[
 
 Contracts = Annotated[
     Path | None, typer.Option("--contracts", metavar="DIR", help="A folder with contracts of your own.")
+]
+
+Engine = Annotated[
+    EngineName, typer.Option("--engine", help="local (processes of this machine) or ray (a cluster).")
 ]
 
 

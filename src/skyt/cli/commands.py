@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from homeostat.core.entry import Contracts, Overrides, named_contracts
+from homeostat.core.entry import Contracts, Engine, Overrides, named_contracts
 from homeostat.core.errors import UserError
 from skyt.cli.contracts import contracts_app
 from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
@@ -36,11 +36,6 @@ _SHOWN = 10  # failures of a run that are printed
 class Evidence(StrEnum):
     rewritten = "rewritten"
     equivalent = "equivalent"
-
-
-class Engine(StrEnum):
-    local = "local"
-    ray = "ray"
 
 
 Tau = Annotated[float, typer.Option("--tau", help="Threshold of P_tau, between 0 and 1.")]
@@ -188,7 +183,7 @@ def run(
 @app.command()
 def suite(
     matrix: Annotated[Path, typer.Argument(metavar="MATRIX.yaml", help="Prompts × models × temperatures.")],
-    engine: Annotated[Engine, typer.Option("--engine", help="Where cells are generated.")] = Engine.local,
+    engine: Engine = "local",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -219,7 +214,7 @@ def suite(
     settings = _about_canons(canon, trust_canons)
     config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
     run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
-    _report(run_suite(config, out, run_options, contracts, engine.value, matrix), no_figures)
+    _report(run_suite(config, out, run_options, contracts, engine, matrix), no_figures)
 
 
 @app.command()

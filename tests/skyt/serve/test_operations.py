@@ -27,6 +27,7 @@ from skyt.runs.judging.assess import versions
 from skyt.serve.cli import commands
 from skyt.serve.database.store import Store
 
+pytestmark = pytest.mark.slow  # starts the service again and again
 CLIENTS, EACH = 6, 25
 
 

@@ -20,6 +20,7 @@ from skyt.records.tables import canons, samples
 from skyt.runs.judging.assess import versions
 from skyt.serve.database.store import Store
 
+pytestmark = pytest.mark.slow  # seconds of eight processes
 PROCESSES, REQUESTS = 8, 50
 
 
