@@ -18,7 +18,7 @@ from skyt.repair.repair import Approach, Form, Repair, approach, repair
 from skyt.repair.rules import RULES, Facts, NormalForm, normal_form
 from skyt.runs.config import MeasureConfig
 from skyt.sandbox import SandboxPool
-from skyt.text.distance import get_distance
+from skyt.text.distance import Distance, get_distance
 from skyt.text.extract import extract_code
 from skyt.text.normalise import NORMALIZATION_VERSION, normalise
 from skyt.text.signature import signature
@@ -49,6 +49,49 @@ def prepare(raw: str, contract: Contract | None = None) -> Program:
     return Program(normalised.text, normalised.parsed, signature(normalised.text))
 
 
+def sample_of(
+    output: Generation,
+    canon: Canon | None,
+    program: Program,
+    before: Verdict,
+    done: Repair,
+    after: Verdict,
+    distance: Distance,
+) -> Sample:
+    """What is known of one output: its program, what became of that, and the verdicts before and after."""
+    record = {
+        "run_id": UNPLACED,
+        "sample_id": "000000",
+        "prompt_id": output.contract_id,
+        "contract_id": output.contract_id,
+        "model": output.model,
+        "temperature": output.temperature,
+        "sample": output.sample,
+        "raw_output": output.raw_output,
+        "normalized_pre": program.text,
+        "normalized_post": done.text,
+        "parsed": program.parsed,
+        "signature_pre": program.signature,
+        "signature_post": signature(done.text),
+        "d_pre": done.d_before,
+        "d_post": done.d_after,
+        "distance_method": done.method,
+        "evidence": done.evidence,
+        "reason": done.reason,
+        "repair_steps": list(done.steps),
+        "oracle_pre": before.to_json(),
+        "oracle_post": after.to_json(),
+        "canon_signature": None if canon is None else canon.canon_signature,
+        "same_normal_form": done.same_normal_form,
+        "same_verdict": done.same_verdict,
+        "equivalence": done.comparison,
+        "oracle_version": ORACLE_VERSION,
+        "normalization_version": NORMALIZATION_VERSION,
+        "distance_version": distance.id,
+    }
+    return Sample(record, utc_now())
+
+
 class Assessor(AbstractContextManager["Assessor"]):
     """The sandbox, the oracle and the rules, with which one process judges programs of any contract."""
 
@@ -68,37 +111,7 @@ class Assessor(AbstractContextManager["Assessor"]):
         verdict = self.verdict(contract, program.text)
         done = _without_canon(program) if canon is None else self.repair(contract, program.text, canon)
         after = verdict if done.text == program.text else self.verdict(contract, done.text)
-        record = {
-            "run_id": UNPLACED,
-            "sample_id": "000000",
-            "prompt_id": contract.id,
-            "contract_id": contract.id,
-            "model": output.model,
-            "temperature": output.temperature,
-            "sample": output.sample,
-            "raw_output": output.raw_output,
-            "normalized_pre": program.text,
-            "normalized_post": done.text,
-            "parsed": program.parsed,
-            "signature_pre": program.signature,
-            "signature_post": signature(done.text),
-            "d_pre": done.d_before,
-            "d_post": done.d_after,
-            "distance_method": done.method,
-            "evidence": done.evidence,
-            "reason": done.reason,
-            "repair_steps": list(done.steps),
-            "oracle_pre": verdict.to_json(),
-            "oracle_post": after.to_json(),
-            "canon_signature": None if canon is None else canon.canon_signature,
-            "same_normal_form": done.same_normal_form,
-            "same_verdict": done.same_verdict,
-            "equivalence": done.comparison,
-            "oracle_version": ORACLE_VERSION,
-            "normalization_version": NORMALIZATION_VERSION,
-            "distance_version": self.distance.id,
-        }
-        return Sample(record, utc_now())
+        return sample_of(output, canon, program, verdict, done, after, self.distance)
 
     def verdict(self, contract: Contract, text: str) -> Verdict:
         return self.oracle.check(text, contract)

@@ -11,10 +11,11 @@ from typing import Any
 from homeostat.core.errors import UserError
 from skyt.canon import Canon, CanonVersionError
 from skyt.contracts.contract import Contract
+from skyt.generators.base import Generation
 from skyt.records import Sample
 from skyt.runs.canons import put_on_record, refuse
 from skyt.serve.anchoring.asking import Asked
-from skyt.serve.anchoring.judge import Judge, Output
+from skyt.serve.anchoring.judge import Judge
 from skyt.serve.anchoring.matching import METADATA, Match
 from skyt.serve.anchoring.outcome import Answer, Outcome
 from skyt.serve.anchoring.recorder import Recorder
@@ -94,7 +95,7 @@ class Anchor:
             for choice in response["choices"]
             if (text := answers.text_of(choice, asked.chat)) is not None
         ]
-        outputs = [Output(text, asked.model, asked.temperature) for text in texts]
+        outputs = [Generation(contract.id, asked.model, asked.temperature, 0, text) for text in texts]
         may_fix = asked.key is not ANYONE or self._config.canons_from == "anyone"
         canon = await self._canon(contract, policy) if outputs else None
         for _ in range(_RACES):

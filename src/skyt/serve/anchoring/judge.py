@@ -14,12 +14,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from homeostat.core.errors import UserError
-from homeostat.core.records import utc_now, validate
+from homeostat.core.records import validate
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
+from skyt.generators.base import Generation
+from skyt.oracle.oracle import Verdict
 from skyt.records import Sample, Versions
+from skyt.repair.repair import Repair
 from skyt.runs.config import MeasureConfig
-from skyt.runs.judging.assess import UNPLACED, versions
+from skyt.runs.judging.assess import Program, sample_of, versions
 from skyt.runs.judging.judges import Judges, Patience
 from skyt.serve.config import Limits
 from skyt.serve.telemetry import log
@@ -29,15 +32,6 @@ from skyt.text.signature import signature
 _REMEMBER = 20_000
 _NICENESS = 5  # the service itself comes first
 Key = tuple[str, str, str | None, str]
-
-
-@dataclass(frozen=True)
-class Output:
-    """A text that a model wrote, and where it came from."""
-
-    text: str
-    model: str
-    temperature: float
 
 
 @dataclass(frozen=True)
@@ -60,9 +54,9 @@ class Judge:
         judges: int,
         limits: Limits,
     ) -> None:
+        self._distance = get_distance(settings.distance)
         current = versions()
-        distance = get_distance(settings.distance).id
-        self.versions = Versions(current.normalization_version, current.oracle_version, distance)
+        self.versions = Versions(current.normalization_version, current.oracle_version, self._distance.id)
         patience = Patience(
             limits.judge_s, limits.judge_busy_s, limits.slow_judges, _NICENESS, _did_not_start
         )
@@ -74,38 +68,35 @@ class Judge:
     async def measure(
         self,
         contract: Contract,
-        outputs: Sequence[Output],
+        outputs: Sequence[Generation],
         canon: Canon | None,
         evidence: str,
         *,
         may_fix: bool,
     ) -> Measured:
         """Measure outputs against the canon; without one, the first compliant output becomes it if it may."""
-        fixes = False
-        if canon is None and not may_fix:
-            alone = await asyncio.gather(
-                *(self._fresh(contract, output, None, evidence, may_fix=False) for output in outputs)
-            )
-            return Measured([record for record, _ in alone], None, False)
-        if canon is None:
-            samples = []
-            for output in outputs:
-                record, canon = await self._fresh(contract, output, None, evidence, may_fix=True)
-                samples.append(record)
-                if canon is not None:
-                    fixes = True
-                    break
-            else:
-                return Measured(samples, None, False)
-        found = await asyncio.gather(*(self.sample(contract, output, canon, evidence) for output in outputs))
-        return Measured(list(found), canon, fixes)
+        if canon is not None or not may_fix:
+            samples = (self.sample(contract, output, canon, evidence) for output in outputs)
+            return Measured(await asyncio.gather(*samples), canon, fixes=False)
+        before = []
+        for output in outputs:
+            sample, fixed = await self._judged(contract, output, None, evidence, may_fix=True)
+            if fixed is not None:
+                measured = await self.measure(contract, outputs, fixed, evidence, may_fix=False)
+                return Measured(measured.samples, fixed, fixes=True)
+            before.append(sample)
+        return Measured(before, None, fixes=False)
 
-    async def sample(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Sample:
+    async def sample(
+        self, contract: Contract, output: Generation, canon: Canon | None, evidence: str
+    ) -> Sample:
         """Measure one output against the canon there is."""
-        known = self._recall(contract, output, canon, evidence)
-        if known is not None:
-            return known
-        return (await self._fresh(contract, output, canon, evidence, may_fix=False))[0]
+        known = None if canon is None else self._memory.get(_key(output, canon, evidence))
+        if known is None:
+            return (await self._judged(contract, output, canon, evidence, may_fix=False))[0]
+        return Sample(
+            {**known.record, "model": output.model, "temperature": output.temperature}, known.timestamp
+        )
 
     async def faults(self, contract: Contract, canon: Canon, evidence: str) -> list[str]:
         """What speaks against using a canon; see `skyt.runs.canons.faults`."""
@@ -116,17 +107,17 @@ class Judge:
             raise UserError(f"the canon of {contract.id!r} could not be judged: {problem}")
         return list(reply.answer["faults"])
 
-    async def _fresh(
-        self, contract: Contract, output: Output, canon: Canon | None, evidence: str, *, may_fix: bool
+    async def _judged(
+        self, contract: Contract, output: Generation, canon: Canon | None, evidence: str, *, may_fix: bool
     ) -> tuple[Sample, Canon | None]:
-        """A sample that is not remembered, and its canon, which may be new."""
+        """The sample of an output that is not remembered, and its canon, which may be new."""
         request = {
             "task": "measure",
             "contract": contract.id,
             "evidence": evidence,
             "canon": None if canon is None else asdict(canon),
             "may_fix": may_fix,
-            "text": output.text,
+            "text": output.raw_output,
             "model": output.model,
             "temperature": output.temperature,
         }
@@ -134,71 +125,38 @@ class Judge:
         answer = reply.answer
         if answer is None or "sample" not in answer:
             problem = reply.why if answer is None else answer.get("refused") or answer["failed"]
-            return self._not_judged(contract, output, canon, reply.prepared, problem), canon
-        sample = Sample({**answer["sample"], "raw_output": output.text}, answer["timestamp"])
+            return self._not_judged(output, canon, reply.prepared, problem), canon
+        sample = Sample({**answer["sample"], "raw_output": output.raw_output}, answer["timestamp"])
         validate(sample.record, "sample")
         if answer["canon"] is not None and canon is None:
             canon = Canon(**answer["canon"])
         if canon is not None:
-            self._memory[self._key(contract, output, canon, evidence)] = sample
+            self._memory[_key(output, canon, evidence)] = sample
             if len(self._memory) > _REMEMBER:
                 self._memory.popitem(last=False)
         return sample, canon
 
     def _not_judged(
-        self,
-        contract: Contract,
-        output: Output,
-        canon: Canon | None,
-        prepared: Mapping[str, Any] | None,
-        problem: str,
+        self, output: Generation, canon: Canon | None, prepared: Mapping[str, Any] | None, problem: str
     ) -> Sample:
         """The record of a sample without a verdict: measured if that was done in time, else at distance 1."""
-        text = output.text if prepared is None else prepared["text"]
+        text = output.raw_output if prepared is None else prepared["text"]
         d, method = (1.0, "not_measured") if prepared is None else (prepared["d"], prepared["method"])
         if canon is not None and text == canon.normalized_code:
             d = 0.0
-        verdict = {"compliant": False, "failures": [f"not judged: {problem}"], "counterexample": None}
-        record = {
-            "run_id": UNPLACED,
-            "sample_id": "000000",
-            "prompt_id": contract.id,
-            "contract_id": contract.id,
-            "model": output.model,
-            "temperature": output.temperature,
-            "sample": 0,
-            "raw_output": output.text,
-            "normalized_pre": text,
-            "normalized_post": text,
-            "parsed": prepared is not None and prepared["parsed"],
-            "signature_pre": signature(text),
-            "signature_post": signature(text),
-            "d_pre": d,
-            "d_post": d,
-            "distance_method": "no_canon" if canon is None else method,
-            "evidence": "identical" if d == 0.0 else "none",
-            "reason": f"not judged: {problem}",
-            "repair_steps": [],
-            "oracle_pre": verdict,
-            "oracle_post": verdict,
-            "canon_signature": None if canon is None else canon.canon_signature,
-            "equivalence": None,
-            "judged": False,
-            **self.versions._asdict(),
-        }
+        reason, evidence = f"not judged: {problem}", "identical" if d == 0.0 else "none"
+        program = Program(text, prepared is not None and prepared["parsed"], signature(text))
+        left = Repair(text, d, d, evidence, reason, "no_canon" if canon is None else method)
+        verdict = Verdict(compliant=False, failures=[reason])
+        sample = sample_of(output, canon, program, verdict, left, verdict, self._distance)
+        record = {**sample.record, "judged": False}
         validate(record, "sample")
-        return Sample(record, utc_now())
+        return Sample(record, sample.timestamp)
 
-    def _recall(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Sample | None:
-        sample = self._memory.get(self._key(contract, output, canon, evidence))
-        if sample is None:
-            return None
-        cell = {"model": output.model, "temperature": output.temperature}
-        return Sample({**sample.record, **cell}, sample.timestamp)
 
-    def _key(self, contract: Contract, output: Output, canon: Canon, evidence: str) -> Key:
-        """Contracts do not change while the service runs, so an id stands for its contract."""
-        return contract.id, evidence, canon.canon_signature, output.text
+def _key(output: Generation, canon: Canon, evidence: str) -> Key:
+    """Contracts do not change while the service runs, so an id stands for its contract."""
+    return output.contract_id, evidence, canon.canon_signature, output.raw_output
 
 
 def _did_not_start(problem: str) -> None:

@@ -6,8 +6,9 @@ import asyncio
 
 from skyt.canon import Canon
 from skyt.contracts.contract import Contract
+from skyt.generators.base import Generation
 from skyt.records import Sample
-from skyt.serve.anchoring.judge import Judge, Output
+from skyt.serve.anchoring.judge import Judge
 from skyt.serve.database.store import Store
 
 
@@ -29,7 +30,7 @@ async def settle(store: Store, judge: Judge, contract: Contract, evidence: str) 
 
 
 async def _again(judge: Judge, contract: Contract, canon: Canon, sample: Sample, evidence: str) -> Sample:
-    output = Output(sample["raw_output"], sample["model"], sample["temperature"])
+    output = Generation(contract.id, sample["model"], sample["temperature"], 0, sample["raw_output"])
     measured = await judge.sample(contract, output, canon, evidence)
     request = {name: value for name, value in sample.record.items() if name in ("attempt", "usage")}
     measured = Sample({**measured.record, **request}, measured.timestamp)
