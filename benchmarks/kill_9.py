@@ -28,7 +28,7 @@ from skyt.records import PRE, REPAIRS, STORE, RunStore
 from skyt.runs.judging.assess import versions
 from skyt.serve.database.store import Store
 
-_OUTPUTS = 300
+_OUTPUTS = 120
 _LOOP = "def gcd({x}, {y}):\n    while {y}:\n        {x}, {y} = {y}, {x} % {y}\n    return abs({x})"
 
 

@@ -142,15 +142,17 @@ def _signature_of(store: CanonStore, prompt: str) -> str | None:
 
 def archive_rows(folder: Path) -> Path | None:
     """Move the rows of a run aside, because their canon is another one now. Generations stay."""
-    archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
     if not (folder / records.STORE).exists():
         return None
+    archive = folder / "archive" / re.sub(r"[^0-9T]", "", utc_now())
     with records.RunStore(folder) as store:
-        if not store.archive(archive):
+        if not store.count():
             return None
-    for name in (*records.COLUMNS, records.SAMPLES):
-        if (folder / name).exists():
-            (folder / name).rename(archive / name)
+        archive.mkdir(parents=True)
+        for name in (*records.COLUMNS, records.SAMPLES):
+            if (folder / name).exists():
+                (folder / name).rename(archive / name)
+        store.archive(archive)  # last: what stops before this is begun again
     return archive
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
+import psutil
 import pytest
 
 from skyt.contracts.contract import load_contract
@@ -81,6 +83,19 @@ def test_a_program_is_judged_once_for_a_canon_whoever_asks(
     assert [s.record for s in again.values()] == [s.record for s in first.values()]
 
 
+def test_a_batch_that_is_broken_off_ends_its_judges(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("skyt.runs.judging.pool._FEW", 1)
+    jobs = [(Generation("gcd", "m", 0.5, n, f"{SAMPLE}\n{n}"), CONTRACT, None) for n in range(40)]
+    with pytest.raises(KeyboardInterrupt), JudgePool(MeasureConfig(), {"gcd": CONTRACT}, 2) as pool:
+        for _ in pool.samples(jobs):
+            raise KeyboardInterrupt
+    gc.collect()
+    assert psutil.Process().children() == []
+    assert capfd.readouterr().err == ""
+
+
 def test_other_processes_give_the_same_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skyt.runs.judging.pool._FEW", 1)
     text = prepare(CANON, CONTRACT).text
@@ -89,6 +104,9 @@ def test_other_processes_give_the_same_samples(monkeypatch: pytest.MonkeyPatch) 
         (output, CONTRACT, canon) for output in [*outputs(), Generation("gcd", "m", 0.5, 3, "\ud800 \x00")]
     ]
     settings = MeasureConfig(inputs=20)
-    with JudgePool(settings, {"gcd": CONTRACT}, 2) as several, JudgePool(settings, {}, 1) as one:
+    with (
+        JudgePool(settings, {"gcd": CONTRACT}, 2) as several,
+        JudgePool(settings, {"gcd": CONTRACT}, 1) as one,
+    ):
         found, wanted = dict(several.samples(jobs)), dict(one.samples(jobs))
     assert [found[n].record for n in range(4)] == [wanted[n].record for n in range(4)]

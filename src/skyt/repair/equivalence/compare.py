@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyt.contracts.contract import Contract
+from skyt.contracts.defaults import DEFAULT_INPUTS
 from skyt.contracts.domain import Call, affordable
 from skyt.contracts.drawing.cache import drawn_with
 from skyt.oracle.inputs import filtered
@@ -113,7 +114,7 @@ def compare(
     code: str,
     canon: str,
     contract: Contract,
-    inputs: int = 1000,
+    inputs: int = DEFAULT_INPUTS,
     seed: int = 0,
     pool: SandboxPool | None = None,
 ) -> Equivalence:
@@ -232,7 +233,7 @@ class _Run:
 
 
 def compare_many(
-    pairs: Sequence[tuple[str, str, Contract]], pool: SandboxPool, inputs: int = 1000, seed: int = 0
+    pairs: Sequence[tuple[str, str, Contract]], pool: SandboxPool, inputs: int = DEFAULT_INPUTS, seed: int = 0
 ) -> list[Equivalence]:
     """Compare many pairs, in order, on all workers of the pool."""
     with ThreadPoolExecutor(pool.workers) as threads:

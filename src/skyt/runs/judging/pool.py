@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from homeostat.core.errors import UserError
@@ -24,6 +25,8 @@ from skyt.runs.judging.memory import Memory, key
 from skyt.text.distance import get_distance
 
 _FEW = 16  # programs for which other processes are not worth their start
+_AT_ONCE = 500  # jobs that are looked up together
+_NAMES = 20_000  # outputs of which it is known what program they hold
 
 Job = tuple[Generation, Contract, Canon | None]
 
@@ -36,6 +39,7 @@ class JudgePool(AbstractContextManager["JudgePool"]):
         self.distance = get_distance(settings.distance)
         self._contracts = contracts
         self._memory = Memory.from_environment()
+        self._name = lru_cache(_NAMES)(self._name_of)
         self._assessor: Assessor | None = None
         self._processes: _Processes | None = None
 
@@ -62,14 +66,16 @@ class JudgePool(AbstractContextManager["JudgePool"]):
 
     def samples(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Sample]]:
         """The sample of each job with the job's number, as they come."""
-        names = [self._key(*job) for job in jobs]
-        known = self._memory.find(names)
         todo: dict[str, list[int]] = {}
-        for number, name in enumerate(names):
-            if name in known:
-                yield number, _of(known[name], jobs[number][0])
-            else:
-                todo.setdefault(name, []).append(number)
+        for start in range(0, len(jobs), _AT_ONCE):
+            some = range(start, min(start + _AT_ONCE, len(jobs)))
+            names = [self._key(*jobs[number]) for number in some]
+            known = self._memory.find(names)
+            for number, name in zip(some, names, strict=True):
+                if name in known:
+                    yield number, _of(known[name], jobs[number][0])
+                else:
+                    todo.setdefault(name, []).append(number)
         for name, sample in self._judged({name: jobs[numbers[0]] for name, numbers in todo.items()}):
             self._memory.keep({name: _knowledge(sample)})
             for number in todo[name]:
@@ -90,10 +96,13 @@ class JudgePool(AbstractContextManager["JudgePool"]):
         return self._assessor
 
     def _key(self, output: Generation, contract: Contract, canon: Canon | None) -> str:
-        chosen = self.settings
+        return self._name(contract.id, output.raw_output, None if canon is None else canon.normalized_code)
+
+    def _name_of(self, contract_id: str, raw: str, canon: str | None) -> str:
+        """The name under which the sample of a program is remembered."""
+        contract, chosen = self._contracts[contract_id], self.settings
         how = [chosen.evidence, chosen.inputs, chosen.seed, self.distance.id]
-        text = prepare(output.raw_output, contract).text
-        return key("sample", contract.hash, text, None if canon is None else canon.normalized_code, *how)
+        return key("sample", contract.hash, prepare(raw, contract).text, canon, *how)
 
 
 _OWN = ("model", "temperature", "sample", "raw_output")  # what belongs to an output, not to its program
@@ -115,7 +124,8 @@ class _Processes:
     def __init__(self, settings: MeasureConfig, contracts: Mapping[str, Contract], workers: int) -> None:
         self._evidence = settings.evidence
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="judges", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judges", daemon=True)
+        self._thread.start()
         self._judges = Judges(settings, contracts, [settings.evidence], workers, Patience())
         try:
             self._submit(self._judges.start()).result()
@@ -126,7 +136,7 @@ class _Processes:
     def judged(self, jobs: Mapping[str, Job]) -> Iterator[tuple[str, Sample]]:
         waiting = {self._submit(self._judges.ask(self._request(*job))): name for name, job in jobs.items()}
         for done in as_completed(waiting):
-            name, reply = waiting[done], done.result()
+            name, reply = waiting.pop(done), done.result()
             answer = reply.answer or {"refused": reply.why}
             if "failed" in answer:
                 raise RuntimeError(answer["failed"])
@@ -136,8 +146,17 @@ class _Processes:
             yield name, Sample(answer["sample"], answer["timestamp"])
 
     def close(self) -> None:
-        self._submit(self._judges.close()).result()
+        self._submit(self._end()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        await self._judges.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def _request(self, output: Generation, contract: Contract, canon: Canon | None) -> dict[str, Any]:
         return {

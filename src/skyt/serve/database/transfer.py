@@ -70,7 +70,8 @@ def export(store: Store, out: Path, ledger: str | None = None, tau: float = DEFA
                 raise UserError(f"the ledger {name!r} has no samples to export")
             summarise(run, tau, {"ledger": name})
             run.finish()
-        (folder / ".lock").unlink(missing_ok=True)
+        for lock in folder.glob(".*lock"):
+            lock.unlink()
         folder.chmod(0o755)
         folder.replace(out)
         sync_directory(out.parent)
