@@ -42,6 +42,9 @@ def encode(record: Any) -> str:
     return json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
+USAGE = ("prompt_tokens", "completion_tokens", "cost")  # of a sample, as the endpoint reports it
+
+
 def sample_row(ledger: str, number: int, sample: Sample) -> dict[str, Any]:
     own = ("run_id", "prompt_id", "normalization_version", "evidence", "canon_signature")
     staged = ("signature_pre", "signature_post", "d_pre", "d_post")
@@ -52,6 +55,7 @@ def sample_row(ledger: str, number: int, sample: Sample) -> dict[str, Any]:
         "compliant_pre": sample["oracle_pre"]["compliant"],
         "compliant_post": sample["oracle_post"]["compliant"],
         "timestamp": sample.timestamp,
+        **{name: sample.record.get("usage", {}).get(name) for name in USAGE},
         "record": encode(sample.record),
     }
 

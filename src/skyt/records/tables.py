@@ -108,6 +108,8 @@ samples = Table(
     Column("request_id", String(40)),
     Column("upstream_ms", Float),
     Column("overhead_ms", Float),
+    *(Column(name, BigInteger) for name in ("prompt_tokens", "completion_tokens")),
+    Column("cost", Float),  # these three as the endpoint reports them
     Column("record", Text, nullable=False),  # the line of samples.jsonl
     UniqueConstraint("ledger", "number"),
     Index("samples_by_prompt", "prompt_id", "id"),

@@ -172,8 +172,10 @@ def test_status_and_export_read_what_was_served(
         commands.status(database, 0.1, as_json=True)
         [row] = json.loads(capsys.readouterr().out)
         assert row["metrics"]["R_anchor"] == 1.0 and row["metrics"]["rescue_rate"] == 0.5
+        assert row["usage"] == {"prompt_tokens": 10, "completion_tokens": 14}
         commands.status(database, 0.1, as_json=False)
-        assert "R_anchor" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert "R_anchor" in shown and "gcd: 10 prompt and 14 completion tokens" in shown
         commands.export(tmp_path / "out", database, None, 0.1)
         assert (tmp_path / "out" / "metrics_summary.csv").read_text().count("\n") == 2
         with pytest.raises(UserError, match="not an empty folder"):

@@ -38,7 +38,7 @@ function keyForm() {
 }
 
 function layOut() {
-  const heads = ["contract", "policy", "N", ...FIGURES.map(([name]) => name), "canon", "upstream ms", "our ms", "last sample"];
+  const heads = ["contract", "policy", "N", ...FIGURES.map(([name]) => name), "canon", "tokens", "upstream ms", "our ms", "last sample"];
   replace(main,
     h("header", { class: "top" }, h("p", { class: "eyebrow" }, "skyt"), h("h1", {}, "Live repeatability"), state),
     h("section", { id: "contracts" }, h("h2", {}, "Contracts"),
@@ -79,7 +79,7 @@ function contractRow(c) {
   const number = (name, value, digits) => cell(name, format(value, digits), { class: "n" });
   return h("tr", { "data-contract": c.prompt_id }, h("th", { scope: "row" }, open), cell("policy", c.policy), number("N", c.metrics.N),
     FIGURES.map(([name, keys, digits]) => cell(name, keys.map((k) => format(c.metrics[k], digits, true)).join(" → "), { class: "n" })), cell("canon", c.canon_signature ? h("code", {}, c.canon_signature.slice(0, 12)) : "none yet"),
-    number("upstream ms", c.upstream_ms, 1), number("our ms", c.overhead_ms, 1), cell("last sample", new Date(c.last_sample).toLocaleTimeString(), { title: c.last_sample }));
+    number("tokens", (c.usage.prompt_tokens ?? 0) + (c.usage.completion_tokens ?? 0)), number("upstream ms", c.upstream_ms, 1), number("our ms", c.overhead_ms, 1), cell("last sample", new Date(c.last_sample).toLocaleTimeString(), { title: c.last_sample }));
 }
 
 async function choose(contract) {

@@ -215,6 +215,8 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from skyt.records.store import USAGE
+
     def change(numbers: dict[str, float], name: str) -> str:
         return f"{numbers[f'{name}_pre']:.3f} → {numbers[f'{name}_post']:.3f}"
 
@@ -230,3 +232,11 @@ def _show(found: list[dict[str, Any]]) -> None:
             (row["canon_signature"] or "none")[:8],
         )
     Console().print(table if found else "no samples yet: send a request that matches a contract")
+    spent = {row["prompt_id"]: row["usage"] for row in found if row["usage"]}
+    if len(spent) > 1:
+        spent["total"] = {name: sum(usage.get(name, 0) for usage in spent.values()) for name in USAGE}
+    for name, usage in spent.items():
+        tokens = " and ".join(
+            f"{usage.get(f'{kind}_tokens', 0):,} {kind}" for kind in ("prompt", "completion")
+        )
+        print(f"{name}: {tokens} tokens" + (f", cost {usage['cost']:.4g}" if usage.get("cost") else ""))

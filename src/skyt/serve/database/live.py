@@ -15,6 +15,7 @@ from homeostat.core.records import utc_now
 from skyt.contracts.defaults import DEFAULT_TAU
 from skyt.metrics.formulas import Metrics, tally_of
 from skyt.metrics.formulas import metrics as metrics_of
+from skyt.records.store import USAGE
 from skyt.records.tables import answers, canons, metrics, runs, samples
 from skyt.serve.database.store import Store
 
@@ -32,6 +33,7 @@ class Standing:
     last_sample: str
     upstream_ms: float | None
     overhead_ms: float | None
+    usage: dict[str, float]  # tokens and cost, where the endpoint reports them
     versions: dict[str, str | None]  # what the figures are valid for
 
 
@@ -57,12 +59,13 @@ def _standing(connection: Connection, ledger: str, prompt: str, tau: float, wind
             samples.c.timestamp,
             samples.c.upstream_ms,
             samples.c.overhead_ms,
+            *(samples.c[name] for name in USAGE),
         )
         .where(samples.c.ledger == ledger, samples.c.prompt_id == prompt)
         .order_by(samples.c.id.desc())
         .limit(window)
     ).all()
-    signatures, d_pre, d_post, times, upstream, overhead = zip(*rows, strict=True)
+    signatures, d_pre, d_post, times, upstream, overhead, *usage = zip(*rows, strict=True)
     canon = connection.execute(select(canons.c.record).where(canons.c.prompt_id == prompt)).scalar()
     fixed = json.loads(canon) if canon else {}
     return Standing(
@@ -73,6 +76,7 @@ def _standing(connection: Connection, ledger: str, prompt: str, tau: float, wind
         last_sample=times[0],
         upstream_ms=_median(upstream),
         overhead_ms=_median(overhead),
+        usage={name: total for name, values in zip(USAGE, usage, strict=True) if (total := _sum(values))},
         versions=_versions(connection, ledger, prompt),
     )
 
@@ -166,6 +170,10 @@ def prune(store: Store, *, days: float | None = None, keep: int | None = None) -
 def count(store: Store) -> int:
     with store.reading() as connection:
         return int(connection.execute(select(func.count()).select_from(samples)).scalar_one())
+
+
+def _sum(values: tuple[float | None, ...]) -> float:
+    return sum(value for value in values if value is not None)
 
 
 def _median(values: tuple[float | None, ...]) -> float | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skyt.records import Sample
+from skyt.records.store import USAGE
 from skyt.runs.judging.assess import UNPLACED
 from skyt.serve.protocol.codec import write_json
 
-USAGE = ("prompt_tokens", "completion_tokens", "cost")
 DONE = b"data: [DONE]\n\n"
 
 
