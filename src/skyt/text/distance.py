@@ -87,12 +87,28 @@ def _common_prefix(a: str, b: str) -> int:
 
 
 _REGISTRY: dict[str, Distance] = {}
+# Different texts that a distance may take for equal, or for farther apart than anything.
+_PROBES = (
+    *(("x = 1", "x = 2"), ("x = 1", "X = 1"), ("x = 1", "x  = 1"), ("x", "x = 1\ny = 2"), ("xy", "yx")),
+    ("return a", "def f(a, b):\n    while b:\n        a, b = (b, a % b)\n    return a"),
+)
 
 
 def register(distance: Distance) -> Distance:
-    """Make a distance available by name in configurations; a name is taken once."""
+    """Make a distance available by name in configurations, if it is one; a name is taken once."""
     if distance.name in _REGISTRY:
         raise UserError(f"distance {distance.name!r} is registered already: choose another name")
+    for a, b in _PROBES:
+        there, back = distance(a, b).d, distance(b, a).d
+        if not 0.0 < there <= 1.0:
+            raise UserError(
+                f"distance {distance.name!r} puts {a!r} and {b!r} {there} apart: different texts are more "
+                f"than 0 and at most 1 apart"
+            )
+        if there != back:
+            raise UserError(
+                f"distance {distance.name!r} is not symmetric: {there} from {a!r} to {b!r}, and {back} back"
+            )
     _REGISTRY[distance.name] = distance
     return distance
 

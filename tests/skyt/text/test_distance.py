@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,3 +73,19 @@ def test_distances_are_pluggable_by_name_and_versioned() -> None:
         del module._REGISTRY["always_half"]
     with pytest.raises(UserError, match="levenshtein"):
         get_distance("levenstein")
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda a, b: Measured(float(a.split() != b.split())), "puts 'x = 1' and 'x  = 1' 0.0 apart"),
+        (lambda a, b: Measured(abs(len(a) - len(b)) + 0.5), "apart: different texts are"),
+        (lambda a, b: Measured(float("nan")), "nan apart"),
+        (lambda a, b: Measured(0.2 if a < b else 0.4), "is not symmetric"),
+    ],
+)
+def test_what_is_no_distance_is_refused_when_it_is_registered(function: Any, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        register(Distance("mine", "1", function))
+    with pytest.raises(UserError, match="unknown distance"):
+        get_distance("mine")
