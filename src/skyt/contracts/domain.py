@@ -5,8 +5,9 @@ The preconditions of `domain.where` are not looked at here: they run in the sand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from skyt.contracts import codec
@@ -136,32 +137,43 @@ def _admits(
     parameters: tuple[Parameter, ...], specs: dict[str, Spec], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> bool:
     """Whether values by place and by name are those of the parameters, and no necessary one is missing."""
-    placed = [p for p in parameters if not p.keyword_only]
-    given = {**dict(zip([p.name for p in placed], args, strict=False)), **kwargs}
+    values = by_name(parameters, args, kwargs)
     return (
-        len(args) <= len(placed)
-        and kwargs.keys() <= {p.name for p in parameters if p.keyword_only}
-        and all(p.name in given or p.default is not None for p in parameters)
-        and all(specs[name].fits(value) for name, value in given.items())
+        passed(parameters, values) == (args, kwargs)
+        and all(p.name in values or p.default is not None for p in parameters)
+        and all(specs[name].fits(value) for name, value in values.items())
     )
+
+
+def by_name(
+    parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by the names of their parameters; those that it leaves out are not there."""
+    placed = (p.name for p in parameters if not p.keyword_only)
+    return {**dict(zip(placed, args, strict=False)), **kwargs}
+
+
+def passed(
+    parameters: Sequence[Parameter], values: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Values as a call passes them: by place up to the first that is left out, keyword-only ones by name."""
+    placed = takewhile(values.__contains__, (p.name for p in parameters if not p.keyword_only))
+    named = (p.name for p in parameters if p.keyword_only and p.name in values)
+    return tuple(values[name] for name in placed), {name: values[name] for name in named}
 
 
 def bound(contract: Contract, call: Call) -> tuple[Any, ...]:
     """A value for every parameter in order: the contract's default for those that the call leaves out."""
     parameters = contract.entry_point.parameters
-    placed = [p.name for p in parameters if not p.keyword_only]
-    given = {**dict(zip(placed, call.args, strict=False)), **call.kwargs}
-    return tuple(
-        given[p.name] if p.name in given else None if p.default is None else read_literal(p.default)
-        for p in parameters
-    )
+    values = by_name(parameters, call.args, call.kwargs)
+    defaults = {p.name: None if p.default is None else read_literal(p.default) for p in parameters}
+    return tuple(values.get(name, default) for name, default in defaults.items())
 
 
 def affordable(contract: Contract, call: Call) -> bool:
     """Whether a call stays within the sizes the contract wants to be generated."""
     specs = contract.domain.parameters
-    placed = zip(specs.values(), call.args, strict=False)
-    named = [(specs[name], value) for name, value in call.kwargs.items() if name in specs]
-    if not all(spec.affordable(value) for spec, value in (*placed, *named)):
+    values = by_name(contract.entry_point.parameters, call.args, call.kwargs)
+    if not all(specs[name].affordable(value) for name, value in values.items() if name in specs):
         return False
     return len(call.operations or ()) <= contract.domain.max_operations

@@ -209,3 +209,10 @@ def test_types_that_the_rules_do_not_know_are_no_facts(hint: str) -> None:
     contract = contract_of(spec_of_hint(hint).model_dump())
     (parameter,) = RuleFacts.from_contract(contract).parameters
     assert parameter.type in (ANY, ("list", ANY)) and (parameter.min, parameter.max) == (None, None)
+
+
+def test_the_smallest_call_is_the_same_each_time_also_where_the_tries_run_out() -> None:
+    contract = contract_of({"type": "float"})
+    call = Call((-87.5612,))
+    found = {repr(smallest(contract, call, lambda call: call.args[0] < -3.3, tries=20)) for _ in range(5)}
+    assert len(found) == 1

@@ -18,7 +18,7 @@ from hypothesis.internal.conjecture.data import ConjectureData
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 
 from skyt.contracts.contract import Contract, Parameter
-from skyt.contracts.domain import Call, Operation
+from skyt.contracts.domain import Call, Operation, passed
 from skyt.contracts.drawing.near import near
 from skyt.contracts.kinds.kind import Kind
 from skyt.contracts.kinds.numbers import GivenSpec, IntSpec
@@ -100,15 +100,10 @@ def _arguments(
         source = found.get(getattr(spec, "draw_from", None) or "")
         near = isinstance(spec, IntSpec) and bool(source) and draw(st.integers(0, 9)) < 7
         found[name] = draw(_near(source) if source and near else strategies[name])
-    placed = [p for p in parameters if not p.keyword_only]
-    optional = sum(p.default is not None for p in placed)
-    left_out = draw(st.integers(0, optional)) if optional else 0
-    named = [p for p in parameters if p.keyword_only]
-    kept = [p for p in named if p.default is None or draw(st.booleans())]
-    return (
-        tuple(found[p.name] for p in placed[: len(placed) - left_out]),
-        {p.name: found[p.name] for p in kept},
-    )
+    optional = [p.name for p in parameters if not p.keyword_only and p.default is not None]
+    left_out = optional[len(optional) - draw(st.integers(0, len(optional))) :] if optional else []
+    left_out += [p.name for p in parameters if p.keyword_only and p.default and not draw(st.booleans())]
+    return passed(parameters, {name: value for name, value in found.items() if name not in left_out})
 
 
 def _near(source: int | list[int]) -> Values:
@@ -154,9 +149,7 @@ def _edge_calls(contract: Contract, rng: random.Random) -> Iterator[Call | None]
     if len(combinations) > MOST_EDGES:
         rng.shuffle(combinations)
     for row in combinations[:MOST_EDGES]:
-        pairs = list(zip(parameters, row, strict=True))
-        args = tuple(value for p, value in pairs if not p.keyword_only)
-        kwargs = {p.name: value for p, value in pairs if p.keyword_only}
+        args, kwargs = passed(parameters, dict(zip(contract.domain.parameters, row, strict=True)))
         if contract.entry_point.kind == "function":
             yield Call(args, kwargs)
             continue

@@ -8,21 +8,24 @@ in a contract, or made from constants of a program.
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
-from hypothesis.errors import HypothesisException
+from hypothesis.control import BuildContext
+from hypothesis.internal.conjecture.data import ConjectureData, ConjectureResult, Status
+from hypothesis.internal.conjecture.engine import ConjectureRunner, RunIsComplete
+from hypothesis.internal.escalation import InterestingOrigin
 
 from skyt.contracts.contract import Contract, Parameter
-from skyt.contracts.domain import Call, Operation, in_domain
+from skyt.contracts.domain import Call, Operation, by_name, in_domain, passed
 from skyt.contracts.kinds.kind import Choose
 from skyt.contracts.specs import Spec
 
 TRIES = 250
-_KEY = b"call"
+_SHOWN = InterestingOrigin(Exception, None, None, (), ())  # there is one thing to be shown
 
 
 def smallest(contract: Contract, call: Call, shows: Callable[[Call], bool], tries: int = TRIES) -> Call:
@@ -56,18 +59,18 @@ def smallest(contract: Contract, call: Call, shows: Callable[[Call], bool], trie
     def near(draw: Any) -> Call:
         return _call(contract, call, lambda _chosen, most: draw(st.integers(0, most)))
 
-    database = InMemoryExampleDatabase()
-    # Under the first key hypothesis expects what has been shrunk already.
-    database.save(_KEY + b".secondary", choices_to_bytes(taken))
-    chosen = settings(
-        database=database,
-        phases=(Phase.reuse, Phase.shrink),
-        deadline=None,
-        max_examples=tries,
-        suppress_health_check=list(HealthCheck),
-    )
-    with contextlib.suppress(HypothesisException):  # the budget ended in the middle: the best so far stands
-        find(near(), tried, settings=chosen, database_key=_KEY)
+    def test(data: ConjectureData) -> None:
+        with BuildContext(data, wrapped_test=test):
+            candidate = data.draw(near())
+        if tried(candidate):
+            data.mark_interesting(_SHOWN)
+
+    chosen = settings(database=None, max_examples=tries, suppress_health_check=list(HealthCheck))
+    runner = ConjectureRunner(test, settings=chosen, random=random.Random(0))
+    with contextlib.suppress(RunIsComplete):  # the budget ended in the middle: the best so far stands
+        first = runner.cached_test_function(taken, extend="full")
+        if isinstance(first, ConjectureResult) and first.status is Status.INTERESTING:
+            runner.shrink(first, lambda data: data.status is Status.INTERESTING)
     return best
 
 
@@ -78,31 +81,25 @@ def weight(call: Call) -> tuple[int, int]:
 
 def _call(contract: Contract, call: Call, choose: Choose) -> Call:
     domain, entry = contract.domain, contract.entry_point
-    placed = [p for p in entry.parameters if not p.keyword_only]
-    args = _placed(placed, domain.parameters, call.args, choose)
-    by_name = {p.name: p for p in entry.parameters}
-    kwargs = {
-        name: domain.parameters[name].smaller(value, choose)
-        for name, value in call.kwargs.items()
-        if by_name[name].default is None or choose(1, 1)
-    }
+    args, kwargs = _arguments(entry.parameters, domain.parameters, call.args, call.kwargs, choose)
     if call.operations is None:
         return Call(args, kwargs)
     operations = []
     for op in call.operations:
         if choose(1, 1):
-            specs = domain.methods[op.method]
-            given = _placed(list(entry.method(op.method).parameters), specs, op.args, choose)
+            parameters = entry.method(op.method).parameters
+            given, _ = _arguments(parameters, domain.methods[op.method], op.args, {}, choose)
             operations.append(Operation(op.method, given))
     return Call(args, kwargs, tuple(operations))
 
 
-def _placed(
-    parameters: list[Parameter], specs: dict[str, Spec], values: tuple[Any, ...], choose: Choose
-) -> tuple[Any, ...]:
-    made = []
-    for parameter, value in zip(parameters, values, strict=False):
-        if parameter.default is not None and not choose(1, 1):
-            break  # it and those after it are left out
-        made.append(specs[parameter.name].smaller(value, choose))
-    return tuple(made)
+def _arguments(
+    parameters: tuple[Parameter, ...],
+    specs: dict[str, Spec],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    choose: Choose,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    values = by_name(parameters, args, kwargs)
+    chosen = [p.name for p in parameters if p.name in values and (p.default is None or choose(1, 1))]
+    return passed(parameters, {name: specs[name].smaller(values[name], choose) for name in chosen})

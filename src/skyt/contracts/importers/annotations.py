@@ -10,6 +10,7 @@ from skyt.contracts.hints import spec_of_hint
 from skyt.contracts.kinds.mappings import RecordSpec
 from skyt.contracts.specs import Spec
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _TYPING = ("typing", "typing_extensions", "annotated_types", "pydantic", "__future__", "collections.abc")
 
 
@@ -55,15 +56,13 @@ class Aliases:
                 fields={ast.unparse(f.target): self.spec(self.resolved(f.annotation), name) for f in fields}
             )
 
-        return spec_of_hint(_Predicates().visit(copy.deepcopy(hint)), name, record)
+        return spec_of_hint(_Annotated(conditions=True).visit(copy.deepcopy(hint)), name, record)
 
     def predicates(self, hint: ast.expr) -> Iterator[ast.expr]:
         """The conditions of `Predicate(...)` on the parameter itself."""
         if isinstance(hint, ast.Subscript) and _last(hint.value) == "Annotated":
             bounds = hint.slice.elts[1:] if isinstance(hint.slice, ast.Tuple) else []
-            for bound in bounds:
-                if isinstance(bound, ast.Call) and _last(bound.func) == "Predicate" and len(bound.args) == 1:
-                    yield bound.args[0]
+            yield from (b.args[0] for b in bounds if isinstance(b, ast.Call) and _is_condition(b))
 
 
 class _Names(ast.NodeTransformer):
@@ -79,33 +78,28 @@ class _Names(ast.NodeTransformer):
         return found
 
 
-class _Predicates(ast.NodeTransformer):
-    """Takes the conditions out of a hint: they run in the sandbox."""
+class _Annotated(ast.NodeTransformer):
+    """Takes bounds out of a hint: all of them, or the conditions, which run in the sandbox."""
+
+    def __init__(self, *, conditions: bool) -> None:
+        self.conditions = conditions
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
         if _last(node.value) != "Annotated" or not isinstance(node.slice, ast.Tuple):
             return node
-        kept = [
-            part
-            for part in node.slice.elts
-            if not (isinstance(part, ast.Call) and _last(part.func) == "Predicate")
-        ]
-        if len(kept) == 1:
-            return kept[0]
-        node.slice.elts = kept
-        return node
+        first, *bounds = node.slice.elts
+        node.slice.elts = [first, *(b for b in bounds if self.conditions and not _is_condition(b))]
+        return node if len(node.slice.elts) > 1 else first
 
 
-class _Plain(ast.NodeTransformer):
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        return node.slice.elts[0] if _last(node.value) == "Annotated" else node  # type: ignore[attr-defined]
+def _is_condition(bound: ast.expr) -> bool:
+    return isinstance(bound, ast.Call) and _last(bound.func) == "Predicate" and len(bound.args) == 1
 
 
 def plain(hint: ast.expr) -> str:
     """The text of a hint without bounds."""
-    return ast.unparse(_Plain().visit(copy.deepcopy(hint)))
+    return ast.unparse(_Annotated(conditions=False).visit(copy.deepcopy(hint)))
 
 
 class _Bare(ast.NodeTransformer):
@@ -119,15 +113,12 @@ class _Bare(ast.NodeTransformer):
             return ast.Pass()
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+    def visit_FunctionDef(self, node: Function) -> ast.stmt:
         self.generic_visit(node)
         node.returns = None
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
-        self.generic_visit(node)
-        node.returns = None
-        return node
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 (a name of ast.NodeVisitor)
 
 
 def bare(node: ast.stmt, name: str | None = None) -> str:

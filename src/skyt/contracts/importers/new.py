@@ -9,11 +9,10 @@ import textwrap
 from pathlib import Path
 
 from homeostat.core.errors import UserError, nearest, unreadable
-from skyt.contracts.importers.annotations import bare
+from skyt.contracts.importers.annotations import Function, bare
 from skyt.text.parsing import parse
 from skyt.text.trim import trimmed
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXAMPLE = re.compile(r"^ *(>>>|\.\.\.) .*$", re.MULTILINE)
 
 

@@ -30,11 +30,10 @@ from homeostat.core.errors import UserError, unreadable
 from skyt.contracts.contract import Contract
 from skyt.contracts.domain import Call, in_domain
 from skyt.contracts.hints import HintError
-from skyt.contracts.importers.annotations import Aliases, bare, plain
+from skyt.contracts.importers.annotations import Aliases, Function, bare, plain
 from skyt.contracts.literals import literal, read_literal
 from skyt.text.parsing import parse, parse_expression
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 PROPERTY = "property_"
 _GENERATORS = ("Iterator", "Generator")
 
@@ -90,6 +89,8 @@ class _File:
         self.function: Function = stated[0]
         if self.reference is None and _has_body(self.function):
             self.reference = self.function
+        a = self.function.args
+        self.arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs]
 
     def raw(self) -> dict[str, Any]:
         """The contract as it would stand in YAML."""
@@ -147,9 +148,8 @@ class _File:
         return self.aliases.resolved(arg.annotation)
 
     def _specs(self) -> dict[str, Any]:
-        a = self.function.args
         specs = {}
-        for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs):
+        for arg in self.arguments:
             try:
                 specs[arg.arg] = self.aliases.spec(self._hint(arg), arg.arg).model_dump()
             except HintError as error:
@@ -172,8 +172,7 @@ class _File:
         )
 
     def _conditions(self) -> Iterator[str]:
-        a = self.function.args
-        for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs):
+        for arg in self.arguments:
             for predicate in self.aliases.predicates(self._hint(arg)):
                 yield f"({ast.unparse(predicate)})({arg.arg})"
         if self.where is not None:

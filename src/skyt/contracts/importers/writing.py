@@ -41,17 +41,24 @@ def _plain(part: Any) -> Any:
 
 def as_yaml(contract: Contract) -> str:
     """The contract as a YAML file would have it, without what is so by default."""
+    return _yaml(_raw(contract))
+
+
+def _raw(contract: Contract) -> dict[str, Any]:
     raw: dict[str, Any] = contract.model_dump(mode="json", exclude_defaults=True)
     raw["domain"] = {**raw.get("domain", {}), "parameters": _plain(contract.domain.parameters)}
     if contract.domain.methods:
         raw["domain"]["methods"] = _plain(contract.domain.methods)
+    return raw
+
+
+def _yaml(raw: dict[str, Any]) -> str:
     return yaml.dump(raw, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def write_contract(contract: Contract, folder: Path) -> Path:
     """Write `ID.yaml` and, where there are inputs, `ID.inputs.json`; returns the first."""
-    raw: dict[str, Any] = contract.model_dump(mode="json", exclude_defaults=True)
-    raw["domain"] = {**raw.get("domain", {}), "parameters": _plain(contract.domain.parameters)}
+    raw = _raw(contract)
     inputs = raw.get("oracle", {}).get("inputs", [])
     if inputs and all(set(given) <= {"args"} for given in inputs):
         name = f"{contract.id}.inputs.json"
@@ -59,6 +66,5 @@ def write_contract(contract: Contract, folder: Path) -> Path:
         atomic.write_text(folder / name, f"[\n{rows}\n]\n")
         raw["oracle"]["inputs"] = name
     path = folder / f"{contract.id}.yaml"
-    text = yaml.dump(raw, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    atomic.write_text(path, text)
+    atomic.write_text(path, _yaml(raw))
     return path
