@@ -195,12 +195,13 @@ class Wrapped:
             return summarise(self._run, self._config.tau, settings)
 
     def close(self) -> None:
-        """Write the files of what is on record, and let go of it."""
+        """Write the files of what is on record, say that the run is finished, and let go of it."""
         pool, store = self._tools.pop(os.getpid(), (None, None))
         if pool is not None and store is not None:
             pool.__exit__(None, None, None)
             with store:
                 write_files(store)
+        self._run.finish()
 
     def __enter__(self) -> Wrapped:
         return self

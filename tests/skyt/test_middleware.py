@@ -10,6 +10,7 @@ from tests.support.rows import read_rows
 
 import skyt
 from homeostat.core.errors import UserError
+from homeostat.core.records import read_record
 from skyt.sandbox import capability
 
 pytestmark = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
@@ -138,6 +139,15 @@ def test_options_on_failure_are_checked_before_anything_is_written(
     with pytest.raises(UserError, match=says):
         skyt.wrap(len, contract="gcd", store=tmp_path / "s", **option)
     assert not (tmp_path / "s").exists()
+
+
+def test_a_closed_store_is_a_finished_run_that_can_be_opened_again(tmp_path: Path) -> None:
+    for count in (1, 2):
+        with skyt.wrap(lambda prompt: EUCLID, contract="gcd", store=tmp_path / "s") as ask:
+            ask()
+            assert ask.metrics()["skyt.overall"]["N"] == count
+        record = read_record(tmp_path / "s" / "run_record.json", "run_record")
+        assert record["status"] == "complete" and record["finished_utc"]
 
 
 def test_an_empty_store_has_metrics(tmp_path: Path) -> None:

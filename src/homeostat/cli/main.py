@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Measure how far an LLM's inference drifts from its reference, and bring it back.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cache_app, name="cache")
 app.add_typer(code_app, name="code")

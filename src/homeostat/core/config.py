@@ -53,11 +53,13 @@ def load_config(
     path: str | Path | Mapping[str, Any] | None,
     overrides: Iterable[str] = (),
     kind: str = "configs",
+    *,
+    options: Mapping[str, Any] | None = None,
 ) -> C:
     """Read a YAML file (the user's, or one that comes with the program), apply overrides, check it.
 
     A file may name another as its `base:`; the base is read first and the file's own keys are laid over it.
-    A mapping stands for a file: the options of a command.
+    A mapping stands for a file: the options of a command. `options` are laid over a file.
     """
     raw: dict[str, Any] = {}
     source = "the defaults"
@@ -65,6 +67,7 @@ def load_config(
         raw, source = _overlay({}, path), "the options"
     elif path is not None:
         raw, source = _read(resources.find(path, kind, lambda file: fits(model, file)), kind), str(path)
+    raw = _overlay(raw, options or {})
     for override in overrides:
         _apply(raw, override)
     return parse_config(model, raw, source=source)

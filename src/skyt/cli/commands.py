@@ -190,6 +190,9 @@ def suite(
             "--out", metavar="DIR", help="Run directory, resumed if it exists; default: runs/code-MATRIX."
         ),
     ] = None,
+    tau: Annotated[
+        float | None, typer.Option("--tau", help="Threshold of P_tau; default: the file's.")
+    ] = None,
     contracts: Contracts = None,
     canon_dir: CanonDir = None,
     re_anchor: ReAnchor = False,
@@ -208,11 +211,15 @@ def suite(
     Example: homeostat code suite configs/skyt/suite.yaml --set n=5
     """
     from homeostat.core.config import load_config
+    from skyt.metrics.formulas import check_tau
     from skyt.runs.config import SuiteConfig
     from skyt.runs.suite import run_suite
 
-    settings = _about_canons(canon, trust_canons)
-    config = load_config(SuiteConfig, matrix, [*settings, *(overrides or [])])
+    # Left out at their defaults, so that the file's own settings hold.
+    options: dict[str, Any] = {} if tau is None else {"tau": check_tau(tau)}
+    options |= {"canon": canon.value} if canon is not CanonPolicy.first else {}
+    options |= {"trust_canons": True} if trust_canons else {}
+    config = load_config(SuiteConfig, matrix, overrides or [], options=options)
     run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
     _report(run_suite(config, out, run_options, contracts, engine, matrix), no_figures)
 
@@ -367,12 +374,6 @@ def _measuring(
         "canon": canon.value,
         "trust_canons": trust_canons,
     }
-
-
-def _about_canons(canon: CanonPolicy, trust_canons: bool) -> list[str]:
-    """The options on canons as settings; left out at their defaults, so that a file's own settings hold."""
-    chosen = [f"canon={canon.value}"] * (canon is not CanonPolicy.first)
-    return chosen + ["trust_canons=true"] * trust_canons
 
 
 def _report(done: Generated, no_figures: bool) -> None:

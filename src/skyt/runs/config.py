@@ -12,6 +12,7 @@ from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
 from skyt.generators.config import GeneratorConfig
 from skyt.generators.local import LocalGenerator
 
+Samples = Annotated[int, Field(ge=1, le=1_000_000)]
 Temperature = Annotated[float, Field(ge=0.0, le=10.0)]
 
 
@@ -64,7 +65,7 @@ class RunConfig(BatchConfig):
     grows: ClassVar[tuple[str, ...]] = ("n",)
 
     contract: str
-    n: int = Field(20, ge=1)
+    n: Samples = 20
     temperature: Temperature = 0.7
     generator: GeneratorConfig = LocalGenerator()
 
@@ -77,7 +78,7 @@ class SuiteConfig(BatchConfig):
     contracts: Annotated[list[str], Field(min_length=1)]
     generators: Annotated[list[GeneratorConfig], Field(min_length=1)]
     temperatures: Annotated[list[Temperature], Field(min_length=1)]
-    n: int = Field(20, ge=1)
+    n: Samples = 20
 
 
 class ReplayConfig(BatchConfig):

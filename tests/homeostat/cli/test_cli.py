@@ -8,8 +8,10 @@ import sys
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from homeostat import __version__
+from homeostat.cli.main import app
 from homeostat.core import entry
 from homeostat.core.errors import UserError
 
@@ -80,3 +82,9 @@ def test_an_interrupt_exits_with_130_and_says_how_to_continue(capsys: pytest.Cap
         entry.run(application(KeyboardInterrupt()), [])
     assert stop.value.code == 130
     assert "run the same command again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["-h"], ["code", "-h"], ["code", "run", "-h"], ["cache", "audit", "-h"]])
+def test_h_is_help_everywhere(command: list[str]) -> None:
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0 and "Usage:" in result.output

@@ -128,6 +128,8 @@ def one_line(err: str) -> bool:
         (["run", "gcd", "--tau", "1.5"], ["tau = 1.5", "between 0 and 1"]),
         (["run", "gcd", "--tau", "-0.1"], ["tau = -0.1"]),
         (["run", "gcd", "-n", "0"], ["n = 0"]),
+        (["run", "gcd", "-n", "1000000000"], ["n = 1000000000", "less than or equal to 1000000"]),
+        (["suite", "suite.yaml", "--tau", "2"], ["tau = 2", "between 0 and 1"]),
         (["run", "gcd", "--temperature", "-1"], ["temperature = -1"]),
         (["run", "gdc"], ["unknown contract 'gdc'", "did you mean 'gcd'"]),
         (["run", "gcd", "--set", "generator.max_new_token=3"], ["unknown key", "max_new_token"]),
@@ -205,8 +207,9 @@ def test_a_suite_covers_the_matrix_in_one_run(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "m.yaml").write_text(yaml.safe_dump(matrix))
     options = ["--no-figures", "--workers", "1"]
     command = ["suite", str(tmp_path / "m.yaml"), "--out"]
-    assert call(capsys, *command, str(tmp_path / "run"), *options)[0] == 0
+    assert call(capsys, *command, str(tmp_path / "run"), *options, "--tau", "0.25")[0] == 0
     record = json.loads((tmp_path / "run" / "metrics" / "repeatability_metrics.json").read_text())
+    assert record["metrics"]["skyt.overall"]["tau"] == 0.25
     found = [(c["prompt_id"], c["temperature"], c["R_anchor"]) for c in record["metrics"]["skyt.cells"]]
     assert found == [("gcd", 0.0, 1.0), ("gcd", 0.7, 1.0), ("factorial", 0.0, 0.0), ("factorial", 0.7, 0.0)]
     matrix["n"] = 2
