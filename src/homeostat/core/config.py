@@ -163,6 +163,14 @@ def _number(value: Any) -> Any:
     return value
 
 
+_BOUNDS = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+}
+
+
 def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
     first = error.errors(include_url=False)[0]
     path, sections = _located(model, first["loc"])
@@ -183,7 +191,9 @@ def _explain(error: pydantic.ValidationError, model: type[ConfigModel]) -> str:
     tail = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
     if isinstance(first["input"], dict | list):  # a section as a whole: the message says what is wrong in it
         return f"{key + ': ' if path else ''}{_lower(first['msg'])}{tail}"
-    return f"{key} = {first['input']!r}: {_lower(first['msg'])}{tail}"
+    bound = _BOUNDS.get(first["type"])
+    says = _lower(first["msg"]) if bound is None else bound.format(**first["ctx"])
+    return f"{key} = {first['input']!r}: {says}{tail}"
 
 
 def _lower(message: str) -> str:

@@ -109,7 +109,7 @@ def new(
             typer.prompt("Signature", default=f"{name}(n: int) -> int"),
             typer.prompt("What does it do?"),
             typer.prompt("A call of it", default=f"{name}(3)"),
-            typer.prompt("gives"),
+            typer.prompt("It returns"),
         )
     python_contract(text, str(path))
     out.mkdir(parents=True, exist_ok=True)

@@ -58,7 +58,7 @@ def test_blocks_of_layers_follow_the_depth_of_the_model() -> None:
     [
         ("repair.protect_layers=[]", "at least one layer"),
         ("repair.protect_layers=middle", "early:N, mid:N, late:N"),
-        ("corruption.params.quant_bits=1", "quant_bits = 1: input should be greater than or equal to 2"),
+        ("corruption.params.quant_bits=1", "quant_bits = 1: must be at least 2"),
         ("corruption.axes.window=[8, 8]", "a must be below b"),
         ("corruption.axes.time_mode=window", r"needs `window: \[a, b\]`"),
         ("corruption.axes.head_mode=targeted", "at least one head"),

@@ -148,7 +148,7 @@ def test_a_run_that_would_compare_nothing_is_refused_at_once() -> None:
 
 def test_settings_of_a_registered_task_are_checked_like_others(registered: None) -> None:
     raw = {"data": {"capitals": {"n": 0}}}
-    with pytest.raises(UserError, match=r"data.capitals.n = 0: input should be greater"):
+    with pytest.raises(UserError, match=r"data.capitals.n = 0: must be at least"):
         parse_config(MedicConfig, raw, "test")
     with pytest.raises(UserError, match=r"unknown key 'data.capitols'; did you mean 'capitals'"):
         parse_config(MedicConfig, {"data": {"capitols": {}}}, "test")

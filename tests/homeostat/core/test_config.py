@@ -60,7 +60,7 @@ def test_a_base_that_leads_back_to_itself_is_refused(tmp_path: Path) -> None:
         ("sead: 1", (), r"unknown key 'sead'; did you mean 'seed'\?"),
         ("train: {stepz: 1}", (), r"unknown key 'train.stepz'; did you mean 'steps'\?"),
         ("train: {steps: many}", (), r"train\.steps = 'many': input should be a valid integer"),
-        ("train: {lr: -1}", (), r"train\.lr = -1: input should be greater than 0"),
+        ("train: {lr: -1}", (), r"train\.lr = -1: must be more than 0"),
         ("mode: slow", (), r"mode = 'slow': input should be 'fast' or 'full'"),
         ("seed: 1", ("train.lr",), r"--set 'train.lr': write it as key=value"),
         ("seed: 1", ("seed.x=1",), r"'seed' is a value, not a section"),

@@ -128,7 +128,7 @@ def one_line(err: str) -> bool:
         (["run", "gcd", "--tau", "1.5"], ["tau = 1.5", "between 0 and 1"]),
         (["run", "gcd", "--tau", "-0.1"], ["tau = -0.1"]),
         (["run", "gcd", "-n", "0"], ["n = 0"]),
-        (["run", "gcd", "-n", "1000000000"], ["n = 1000000000", "less than or equal to 1000000"]),
+        (["run", "gcd", "-n", "1000000000"], ["n = 1000000000", "must be at most 1000000"]),
         (["suite", "suite.yaml", "--tau", "2"], ["tau = 2", "between 0 and 1"]),
         (["run", "gcd", "--temperature", "-1"], ["temperature = -1"]),
         (["run", "gdc"], ["unknown contract 'gdc'", "did you mean 'gcd'"]),
