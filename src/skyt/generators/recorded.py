@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from homeostat.core.errors import UserError
+from skyt.contracts.importers.lines import json_objects
 from skyt.generators.base import Failure, Generation, Output, Request, Source
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -35,27 +33,11 @@ class BrokenLine:
 
 def read_generations(path: Path) -> Iterator[tuple[int, Generation | BrokenLine]]:
     """The rows of a file in order, with their line numbers; what cannot be read comes as `BrokenLine`."""
-    number = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield number, _parse(number, line)
-    except FileNotFoundError:
-        raise UserError(f"no such file: {path}") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        yield number + 1, BrokenLine(number + 1, f"the compressed file is damaged from here on: {error}")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    for number, row in json_objects(path):
+        yield number, BrokenLine(number, row) if isinstance(row, str) else _generation(number, row)
 
 
-def _parse(number: int, line: bytes) -> Generation | BrokenLine:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return BrokenLine(number, f"not JSON: {error}")
-    if not isinstance(row, dict):
-        return BrokenLine(number, f"a {type(row).__name__}, not an object")
+def _generation(number: int, row: dict[str, Any]) -> Generation | BrokenLine:
     for name, kinds in _FIELDS.items():
         value = row.get(name)
         if not isinstance(value, kinds) or isinstance(value, bool):
