@@ -55,8 +55,8 @@ class Anchored:
     attempts: int = 1  # calls of the function that this answer took
 
     def __repr__(self) -> str:
-        told = f"d {self.record['d_pre']:.3f} → {self.record['d_post']:.3f}"
-        return f"Anchored({told}, evidence={self.evidence!r}, compliant={self.compliant})"
+        distances = f"d {self.record['d_pre']:.3f} → {self.record['d_post']:.3f}"
+        return f"Anchored({distances}, evidence={self.evidence!r}, compliant={self.compliant})"
 
     @property
     def canonical(self) -> bool:
@@ -223,12 +223,12 @@ class Wrapped:
         """Look once at a canon that was on record before: it is compliant today, or trusted, or refused."""
         if canon in self._examined:
             return
-        found = faults(canon, self._contract, pool.verdict)
-        if found and not self._config.trust_canons:
+        problems = faults(canon, self._contract, pool.verdict)
+        if problems and not self._config.trust_canons:
             where = f"in {self._canons.path(canon.prompt_id)}"
-            raise refuse(canon, found, where, "replace it with `homeostat code canon set`")
-        if found:
-            put_on_record(self._canons, canon, found)
+            raise refuse(canon, problems, where, "replace it with `homeostat code canon set`")
+        if problems:
+            put_on_record(self._canons, canon, problems)
         self._examined.append(canon)
 
     def _canon(self, pool: JudgePool, raw: str) -> Canon | None:

@@ -63,15 +63,15 @@ def judge(
     from skyt.oracle.oracle import Oracle
     from skyt.sandbox import SandboxPool
 
-    known = load_contract(contract, folder)
+    target = load_contract(contract, folder)
     try:
         text = program.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(unreadable(program, error)) from None
     with SandboxPool(1, allow_uncontained=uncontained) as pool:
-        verdict = Oracle(pool).smallest(text, known)
+        verdict = Oracle(pool).smallest(text, target)
     if verdict.compliant:
-        print(f"{program} does what {known.id} asks for, as far as {known.oracle.tried} calls show")
+        print(f"{program} does what {target.id} asks for, as far as {target.oracle.tried} calls show")
         return
     print("\n".join(verdict.failures))
     raise typer.Exit(1)
@@ -199,18 +199,19 @@ def check(
     if not contracts:
         raise UserError(f"no contracts in {folder}: a contract is a .yaml file")
     with SandboxPool(workers or threads.cores(), allow_uncontained=uncontained) as pool:
-        found = check_contracts(contracts, pool, count=mutants, inputs=inputs)
-    for row in found:
+        strengths = check_contracts(contracts, pool, count=mutants, inputs=inputs)
+    for row in strengths:
         share = "" if row.score is None else f"{row.rejected} of {row.rejected + row.missed} mutants rejected"
         words = [row.problem or share or "no mutant behaves differently", "WEAK" if row.weak else ""]
         print(f"{row.contract_id}: {', '.join(filter(None, words))}")
         for line in row.differences[:_SHOWN]:
             print(f"    accepted: {line}")
-    rejected, missed = sum(s.rejected for s in found), sum(s.missed for s in found)
+    rejected, missed = sum(s.rejected for s in strengths), sum(s.missed for s in strengths)
     print(
-        f"{len(found)} contracts: {rejected} of {rejected + missed} mutants rejected, "
-        f"{sum(s.alike for s in found)} more that no call tells from the reference; "
-        f"{sum(s.weak for s in found)} weak" + (f"; kept in {keep(found, folder)}" if one is None else "")
+        f"{len(strengths)} contracts: {rejected} of {rejected + missed} mutants rejected, "
+        f"{sum(s.alike for s in strengths)} more that no call tells from the reference; "
+        f"{sum(s.weak for s in strengths)} weak"
+        + (f"; kept in {keep(strengths, folder)}" if one is None else "")
     )
 
 

@@ -214,16 +214,16 @@ class Contract(ConfigModel):
         except HintError:
             result = None
 
-        def call(given: Arguments) -> Any:
-            args, kwargs = domain.coerced(given.args, given.kwargs)
-            operations = given.operations and tuple(
+        def call(listed: Arguments) -> Any:
+            args, kwargs = domain.coerced(listed.args, listed.kwargs)
+            operations = listed.operations and tuple(
                 op.model_copy(update={"args": domain.coerced(op.args, {}, op.method)[0]})
-                for op in given.operations
+                for op in listed.operations
             )
             new = {"args": args, "kwargs": kwargs, "operations": operations}
-            if result is not None and isinstance(given, Case):
-                new["returns"] = result.coerced(given.returns)
-            return given.model_copy(update=new)
+            if result is not None and isinstance(listed, Case):
+                new["returns"] = result.coerced(listed.returns)
+            return listed.model_copy(update=new)
 
         calls = {"cases": tuple(map(call, oracle.cases)), "inputs": tuple(map(call, oracle.inputs))}
         return oracle.model_copy(update=calls)
@@ -232,10 +232,10 @@ class Contract(ConfigModel):
         """Parameters without a spec get that of their annotation."""
         domain, entry = self.domain, self.entry_point
 
-        def filled(given: Mapping[str, Spec], wanted: tuple[Parameter, ...]) -> dict[str, Spec]:
-            missing = {p.name: spec_of_hint(p.type, p.name) for p in wanted if p.name not in given}
-            extra = {name: spec for name, spec in given.items() if name not in {p.name for p in wanted}}
-            return {p.name: given[p.name] if p.name in given else missing[p.name] for p in wanted} | extra
+        def filled(written: Mapping[str, Spec], wanted: tuple[Parameter, ...]) -> dict[str, Spec]:
+            missing = {p.name: spec_of_hint(p.type, p.name) for p in wanted if p.name not in written}
+            extra = {name: spec for name, spec in written.items() if name not in {p.name for p in wanted}}
+            return {p.name: written[p.name] if p.name in written else missing[p.name] for p in wanted} | extra
 
         methods = {m.name: filled(domain.methods.get(m.name, {}), m.parameters) for m in entry.methods}
         unknown = {name: specs for name, specs in domain.methods.items() if name not in methods}
@@ -316,12 +316,12 @@ def read_contracts(folder: Path) -> dict[str, Contract]:
         what = "is a file, not a folder of contracts" if folder.exists() else "no such folder of contracts"
         raise UserError(f"{folder}: {what}")
     contracts: dict[str, Contract] = {}
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"[!_]*{suffix}")):
         contract = read_contract(path)
-        if contract.id in found:
-            raise UserError(f"{path}: the id {contract.id!r} is already taken by {found[contract.id].name}")
-        found[contract.id] = path
+        if contract.id in paths:
+            raise UserError(f"{path}: the id {contract.id!r} is already taken by {paths[contract.id].name}")
+        paths[contract.id] = path
         contracts[contract.id] = contract
     return contracts
 
@@ -377,8 +377,8 @@ def _read_inputs(raw: dict[str, Any], path: Path) -> None:
 
 
 def _same_names(
-    given: Mapping[str, Any], wanted: tuple[Parameter, ...] | tuple[Method, ...], where: str
+    described: Mapping[str, Any], wanted: tuple[Parameter, ...] | tuple[Method, ...], where: str
 ) -> None:
     names = [item.name for item in wanted]
-    if list(given) != names:
-        raise ValueError(f"{where} must describe {names}, not {list(given)}")
+    if list(described) != names:
+        raise ValueError(f"{where} must describe {names}, not {list(described)}")

@@ -64,11 +64,11 @@ class Call:
         return text
 
     @classmethod
-    def of(cls, given: Arguments) -> Call:
+    def of(cls, listed: Arguments) -> Call:
         """The call that a case or an input of a contract speaks of."""
-        operations = given.operations
+        operations = listed.operations
         made = None if operations is None else tuple(Operation(op.method, op.args) for op in operations)
-        return cls(given.args, given.kwargs, made)
+        return cls(listed.args, listed.kwargs, made)
 
 
 IDLE = 400  # draws in a row that bring nothing new: the domain is used up
@@ -90,8 +90,8 @@ def generate_inputs(contract: Contract, n: int, seed: int) -> list[Call]:
             n,
             lambda call: in_domain(contract, call) and affordable(contract, call),
         )
-        found = len(calls)
-        return calls + [calls[i % found] for i in range(n - found)] if found else []
+        count = len(calls)
+        return calls + [calls[i % count] for i in range(n - count)] if count else []
 
     return cached(contract, "inside", n, seed, draw)
 
@@ -109,14 +109,14 @@ def generate_outside(contract: Contract, n: int, seed: int) -> list[Call]:
 
 
 def _distinct(stream: Iterator[Call | None], n: int, wanted: Callable[[Call], bool]) -> list[Call]:
-    found: dict[str, Call] = {}
+    calls: dict[str, Call] = {}
     idle = 0
-    while len(found) < n and idle < IDLE:
+    while len(calls) < n and idle < IDLE:
         call = next(stream)
         idle += 1
-        if call is not None and wanted(call) and found.setdefault(repr(call), call) is call:
+        if call is not None and wanted(call) and calls.setdefault(repr(call), call) is call:
             idle = 0
-    return list(found.values())
+    return list(calls.values())
 
 
 def in_domain(contract: Contract, call: Call) -> bool:

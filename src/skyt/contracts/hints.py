@@ -28,12 +28,12 @@ class HintError(ValueError):
 
 
 def spec_of_hint(
-    hint: str | ast.expr, name: str = "", known: Callable[[str], Spec | None] = lambda _: None
+    hint: str | ast.expr, name: str = "", named: Callable[[str], Spec | None] = lambda _: None
 ) -> Spec:
-    """The spec of a type hint; HintError names a part that has none. `known` has specs of other names."""
+    """The spec of a type hint; HintError names a part that has none. `named` has specs of other names."""
     where = f"parameter {name!r}: " if name else ""
     try:
-        return _Reader(known).read(parse_expression(hint) if isinstance(hint, str) else hint, None)
+        return _Reader(named).read(parse_expression(hint) if isinstance(hint, str) else hint, None)
     except SyntaxError:
         raise HintError(f"{where}{hint!r} is not a type hint") from None
     except pydantic.ValidationError as error:
@@ -59,8 +59,8 @@ _Option = tuple[type[Kind] | Spec, ast.expr | None, list[ast.expr]]
 
 
 class _Reader:
-    def __init__(self, known: Callable[[str], Spec | None]) -> None:
-        self.known = known
+    def __init__(self, named: Callable[[str], Spec | None]) -> None:
+        self.named = named
 
     def read(self, hint: ast.expr | None, values: list[Any] | None) -> Spec:
         """The spec of a hint, of examples, or of both; one that nothing is known of takes integers."""
@@ -110,8 +110,8 @@ class _Reader:
                 yield NoneSpec, hint, []
             for part in parts:
                 yield from self.options(part, values)
-        elif not parts and (known := self.known(name)) is not None:
-            yield known, hint, []
+        elif not parts and (ready := self.named(name)) is not None:
+            yield ready, hint, []
         elif name in HINTS:
             yield HINTS[name], hint, parts
         elif name not in ("Any", "object"):

@@ -187,5 +187,5 @@ def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
 
     ordered, order = torch.sort(scores, descending=True, dim=-1)
     before = torch.softmax(ordered, dim=-1).cumsum(dim=-1) - torch.softmax(ordered, dim=-1)
-    kept = torch.where(before < top_p, ordered, -torch.inf)
-    return torch.empty_like(scores).scatter_(-1, order, kept)
+    likely = torch.where(before < top_p, ordered, -torch.inf)
+    return torch.empty_like(scores).scatter_(-1, order, likely)

@@ -17,16 +17,16 @@ class OutputFile:
 
     def read(self) -> dict[int, str]:
         """Outputs by sample. A torn last line (a process died writing it) does not count."""
-        known: dict[int, str] = {}
+        outputs: dict[int, str] = {}
         if not self.path.exists():
-            return known
+            return outputs
         for line in self.path.read_bytes().split(b"\n"):
             try:
                 row = json.loads(line)
-                known.setdefault(int(row["sample"]), str(row["text"]))
+                outputs.setdefault(int(row["sample"]), str(row["text"]))
             except (ValueError, KeyError, TypeError):
                 continue
-        return known
+        return outputs
 
     def append(self, sample: int, text: str) -> None:
         """One write, which starts on a fresh line even after a torn one."""

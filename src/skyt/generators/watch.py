@@ -60,5 +60,5 @@ class Watch(StoppingCriteria):
 
 def ends_of(model: Any) -> frozenset[int]:
     """The tokens that end a text."""
-    found = getattr(model.generation_config, "eos_token_id", None)
-    return frozenset() if found is None else frozenset(found if isinstance(found, list) else [found])
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return frozenset() if ends is None else frozenset(ends if isinstance(ends, list) else [ends])

@@ -104,8 +104,8 @@ def _without_prose(text: str) -> str:
     if start is None:
         return text
     lines = text[start.start() :].split("\n")
-    found = beginning(lines)
-    end = len(lines) if found is None else found[0]
+    program = beginning(lines)
+    end = len(lines) if program is None else program[0]
     # Prose after the code starts at the left margin: what is indented is a part of the code that is broken.
     prose = lines[end:]
     if len(prose) > _MOST_PROSE or any(line[:1] in (" ", "\t") for line in prose if line):

@@ -25,9 +25,9 @@ def mutants(code: str, n: int, seed: int) -> list[str]:
         original = ast.unparse(parse(code))
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for _ in range(12 * n):
-        if len(found) >= n:
+        if len(texts) >= n:
             break
         tree = parse(code)
         changes = list(_changes(tree, rng))
@@ -40,8 +40,8 @@ def mutants(code: str, n: int, seed: int) -> list[str]:
         except (SyntaxError, ValueError):
             continue
         if text != original:
-            found.setdefault(text)
-    return list(found)
+            texts.setdefault(text)
+    return list(texts)
 
 
 def _changes(tree: ast.Module, rng: random.Random) -> Iterator[Change]:

@@ -119,13 +119,13 @@ def _drop_bare_strings(tree: ast.Module, *, docstrings: bool) -> None:
             if not isinstance(body, list):
                 continue
             first = body[:1] if field == "body" and not docstrings and isinstance(node, _DOCUMENTED) else []
-            kept = [
+            statements = [
                 *first,
                 *(statement for statement in body[len(first) :] if not _is_bare_string(statement)),
             ]
-            if not kept and body and field != "orelse" and not isinstance(node, ast.Module):
-                kept = [ast.Pass()]
-            body[:] = kept
+            if not statements and body and field != "orelse" and not isinstance(node, ast.Module):
+                statements = [ast.Pass()]
+            body[:] = statements
 
 
 def _is_bare_string(statement: ast.stmt) -> bool:

@@ -37,15 +37,15 @@ _HARMLESS = frozenset({
 
 def observed(tree: ast.Module) -> frozenset[str]:
     """`DOCSTRINGS` where the program could read a docstring, `LINES` where it could read its line numbers."""
-    found: set[str] = set()
+    ways: set[str] = set()
     for node in ast.walk(tree):
         modules, names = _modules(node), _names(node)
         if not _LINE_NAMES.isdisjoint(names) or not _LINE_MODULES.isdisjoint(modules):
             return frozenset({DOCSTRINGS, LINES})
         special = any(name[:2] == "__" and name not in _HARMLESS for name in names)
         if special or not _ATTRIBUTES.isdisjoint(names) or not _MODULES.isdisjoint(modules) or _reads(node):
-            found.add(DOCSTRINGS)
-    return frozenset(found)
+            ways.add(DOCSTRINGS)
+    return frozenset(ways)
 
 
 def _modules(node: ast.AST) -> list[str]:

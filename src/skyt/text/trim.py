@@ -30,14 +30,14 @@ def trimmed(code: str, entry: str) -> str:
         return code
     needed, waiting = {entry}, [entry]
     while waiting:
-        found = defined.get(waiting.pop())
-        if found is not None:
-            new = _used(found) - needed
+        definition = defined.get(waiting.pop())
+        if definition is not None:
+            new = _used(definition) - needed
             needed |= new
             waiting += new
-    kept = {id(defined[name]) for name in needed if name in defined}
-    at = next(number for number, node in enumerate(tree.body) if id(node) in kept)
-    parts = [_part(node, kept, needed, number < at) for number, node in enumerate(tree.body)]
+    chosen = {id(defined[name]) for name in needed if name in defined}
+    at = next(number for number, node in enumerate(tree.body) if id(node) in chosen)
+    parts = [_part(node, chosen, needed, number < at) for number, node in enumerate(tree.body)]
     body = [part for part in parts if part is not None]
     return ast.unparse(ast.Module(body, []))
 
@@ -61,10 +61,10 @@ def _used(node: ast.AST) -> set[str]:
     return {name.id for name in names} - own
 
 
-def _part(node: ast.stmt, kept: set[int], needed: set[str], early: bool) -> ast.stmt | None:
+def _part(node: ast.stmt, chosen: set[int], needed: set[str], early: bool) -> ast.stmt | None:
     """A statement as far as it belongs to the program; `from … import *` only before everything else."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
-        return node if id(node) in kept else None
+        return node if id(node) in chosen else None
     if isinstance(node, ast.ImportFrom) and (node.names[0].name == "*" or node.module == "__future__"):
         return node if early else None
     node.names = [a for a in node.names if (a.asname or a.name.partition(".")[0]) in needed]

@@ -83,10 +83,10 @@ def calls(contract: Contract, change: Callable[[Kind], Kind] = lambda spec: spec
     specs = {name: change(spec) for name, spec in domain.parameters.items()}
     arguments = _arguments(entry.parameters, specs, {name: spec.strategy() for name, spec in specs.items()})
     if entry.kind == "function":
-        return arguments.map(lambda found: Call(*found))
+        return arguments.map(lambda chosen: Call(*chosen))
     most = domain.max_operations
     return arguments.flatmap(
-        lambda found: _operations(contract, found[0], most).map(lambda ops: Call(*found, ops))
+        lambda chosen: _operations(contract, chosen[0], most).map(lambda ops: Call(*chosen, ops))
     )
 
 
@@ -95,15 +95,15 @@ def _arguments(
     draw: Any, parameters: tuple[Parameter, ...], specs: dict[str, Kind], strategies: dict[str, Values]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Values by place and by name. A parameter that draws from another comes after it."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, spec in sorted(specs.items(), key=lambda item: getattr(item[1], "draw_from", None) is not None):
-        source = found.get(getattr(spec, "draw_from", None) or "")
+        source = values.get(getattr(spec, "draw_from", None) or "")
         near = isinstance(spec, IntSpec) and bool(source) and draw(st.integers(0, 9)) < 7
-        found[name] = draw(_near(source) if source and near else strategies[name])
+        values[name] = draw(_near(source) if source and near else strategies[name])
     optional = [p.name for p in parameters if not p.keyword_only and p.default is not None]
     left_out = optional[len(optional) - draw(st.integers(0, len(optional))) :] if optional else []
     left_out += [p.name for p in parameters if p.keyword_only and p.default and not draw(st.booleans())]
-    return passed(parameters, {name: value for name, value in found.items() if name not in left_out})
+    return passed(parameters, {name: value for name, value in values.items() if name not in left_out})
 
 
 def _near(source: int | list[int]) -> Values:

@@ -16,13 +16,13 @@ from skyt.contracts.kinds.kind import VALUES
 
 def near(contract: Contract, seed: int) -> Iterator[Call]:
     """Calls near the listed inputs of a function, without end; the same for the same seed."""
-    given = [given.args for given in contract.oracle.inputs if not given.kwargs]
+    listed = [call.args for call in contract.oracle.inputs if not call.kwargs]
     rng = random.Random(f"near:{contract.id}:{seed}")
-    while given:
-        arguments = list(rng.choice(given))
+    while listed:
+        arguments = list(rng.choice(listed))
         for at in range(len(arguments)):
             if len(arguments) > 1 and rng.random() < 0.3:
-                other = rng.choice(given)
+                other = rng.choice(listed)
                 arguments[at] = other[at] if at < len(other) else arguments[at]
             if rng.random() < (0.9 if len(arguments) == 1 else 0.5):
                 for _ in range(rng.choice((1, 1, 2, 3))):

@@ -42,18 +42,18 @@ def smallest(contract: Contract, call: Call, shows: Callable[[Call], bool], trie
             taken.append(chosen)
         return chosen
 
-    best, known = call, {repr(call): True}
+    best, verdicts = call, {repr(call): True}
     if repr(_call(contract, call, as_given)) != repr(call) or not taken:
         return call
 
     def tried(candidate: Call) -> bool:
         nonlocal best
         key = repr(candidate)
-        if key not in known:
-            known[key] = len(known) <= tries and in_domain(contract, candidate) and shows(candidate)
-        if known[key] and weight(candidate) <= weight(best):
+        if key not in verdicts:
+            verdicts[key] = len(verdicts) <= tries and in_domain(contract, candidate) and shows(candidate)
+        if verdicts[key] and weight(candidate) <= weight(best):
             best = candidate
-        return known[key]
+        return verdicts[key]
 
     @st.composite
     def near(draw: Any) -> Call:
@@ -88,8 +88,8 @@ def _call(contract: Contract, call: Call, choose: Choose) -> Call:
     for op in call.operations:
         if choose(1, 1):
             parameters = entry.method(op.method).parameters
-            given, _ = _arguments(parameters, domain.methods[op.method], op.args, {}, choose)
-            operations.append(Operation(op.method, given))
+            arguments, _ = _arguments(parameters, domain.methods[op.method], op.args, {}, choose)
+            operations.append(Operation(op.method, arguments))
     return Call(args, kwargs, tuple(operations))
 
 

@@ -48,10 +48,10 @@ class Aliases:
     def spec(self, hint: ast.expr, name: str) -> Spec:
         """The spec of a resolved hint, which may have records in it."""
 
-        def record(known: str) -> Spec | None:
-            if known not in self.records:
+        def record(type_name: str) -> Spec | None:
+            if type_name not in self.records:
                 return None
-            fields = [node for node in self.records[known].body if isinstance(node, ast.AnnAssign)]
+            fields = [node for node in self.records[type_name].body if isinstance(node, ast.AnnAssign)]
             return RecordSpec(
                 fields={ast.unparse(f.target): self.spec(self.resolved(f.annotation), name) for f in fields}
             )
@@ -73,9 +73,9 @@ class _Names(ast.NodeTransformer):
         if node.id not in self.types or node.id in self.open:
             return node
         self.open.add(node.id)
-        found: ast.expr = self.visit(copy.deepcopy(self.types[node.id]))
+        resolved: ast.expr = self.visit(copy.deepcopy(self.types[node.id]))
         self.open.discard(node.id)
-        return found
+        return resolved
 
 
 class _Annotated(ast.NodeTransformer):

@@ -16,14 +16,14 @@ from skyt.text.parsing import parse
 
 def literal_calls(source: str, name: str) -> list[list[Any]]:
     """The arguments of all calls of `name` that are literals, in the order of the source."""
-    found = []
+    calls = []
     for node in ast.walk(parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             try:
-                found.append((node.lineno, node.col_offset, [ast.literal_eval(arg) for arg in node.args]))
+                calls.append((node.lineno, node.col_offset, [ast.literal_eval(arg) for arg in node.args]))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 continue
-    return [arguments for _, _, arguments in sorted(found, key=lambda call: call[:2])]
+    return [arguments for _, _, arguments in sorted(calls, key=lambda call: call[:2])]
 
 
 @dataclass

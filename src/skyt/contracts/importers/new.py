@@ -36,9 +36,9 @@ def from_function(name: str, where: str) -> str:
         raise UserError(f"{path}, line {error.lineno}: not Python: {error.msg}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(unreadable(path, error)) from None
-    known = [node.name for node in tree.body if isinstance(node, Function)]
-    if function not in known:
-        raise UserError(f"{path} has no function {function!r}; {nearest(function, known)}")
+    functions = [node.name for node in tree.body if isinstance(node, Function)]
+    if function not in functions:
+        raise UserError(f"{path} has no function {function!r}; {nearest(function, functions)}")
     body = parse(trimmed(text, function)).body
     wanted = next(node for node in body if isinstance(node, Function) and node.name == function)
     needed = [bare(node) for node in body if node is not wanted]

@@ -239,12 +239,12 @@ class _File:
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CONTRACT":
                 try:
-                    found = literal(node.value)
+                    more = literal(node.value)
                 except ValueError as error:
                     raise _MistakeError(node, f"CONTRACT: {error}") from None
-                if not isinstance(found, dict):
+                if not isinstance(more, dict):
                     raise _MistakeError(node, "CONTRACT is a dict of parts of a contract")
-                return found
+                return more
         return {}
 
 

@@ -103,10 +103,10 @@ def _function(task: dict[str, Any]) -> ast.FunctionDef:
 def _inputs(task: dict[str, Any]) -> tuple[list[list[Any]], float]:
     """The inputs in the order in which they are tried, without repeats, and the tolerance."""
     if "base_input" in task:
-        given = [*task["base_input"], *task.get("plus_input", [])]
-        if not all(isinstance(arguments, list) for arguments in given):
+        rows = [*task["base_input"], *task.get("plus_input", [])]
+        if not all(isinstance(arguments, list) for arguments in rows):
             raise ValueError("an input is not a list of arguments")
-        inputs, atol = restored(task, given), float(task.get("atol", 0))
+        inputs, atol = restored(task, rows), float(task.get("atol", 0))
     else:
         test = task.get("test", "")
         inputs = literal_calls(test, "candidate")

@@ -35,10 +35,12 @@ def read_tests(path: Path, function: str, offered: Collection[str]) -> list[Impo
     tree = _tree(path)
     problems: list[Imported | Problem] = []
     missing = _missing(tree, module, offered)
-    kept: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            kept += [node] if _bound(node).isdisjoint(missing) and not _is_replaced(node, module) else []
+            statements += (
+                [node] if _bound(node).isdisjoint(missing) and not _is_replaced(node, module) else []
+            )
             continue
         why = _unfit(node, missing, tree)
         if why and _is_test(node):
@@ -46,11 +48,11 @@ def read_tests(path: Path, function: str, offered: Collection[str]) -> list[Impo
                 Problem(f"{path}, line {node.lineno}", f"{getattr(node, 'name', '')} is left out: {why}")
             )
         if not why:
-            kept.append(node)
-    if not any(_is_test(node) for node in kept):
+            statements.append(node)
+    if not any(_is_test(node) for node in statements):
         problems.append(Problem(str(path), f"no test of {name!r} is left that can be run"))
         return problems
-    tests = ast.unparse(ast.Module(_called_by_name(kept, module, name), []))
+    tests = ast.unparse(ast.Module(_called_by_name(statements, module, name), []))
     return [*problems, _imported(path, module, name, tests)]
 
 
@@ -148,8 +150,8 @@ def _unfit(node: ast.stmt, missing: dict[str, str], tree: ast.Module) -> str:
         return "it is a coroutine"
     for test in [node, *(node.body if isinstance(node, ast.ClassDef) else [])]:
         if isinstance(test, ast.FunctionDef) and test.name.startswith("test"):
-            given = {a.arg for a in test.args.args} - {"self"} - _parametrised(test)
-            lacking = sorted(name for name in given if name not in helpers)
+            needed = {a.arg for a in test.args.args} - {"self"} - _parametrised(test)
+            lacking = sorted(name for name in needed if name not in helpers)
             if lacking:
                 return f"it needs the fixture {lacking[0]!r}, which is not in the file"
     return ""

@@ -60,9 +60,9 @@ def write_contract(contract: Contract, folder: Path) -> Path:
     """Write `ID.yaml` and, where there are inputs, `ID.inputs.json`; returns the first."""
     raw = _raw(contract)
     inputs = raw.get("oracle", {}).get("inputs", [])
-    if inputs and all(set(given) <= {"args"} for given in inputs):
+    if inputs and all(set(row) <= {"args"} for row in inputs):
         name = f"{contract.id}.inputs.json"
-        rows = ",\n".join(json.dumps(given.get("args", []), ensure_ascii=False) for given in inputs)
+        rows = ",\n".join(json.dumps(row.get("args", []), ensure_ascii=False) for row in inputs)
         atomic.write_text(folder / name, f"[\n{rows}\n]\n")
         raw["oracle"]["inputs"] = name
     path = folder / f"{contract.id}.yaml"

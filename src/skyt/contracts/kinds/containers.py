@@ -142,7 +142,7 @@ class ListSpec(Container):
         if not self.elements.orderable:
             return plain
         return st.one_of(
-            plain, plain, plain.map(sorted), plain.map(lambda found: sorted(found, reverse=True))
+            plain, plain, plain.map(sorted), plain.map(lambda values: sorted(values, reverse=True))
         )
 
     def arranged(self, values: list[Any]) -> list[Any]:

@@ -90,8 +90,8 @@ class Kind(ConfigModel):
         if not self.reasoned:
             return Facts(type=UNKNOWN)
         own = {name: getattr(self, name, None) for name in Facts.model_fields}
-        known = {name: value for name, value in own.items() if value is not None}
-        return Facts(**{n: v.facts if isinstance(v, Kind) else v for n, v in known.items()})
+        stated = {name: value for name, value in own.items() if value is not None}
+        return Facts(**{n: v.facts if isinstance(v, Kind) else v for n, v in stated.items()})
 
     def fits(self, value: Any) -> bool:
         """Membership, by exact type: True is not an int."""
@@ -141,8 +141,8 @@ class Kind(ConfigModel):
 
     def bound(self, key: str, value: Any) -> dict[str, Any] | None:
         """The fields that a bound of an annotation sets, such as `ge=0`; None: it has no such bound."""
-        known = key in ("min_length", "max_length") and key in type(self).model_fields
-        return {key: value} if known else None
+        applies = key in ("min_length", "max_length") and key in type(self).model_fields
+        return {key: value} if applies else None
 
 
 class Sized(Kind):

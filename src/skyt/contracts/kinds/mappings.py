@@ -108,12 +108,12 @@ class DictSpec(Sized):
 
     def _suggested(self, source: Material, drawn: list[Any]) -> Iterator[Any]:
         rng = source.rng
-        known = [key for value in drawn for key in value] or self.keys.edges()
+        keys = [key for value in drawn for key in value] or self.keys.edges()
         items = [item for value in drawn for item in value.values()] or self.values.edges()
-        for key in islice(self.keys.suggested(source, known), 20):
+        for key in islice(self.keys.suggested(source, keys), 20):
             yield {**rng.choice(drawn), key: rng.choice(items)}
         for item in islice(self.values.suggested(source, items), 20):
-            yield {**rng.choice(drawn), rng.choice(known): item}
+            yield {**rng.choice(drawn), rng.choice(keys): item}
         for size in source.sizes:
             low = self.keys.sample_range[0] if isinstance(self.keys, IntSpec) else None
             names = [f"k{i}" if low is None else low + i for i in range(size)]
@@ -149,7 +149,7 @@ class RecordSpec(Kind):
 
     def strategy(self, depth: int = 0) -> SearchStrategy[Any]:
         fields = st.fixed_dictionaries({name: part.strategy(depth) for name, part in self.fields.items()})
-        return fields.map(lambda found: {name: found[name] for name in self.fields})
+        return fields.map(lambda values: {name: values[name] for name in self.fields})
 
     def candidates(self) -> list[Any]:
         return [dict(zip(self.fields, row, strict=True)) for row in rows(self.fields.values())]

@@ -233,5 +233,5 @@ class GivenSpec(Kind):
 
 
 def _inclusive(key: str, value: Any) -> dict[str, Any] | None:
-    known = key in ("ge", "le") and type(value) in (int, float)
-    return {"min" if key == "ge" else "max": value} if known else None
+    applies = key in ("ge", "le") and type(value) in (int, float)
+    return {"min" if key == "ge" else "max": value} if applies else None

@@ -85,8 +85,8 @@ class StrSpec(Sized):
         return st.one_of([*[st.sampled_from(edge)] * bool(edge), *[texts(self)] * 5])
 
     def candidates(self) -> list[Any]:
-        known, letters = [*_SHORT, *_TELLING[self.shape]], self.sample_alphabet
-        return known if letters is None else [text for text in known if set(text) <= set(letters)]
+        texts, letters = [*_SHORT, *_TELLING[self.shape]], self.sample_alphabet
+        return texts if letters is None else [text for text in texts if set(text) <= set(letters)]
 
     def smaller(self, value: Any, choose: Choose) -> Any:
         return "".join(self._letter(letter, choose) for letter in value if choose(1, 1))
