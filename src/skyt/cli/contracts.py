@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ contracts_app = typer.Typer(
     help="Contracts: write, show and import them, and find out how strong they are.",
     no_args_is_help=True,
 )
+_IMPORT = re.compile(r"imports (\w+), which")
 _SHOWN = 3  # differences of one contract that are printed
 
 Workers = Annotated[
@@ -74,6 +76,10 @@ def judge(
         print(f"{program} does what {target.id} asks for, as far as {target.oracle.tried} calls show")
         return
     print("\n".join(verdict.failures))
+    refused = [match[1] for match in map(_IMPORT.match, verdict.failures) if match]
+    if refused:
+        names = ", ".join([*target.constraints.imports, *refused])
+        print(f"to allow this, write in the contract: constraints: {{imports: [{names}]}}")
     raise typer.Exit(1)
 
 

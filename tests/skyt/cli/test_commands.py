@@ -258,3 +258,16 @@ run(app, [])
         process.stdout.close()
         assert process.stderr.read() == b"finished\n"
         assert process.wait() == 0
+
+
+@needs_sandbox
+def test_judge_says_how_a_contract_allows_an_import(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text("import statistics\n" + GCD)
+    code, out, _ = call(capsys, "contracts", "judge", "gcd", str(tmp_path / "mine.py"))
+    assert code == 1
+    assert "imports statistics, which the contract does not allow" in out
+    assert "to allow this, write in the contract: constraints: {imports: [statistics]}" in out
+    (tmp_path / "mine.py").write_text("def gcd(a, b):\n    return 1")
+    assert "to allow this" not in call(capsys, "contracts", "judge", "gcd", str(tmp_path / "mine.py"))[1]
