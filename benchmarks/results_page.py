@@ -32,7 +32,6 @@ TITLES = {
 }
 FIGURES = (
     "figA_score_vs_eps.png",
-    "figB_clean_vs_overhead_pareto.png",
     "figC_logit_sensitivity.png",
     "figD_amplification_map.png",
 )
@@ -41,6 +40,38 @@ FIGURES = (
 def tasks_of(metrics: Record) -> dict[str, str]:
     """Each task's key in the record."""
     return {key.split(".")[1]: key for key in metrics if key.startswith("task.")}
+
+
+def training(metrics: Record) -> Iterator[str]:
+    """What the local stage leaves of each kind of damage on windows that were kept aside."""
+    local = metrics["train.local"]
+    yield from header("damage", "left of `log(1 + D)`", "damaged vectors changed", "sound vectors changed")
+    for cell, own in local["cells"].items():
+        left = "" if own["left"] is None else f"{own['left']:.3f}"
+        found = "" if own["found"] is None else f"{100 * own['found']:.1f} %"
+        yield row([cell, left, found, f"{100 * own['touched']:.2f} %"])
+
+
+def curve(metrics: Record) -> Iterator[str]:
+    """The local validation by step, and the validation through the model."""
+    local, check = metrics["train.local"], metrics["train.validation"]
+    yield from header("local stage, step", *(f"{step}" for step, _ in local["curve"]))
+    yield row(["validation", *(f"{loss:.4f}" for _, loss in local["curve"])])
+    yield ""
+    yield from header("KL to the clean model", "no defence", "closed form", "trained")
+    for part in ("text_damaged", "text_clean", "retrieval_damaged", "retrieval_clean"):
+        values = (check["none"], check["start"], check["parts"]["after"])
+        yield row([part.replace("_", ", "), *(f"{one[part]:.2g}" for one in values)])
+
+
+def harmed(metrics: Record) -> Iterator[str]:
+    """Damaged cells in which an operator does harm, after the correction, and what the others exclude."""
+    yield from header("operator", "damaged cells", "harmed", "a loss that is excluded in all others")
+    for entry in metrics["robustness.harm"]:
+        told = "" if entry["excluded"] is None else f"{entry['excluded']:.3f}"
+        bad = [f"{e['task']} {e['type']} {e['epsilon']:g}" for e in entry["each"] if e["harmed"]]
+        shown = f"{entry['harmed']}" + (f" ({', '.join(bad)})" if bad else "")
+        yield row([label(entry["operator"]), str(entry["cells"]), shown, told])
 
 
 def by_task(metrics: Record) -> Iterator[str]:
@@ -131,7 +162,7 @@ def beaten_counts(metrics: Record) -> Iterator[str]:
         "significant",
     )
     names = [e["defence"] for e in metrics["robustness.auc"]]
-    for operator in (n for n in ("A", "B", "C", "D", "G", "G_without") if n in names):
+    for operator in (n for n in ("A", "B", "C", "D", "E", "G", "G_without") if n in names):
         own = [e for e in metrics["robustness.beaten"] if e["operator"] == operator]
         forgetting = [e for e in own if e["baseline"] in ways]
         kinds = (own, _certain(own), forgetting, _certain(forgetting))
@@ -161,7 +192,7 @@ def sensitivity(metrics: Record) -> Iterator[str]:
     """Logit drift by norm of the perturbation, and what it is relative to no defence."""
     points = metrics["stability.logit_sensitivity"]
     used = metrics["stability.settings"]["curves"]
-    names = headline(list(points[0]["value"]))
+    names = list(points[0]["value"])
     yield from header(
         "δ", "relative norm", *(f"{label(n)} ({used[n]})" if used.get(n, n) != n else label(n) for n in names)
     )
@@ -178,11 +209,11 @@ def sensitivity(metrics: Record) -> Iterator[str]:
 def amplification(metrics: Record) -> Iterator[str]:
     """Amplification after repair over before, by defence: median and largest over layers and heads."""
     entries = metrics["stability.amplification_map"]
-    yield from header("defence", "median after / before", "largest after / before", "median before")
-    before = statistics.median(e["before"] for e in entries)
+    yield from header("defence", "heads below no defence", "median after / before", "largest after / before")
     for name in entries[0]["after_by_defence"]:
         ratios = [e["after_by_defence"][name] / e["before"] for e in entries if e["before"]]
-        yield row([label(name), f"{statistics.median(ratios):.3g}", f"{max(ratios):.3g}", f"{before:.3g}"])
+        lower = f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
+        yield row([label(name), lower, f"{statistics.median(ratios):.3g}", f"{max(ratios):.3g}"])
 
 
 def header(*titles: str) -> Iterator[str]:
@@ -206,12 +237,16 @@ def main() -> None:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--docs", type=Path, help="a page to put the tables into")
     args = parser.parse_args()
-    tasks = read_metrics(args.run_dir, "task_metrics")
+    tasks, train = (read_metrics(args.run_dir, name) for name in ("task_metrics", "train_metrics"))
     parts = {
+        "curve": list(curve(train)),
+        "training": list(training(train)),
         "by task": list(by_task(tasks)),
         "by defence": list(by_defence(tasks)),
         "by cell": list(by_cell(tasks)),
         "by type": list(by_type(tasks)),
+        "multi-key by type": list(by_type(tasks, "task.multikey.accuracy")),
+        "harmed": list(harmed(tasks)),
         "beaten counts": list(beaten_counts(tasks)),
         "beaten": list(beaten(tasks)),
     }

@@ -2,6 +2,7 @@
 
     python docs/site/measurements.py                  # lists them, with what is stale
     python docs/site/measurements.py --measured ID    # after ID's command was run again and its page updated
+    python docs/site/measurements.py --declare        # pages of results say what of them is of other code
 
 `docs/measurements.yaml` names every command that makes figures or tables of the docs: their pages, about how
 many minutes it takes on two cores, the code it measures, and a hash of that code as it was when the command
@@ -21,6 +22,10 @@ import yaml
 
 TOP = Path(__file__).parents[2]
 LIST = TOP / "docs" / "measurements.yaml"
+RESULTS = tuple(
+    f"docs/specs/{name}.md" for name in ("60_BASELINES_ABLATIONS", "70_RESULTS", "80_LEAVE_ONE_OUT")
+)
+BEGIN, END = "<!-- other code -->\n", "<!-- /other code -->"
 SHORT = 10  # minutes: what takes less is made again rather than listed as stale
 
 
@@ -85,6 +90,31 @@ def record(names: Sequence[str]) -> None:
     LIST.write_text(head + yaml.safe_dump(listed, sort_keys=False, width=110), encoding="utf-8")
 
 
+def declared(page: str) -> str:
+    """What a page of results has to say between its marks about figures that are not of the present code."""
+    stale = [entry for entry in measurements() if page in entry.pages and entry.stale]
+    if not stale:
+        return ""
+    lines = [f"    - `{entry.command}`" for entry in stale]
+    return "\n".join(('!!! note "Measured with other code than the present: the figures of"', *lines, ""))
+
+
+def marked(page: str) -> tuple[str, str, str]:
+    """A page before its marks, between them, and after them."""
+    before, begin, rest = (TOP / page).read_text(encoding="utf-8").partition(BEGIN)
+    between, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{page} has no {BEGIN.strip()} … {END.strip()} marks")
+    return before + begin, between, end + after
+
+
+def declare() -> None:
+    """Write what the pages of results have to say."""
+    for page in RESULTS:
+        before, _, after = marked(page)
+        (TOP / page).write_text(before + declared(page) + after, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description="Measured figures and tables of the docs, and which are stale."
@@ -92,7 +122,13 @@ def main() -> None:
     parser.add_argument(
         "--measured", nargs="+", default=[], metavar="ID", help="they were made again just now"
     )
-    record(parser.parse_args().measured)
+    parser.add_argument(
+        "--declare", action="store_true", help="write what is stale into the pages of results"
+    )
+    options = parser.parse_args()
+    record(options.measured)
+    if options.declare:
+        declare()
     entries = measurements()
     for entry in entries:
         state = "stale" if entry.stale else "of this code"

@@ -21,6 +21,13 @@ def test_every_benchmark_that_a_page_names_is_listed(page: Path) -> None:
     assert sorted(name for name in named - {"benchmarks.mixed_text"} if name not in listed) == []
 
 
+@pytest.mark.parametrize("page", site.RESULTS)
+def test_a_page_of_results_says_which_figures_are_of_other_code(page: str) -> None:
+    """Fails once code changes that a page measured: run its command, or `measurements.py --declare`."""
+    assert site.marked(page)[1] == site.declared(page)
+    assert any(page in entry.pages for entry in MEASURED)
+
+
 def test_the_hash_ignores_words_and_sees_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "TOP", tmp_path)
 

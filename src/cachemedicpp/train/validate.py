@@ -4,7 +4,8 @@
 
 Each KL is that to the clean model without an operator: per token of text, and over the choices of a retrieval
 prompt. Perplexity forgives an operator that spoils rare tokens, and retrieval does not. Every operator gets
-the same damage, drawn as training draws it.
+the same damage: on text drawn as training draws it, and on prompts every type in turn, since what an operator
+spoils under one type is small beside what it mends under another.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Validation:
                 teach(model, part[:, :length], train.prefix_len, first) for part in torch.split(ids, _BATCH)
             ]
             task = _prompts(config, model, tokenizer)
-            prompts = [_damaged(model, family, task, example) for example in task.examples]
+            prompts = [
+                _damaged(model, family, task, example, number) for number, example in enumerate(task.examples)
+            ]
         return cls(model, family, teachers, task, prompts)
 
     def measure(self, operator: Repair | None) -> Record:
@@ -125,14 +128,16 @@ def _prompts(config: MedicConfig, model: Any, tokenizer: Any) -> ChoiceTask:
     return MultikeyTask.build(other, model, tokenizer)
 
 
-def _damaged(model: Any, family: CorruptionFamily, task: ChoiceTask, example: Example) -> Prompt:
-    """A prompt's state and two draws of damage from the mixture."""
+def _damaged(model: Any, family: CorruptionFamily, task: ChoiceTask, example: Example, number: int) -> Prompt:
+    """A prompt's state undamaged, and under every type of the mixture: severities take turns."""
     clean = prefill(model, example.stored)
     fitted = family.fitted(len(example.stored), task.axes, example.focus)
+    severities = family.config.train_eps or (None,)
     states = [clean]
-    for number in range(2):
+    for turn, kind in enumerate(sorted(name for name, share in family.config.mixture.items() if share > 0)):
         cache = clean.cache()
-        fitted.mixture(draw=_DRAW + number).corrupt_cache(cache, [example.key])
+        epsilon = severities[(number + turn) % len(severities)]
+        fitted.at(kind, epsilon, draw=_DRAW).corrupt_cache(cache, [example.key])
         states.append(KVState(cache))
     return Prompt(example, stack(states), _choices(model, task, example, clean)[0])
 

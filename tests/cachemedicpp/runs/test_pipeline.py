@@ -362,6 +362,8 @@ def test_the_shipped_configurations_load() -> None:
     assert len(cpu.eval.corruption_eval.types) == 6
     # the default model cannot follow who has a thing, and needle_value asks what needle asks
     assert set(TASKS) - {"tracking", "needle_value"} <= set(cpu.eval.tasks)
+    whole = load("corpus").data.wikitext2
+    assert whole.stride == whole.score_len, "every token is scored once"
     mve = load("mve")
     sizes = (mve.data.wikitext2.num_sequences, mve.data.sst2.num_examples, mve.data.long_context.num_examples)
     assert sizes == (2000, 1000, 200)

@@ -79,7 +79,7 @@ def test_names_are_completed() -> None:
         (("cache", "run", "smok"), "'smoke'", "suite"),
         (
             ("cache", "run", "nothing-like-it"),
-            "known: baselines, cpu, distil, families, learned, mve, smoke, trained",
+            "known: baselines, corpus, cpu, distil, families, learned, mve, smoke, trained",
             "joint",
         ),
         (("joint", "nothing-like-it"), "known: joint, joint-small", "smoke"),

@@ -23,6 +23,7 @@ from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
 
 THRESHOLDS = (0.5, 0.7, 0.9, 0.97)  # how far a gate has to be open, from which validation chooses
+ROUNDED = "rounded"
 _CHUNK = 4096  # tokens at a time
 _FEWEST = 2.0  # tokens for each number of the code: principal directions of fewer are those of chance
 _RESIDUAL = 0.02  # of a channel's variance: the least that is left unexplained by other text
@@ -66,12 +67,18 @@ class GatedNetwork(Trained):
         return [(predictor, 0.3), ([p for p in self.parameters() if id(p) not in chosen], 3.0)]
 
     def parts(self) -> Sequence[str]:
-        """The thresholds of the gates: the least that is on is in force, and the highest always is on."""
-        return [f"{threshold:g}" for threshold in THRESHOLDS[:-1]]
+        """Repair of rounded vectors, and the thresholds of the gates.
+
+        Of these, the least that is on is in force, and the highest always is on.
+        """
+        return [ROUNDED, *(f"{threshold:g}" for threshold in THRESHOLDS[:-1])]
 
     def switch(self, part: str, on: bool) -> None:
-        place = self.parts().index(part)
-        self.sure[place] = THRESHOLDS[place] if on else 1.0
+        if part == ROUNDED:
+            self.net.mend_rounded.fill_(on)
+        else:
+            place = self.parts().index(part) - 1
+            self.sure[place] = THRESHOLDS[place] if on else 1.0
 
     @torch.no_grad()
     def start(self, states: States) -> None:

@@ -7,7 +7,7 @@
     v, e = gates(a, x)                  how sure it is that a vector, and that an element, is damaged
     x ← x + g · (p - x)                 g = v + (1 - v) e
 
-Every pass begins at what was stored, and predicts from what the pass before made of it. The gates see how a
+Every pass repairs what was stored, and predicts from what the pass before made of it. The gates see how a
 vector's and the whole token's elements lie about their predictions, how many are exactly 0, and how coarse
 the vector's numbers are. They do not see the query, other tokens, or what was done to the cache.
 
@@ -17,6 +17,10 @@ hardly varies, and is read by every query.
 A vector whose numbers are all multiples of one step `s` was rounded, so each of them was within `s / 2` of
 what is stored. There the gates have nothing to find out: `g = r / (r + τ²)` with the variance `r = s² / 12`
 of rounding, and no element leaves its interval. Where `s` is small beside `τ`, next to nothing changes.
+Validation may switch this off (`mend_rounded`): then rounded vectors keep their bits.
+
+The first pass takes what is exactly 0 for lost, and begins with its mean; of rounded numbers, as far as their
+interval allows.
 """
 
 from __future__ import annotations
@@ -48,11 +52,13 @@ class Network(nn.Module):
     mean: Tensor
     spread: Tensor
     size: Tensor
+    mend_rounded: Tensor
 
     def __init__(self, layers: int, groups: int, d: int, width: int) -> None:
         super().__init__()
         shape = (layers, groups, d)
         kinds = 2  # tokens, and the first one of a sequence, which is an attention sink
+        self.register_buffer("mend_rounded", torch.tensor(True))
         self.register_buffer("mean", torch.zeros(kinds, *shape))
         self.register_buffer("spread", torch.ones(kinds, *shape))
         self.register_buffer("size", torch.ones(kinds, layers, groups, 1))  # RMS of whole vectors
@@ -93,16 +99,20 @@ class Network(nn.Module):
         mean, spread = self.mean[kind], self.spread[kind]
         tau = turn.variance(spread.square() * self.noise[kind].exp())  # as stored
         seen = self._seen(x, self.size[kind])
-        step = rounding_step(x)
-        rounded, half = step > 0, torch.where(step > 0, step / 2, torch.inf)
-        trusted = step.square() / 12 / (step.square() / 12 + tau)
-        y = x
+        step, rounded = rounding_step(x)
+        half = torch.where(step > 0, step / 2, torch.inf)
+        rounding = step.square() / 12
+        usual, varied = turn.turn(mean), turn.variance(spread.square())
+        missing = torch.where(step > 0, rounding / (rounding + varied), (x == 0).float())
+        trusted = rounding / (rounding + tau)
+        y = x + (missing * (usual - x)).clamp(-half, half)
         for _ in range(PASSES):
             u = ((turn.back(y) - mean) / spread).clamp(-_FARTHEST, _FARTHEST)
             p = turn.turn(mean + spread * self._predicted(u, first))
             open_, vector = self._gates(x, p, tau, seen, kind)
-            y = x + (torch.where(rounded, trusted, open_) * (p - x)).clamp(-half, half)
-        return y, open_.masked_fill(rounded, 1.0), vector, p
+            y = x + (torch.where(step > 0, trusted, open_) * (p - x)).clamp(-half, half)
+        open_ = open_.masked_fill(step > 0, 1.0).masked_fill(rounded & ~self.mend_rounded, 0.0)
+        return torch.where(rounded & ~self.mend_rounded, x, y), open_, vector, p
 
     def _predicted(self, u: Tensor, first: Tensor) -> Tensor:
         flat = u.flatten(1)
@@ -149,17 +159,20 @@ class Network(nn.Module):
         return vector + (1 - vector) * e.sigmoid(), vector.squeeze(-1)
 
 
-def rounding_step(x: Tensor) -> Tensor:
-    """The step of vectors `[…, d]` whose numbers are all multiples of one, `[…, 1]`; 0: of none."""
+def rounding_step(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The step of vectors `[…, G, d]` whose numbers are all multiples of one, `[…, G, 1]`; 0: of none.
+
+    Beside it, which vectors were rounded: these, and those with few numbers besides 0 beside one of these.
+    """
     size = x.abs()
-    some = (size > 0).sum(-1, keepdim=True) >= _FEWEST
+    count = (size > 0).sum(-1, keepdim=True)
     least = size.masked_fill(size == 0, torch.inf).amin(-1, keepdim=True)
     found = torch.zeros_like(least)
     for multiple in _MULTIPLES:
         times = size / (least / multiple)
         whole = ((times - times.round()).abs() <= _ROUNDING).all(-1, keepdim=True)
-        found = torch.where((found == 0) & some & whole, least / multiple, found)
-    return found
+        found = torch.where((found == 0) & (count >= _FEWEST) & whole, least / multiple, found)
+    return found, (found > 0) | ((count < _FEWEST) & (found > 0).any(-2, keepdim=True))
 
 
 class Turn:

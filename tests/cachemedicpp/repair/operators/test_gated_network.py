@@ -147,20 +147,33 @@ def test_numbers_that_were_rounded_stay_within_what_was_rounded_to_them(
     for layer, step in steps.items():
         moved = (KVState(cache)[layer].V - coarse[layer].V).abs()
         enough = (coarse[layer].V != 0).sum(-1) >= 3
-        assert float(moved[enough].max()) <= step / 2 * (1 + 1e-4)
+        assert 0 < float(moved[enough].max()) <= step / 2 * (1 + 1e-4)
 
 
 def test_a_step_is_found_in_rounded_vectors_and_in_no_others() -> None:
     x = torch.randn(50, 64, generator=torch.Generator().manual_seed(0))
-    assert not rounding_step(x).any() and not rounding_step(torch.zeros(1, 64)).any()
+    assert not rounding_step(x)[1].any() and not rounding_step(torch.zeros(1, 64))[1].any()
     rounded = (x / 0.3).round() * 0.3
-    found = rounding_step(rounded)
-    assert torch.allclose(found, torch.full_like(found, 0.3), rtol=1e-4)
+    found, which = rounding_step(rounded)
+    assert torch.allclose(found, torch.full_like(found, 0.3), rtol=1e-4) and which.all()
+    rounded[3] = 0
+    assert rounding_step(rounded)[1].all(), "beside rounded vectors, one of zeros was rounded"
+
+
+def test_with_their_repair_switched_off_rounded_vectors_keep_their_bits(tiny_llama: Any) -> None:
+    operator = started(tiny_llama)
+    operator.switch("rounded", False)
+    clean = state(tiny_llama, text(1, 30, seed=9))
+    rounded = [(x / 0.5).round() * 0.5 for x in clean[0]]
+    cache = clean.replace({0: tuple(rounded)}).cache()
+    operator.repair_cache(cache)
+    enough = (rounded[1] != 0).sum(-1) >= 3
+    assert torch.equal(KVState(cache)[0].V[enough], rounded[1][enough])
 
 
 def test_validation_can_raise_the_threshold_of_the_gates(tiny_llama: Any) -> None:
     operator = started(tiny_llama)
-    for part, left in zip(operator.parts(), (0.7, 0.9, 0.97), strict=True):
+    for part, left in zip(operator.parts()[1:], (0.7, 0.9, 0.97), strict=True):
         operator.switch(part, False)
         assert float(operator.sure.min()) == pytest.approx(left)
     operator.switch("0.7", True)
