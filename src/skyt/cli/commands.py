@@ -13,7 +13,7 @@ import typer
 from homeostat.core.entry import Contracts, Engine, Overrides, named_contracts
 from homeostat.core.errors import UserError
 from skyt.cli.contracts import contracts_app
-from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
+from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_SAMPLES, DEFAULT_TAU, DEFAULT_TEMPERATURE
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
@@ -116,8 +116,10 @@ def run(
             autocompletion=named_contracts,
         ),
     ],
-    n: Annotated[int, typer.Option("-n", help="Samples.")] = 20,
-    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature.")] = 0.7,
+    n: Annotated[int, typer.Option("-n", help="Samples.")] = DEFAULT_SAMPLES,
+    temperature: Annotated[
+        float, typer.Option("--temperature", help="Sampling temperature.")
+    ] = DEFAULT_TEMPERATURE,
     tau: Tau = DEFAULT_TAU,
     seed: Seed = 0,
     model: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from homeostat.core.config import ConfigModel
-from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_TAU
+from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_SAMPLES, DEFAULT_TAU, DEFAULT_TEMPERATURE
 from skyt.generators.config import GeneratorConfig
 from skyt.generators.local import LocalGenerator
 
@@ -65,8 +65,8 @@ class RunConfig(BatchConfig):
     grows: ClassVar[tuple[str, ...]] = ("n",)
 
     contract: str
-    n: Samples = 20
-    temperature: Temperature = 0.7
+    n: Samples = DEFAULT_SAMPLES
+    temperature: Temperature = DEFAULT_TEMPERATURE
     generator: GeneratorConfig = LocalGenerator()
 
 
@@ -78,7 +78,7 @@ class SuiteConfig(BatchConfig):
     contracts: Annotated[list[str], Field(min_length=1)]
     generators: Annotated[list[GeneratorConfig], Field(min_length=1)]
     temperatures: Annotated[list[Temperature], Field(min_length=1)]
-    n: Samples = 20
+    n: Samples = DEFAULT_SAMPLES
 
 
 class ReplayConfig(BatchConfig):
