@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from homeostat.core.errors import UserError, nearest, unreadable
 from homeostat.core.progress import say
 from homeostat.core.records import Record
 from homeostat.core.rundir import check_out, default_out, open_run
+from skyt.canon import CanonRefusedError
 from skyt.contracts.contract import Contract, load_contracts
 from skyt.generators.base import Generation
 from skyt.generators.recorded import BrokenLine, read_generations
@@ -43,7 +45,11 @@ def replay(
         first = f" (line {broken[0].number}: {broken[0].problem})" if broken else ""
         raise UserError(f"{file} has no usable generation{first}")
     used = {name: known[name] for name in dict.fromkeys(g.contract_id for g in generations)}
-    given = {name: code for name, code in read_canons(canons).items() if name in used} if canons else {}
+    brought = read_canons(canons) if canons else {}
+    given = {name: code for name, code in brought.items() if name in used}
+    if brought and not given:
+        names, wanted = ", ".join(brought), ", ".join(used)
+        raise UserError(f"{canons} has canons of {names} alone; {file} has outputs of {wanted}")
     config = ReplayConfig(
         **settings.model_dump(exclude={"contract_hashes", "rules_version"}),
         file_sha256=_sha256(file),
@@ -54,8 +60,16 @@ def replay(
     check_out(folder, full)
     check_options(full, options)
     say(f"{file}: {len(generations)} outputs for {len(used)} contracts → {folder}")
-    with open_run(folder, command="code replay", config=full, config_path=None) as run:
-        metrics = measure_and_report(run, generations, used, settings, options, mode="replay", given=given)
+    fresh = not folder.exists()
+    try:
+        with open_run(folder, command="code replay", config=full, config_path=None) as run:
+            metrics = measure_and_report(
+                run, generations, used, settings, options, mode="replay", given=given
+            )
+    except CanonRefusedError:
+        if fresh:  # nothing was measured
+            shutil.rmtree(folder)
+        raise
     return Replayed(folder, metrics, broken)
 
 

@@ -271,3 +271,22 @@ def test_judge_says_how_a_contract_allows_an_import(
     assert "to allow this, write in the contract: constraints: {imports: [statistics]}" in out
     (tmp_path / "mine.py").write_text("def gcd(a, b):\n    return 1")
     assert "to allow this" not in call(capsys, "contracts", "judge", "gcd", str(tmp_path / "mine.py"))[1]
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("canon", "says"),
+    [
+        ({"contract_id": "gcd", "canonical_code": "def gcd(a, b):\n    return 1"}, "gcd(48, 18)"),
+        ({"contract_id": "gdc", "canonical_code": GCD}, "has canons of gdc alone"),
+    ],
+)
+def test_refused_canons_leave_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], canon: dict[str, str], says: str
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
+    (tmp_path / "canons.json").write_text(json.dumps([canon]))
+    options = ["--canons", str(tmp_path / "canons.json"), "--out", str(tmp_path / "run"), "--workers", "1"]
+    code, _, err = call(capsys, "replay", str(tmp_path / "rows.jsonl"), *options)
+    assert code == 2 and says in err
+    assert not (tmp_path / "run").exists()
