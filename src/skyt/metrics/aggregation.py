@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from sqlalchemy import Column, func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.engine import Connection
 
 from homeostat.core.errors import UserError
@@ -43,15 +43,14 @@ def aggregate(connection: Connection, tau: float, ledger: str = RUN) -> Tallies:
     """The tallies of a ledger; refused where its versions or its distances do not compare."""
     runs = read_runs(connection, ledger)
     _check_versions(runs)
-    _check_distances(connection, ledger)
-    distances = _distances(connection, ledger)
-    evidence = _evidence(connection, ledger)
+    distances, evidence = _distances(connection, ledger, runs)
+    by_run, by_prompt = _modal_by_run(connection, ledger), _modal_by_prompt(connection, ledger)
 
     def tally(chosen: Iterable[RunRow], modal: int) -> Tally:
         ids = [run.run_id for run in chosen]
         found = [np.frombuffer(distances[name], dtype=np.float64).reshape(-1, 4) for name in ids]
         pre, post, compliant_pre, compliant_post = np.concatenate([np.empty((0, 4)), *found]).T
-        rewritten, equivalent = (sum(evidence.get((i, level), 0) for i in ids) for level in EVIDENCE[1:])
+        rewritten, equivalent = (sum(evidence[i, level] for i in ids) for level in EVIDENCE[1:])
         return tally_distances(
             pre,
             post,
@@ -61,7 +60,6 @@ def aggregate(connection: Connection, tau: float, ledger: str = RUN) -> Tallies:
             evidence=(rewritten, equivalent),
         )
 
-    by_run, by_prompt = (_modal(connection, ledger, by) for by in (samples.c.run_id, samples.c.prompt_id))
     result = Tallies(versions={run.prompt_id: run.versions for run in runs})
     for run in runs:
         cell = Cell(run.prompt_id, run.model, run.temperature)
@@ -85,52 +83,70 @@ def _check_versions(runs: Iterable[RunRow]) -> None:
                 )
 
 
-def _check_distances(connection: Connection, ledger: str) -> None:
-    """A signature has one distance throughout a prompt, or 1.0: before there was a canon."""
-    low, high = func.min(samples.c.d_pre), func.max(samples.c.d_pre)
-    query = (
-        select(samples.c.prompt_id, samples.c.signature_pre, low, high)
-        .where(samples.c.ledger == ledger, samples.c.d_pre < 1.0)
-        .group_by(samples.c.prompt_id, samples.c.signature_pre)
-        .having(low < high)
-        .limit(1)
-    )
-    found = connection.execute(query).first()
-    if found is not None:
-        prompt, signature, first, second = found
-        raise UserError(
-            f"{prompt!r}: samples with the signature {signature[:12]} have d = {first} and d = {second}; "
-            f"measure their outputs anew with `homeostat code replay`"
-        )
+def _distances(
+    connection: Connection, ledger: str, runs: Iterable[RunRow]
+) -> tuple[dict[str, array[float]], Counter[tuple[str, str]]]:
+    """For each run four numbers a sample: d before and after repair, compliant before and after.
 
-
-def _distances(connection: Connection, ledger: str) -> dict[str, array[float]]:
-    """For each run: d before and after repair, compliant before and after, one row for each sample."""
-    found = {run.run_id: array("d") for run in read_runs(connection, ledger)}
-    columns = ("run_id", "d_pre", "d_post", "compliant_pre", "compliant_post")
+    With the count of samples that repair made canonical, by run and evidence.
+    """
+    found = {run.run_id: array("d") for run in runs}
+    evidence: Counter[tuple[str, str]] = Counter()
+    columns = ("run_id", "evidence", "d_pre", "d_post", "compliant_pre", "compliant_post")
     query = select(*(samples.c[name] for name in columns)).where(samples.c.ledger == ledger)
-    for run_id, *row in connection.execution_options(yield_per=_BLOCK).execute(query):
+    for run_id, level, *row in connection.execution_options(yield_per=_BLOCK).execute(query):
         found[run_id].extend(row)
+        evidence[run_id, level] += 1
+    return found, evidence
+
+
+def _modal_by_run(connection: Connection, ledger: str) -> dict[str, int]:
+    """The count of each run's commonest signature."""
+    counts = (
+        select(samples.c.run_id, func.count().label("n"))
+        .where(samples.c.ledger == ledger)
+        .group_by(samples.c.run_id, samples.c.signature_pre)
+        .subquery()
+    )
+    query = select(counts.c.run_id, func.max(counts.c.n)).group_by(counts.c.run_id)
+    return {name: int(count) for name, count in connection.execute(query)}
+
+
+def _modal_by_prompt(connection: Connection, ledger: str) -> dict[str, int]:
+    """The count of each prompt's commonest signature.
+
+    A signature has one distance throughout a prompt, or 1.0: before there was a canon.
+    """
+    anchored = case((samples.c.d_pre < 1.0, samples.c.d_pre))
+    counts = (
+        select(
+            samples.c.prompt_id,
+            func.count().label("n"),
+            (func.min(anchored) < func.max(anchored)).label("differ"),
+        )
+        .where(samples.c.ledger == ledger)
+        .group_by(samples.c.prompt_id, samples.c.signature_pre)
+        .subquery()
+    )
+    query = select(counts.c.prompt_id, func.max(counts.c.n), func.count(case((counts.c.differ, 1))))
+    found = {}
+    for prompt, count, differ in connection.execute(query.group_by(counts.c.prompt_id)):
+        if differ:
+            _refuse_distances(connection, ledger, prompt)
+        found[prompt] = int(count)
     return found
 
 
-def _evidence(connection: Connection, ledger: str) -> dict[tuple[str, str], int]:
-    """Samples that repair made canonical, by run and evidence."""
+def _refuse_distances(connection: Connection, ledger: str, prompt: str) -> None:
+    low, high = func.min(samples.c.d_pre), func.max(samples.c.d_pre)
     query = (
-        select(samples.c.run_id, samples.c.evidence, func.count())
-        .where(samples.c.ledger == ledger, samples.c.d_pre > 0.0, samples.c.d_post == 0.0)
-        .group_by(samples.c.run_id, samples.c.evidence)
+        select(samples.c.signature_pre, low, high)
+        .where(samples.c.ledger == ledger, samples.c.prompt_id == prompt, samples.c.d_pre < 1.0)
+        .group_by(samples.c.signature_pre)
+        .having(low < high)
     )
-    return {(run_id, level): count for run_id, level, count in connection.execute(query)}
-
-
-def _modal(connection: Connection, ledger: str, by: Column[Any]) -> dict[str, int]:
-    """The count of the commonest signature by run or by prompt."""
-    counts = (
-        select(by.label("name"), func.count().label("n"))
-        .where(samples.c.ledger == ledger)
-        .group_by(by, samples.c.signature_pre)
-        .subquery()
+    signature, first, second = connection.execute(query.limit(1)).one()
+    raise UserError(
+        f"{prompt!r}: samples with the signature {signature[:12]} have d = {first} and d = {second}; "
+        f"measure their outputs anew with `homeostat code replay`"
     )
-    query = select(counts.c.name, func.max(counts.c.n)).group_by(counts.c.name)
-    return {name: int(count) for name, count in connection.execute(query)}
