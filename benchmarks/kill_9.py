@@ -28,7 +28,7 @@ from skyt.records import PRE, REPAIRS, STORE, RunStore
 from skyt.runs.judging.assess import versions
 from skyt.serve.database.store import Store
 
-_OUTPUTS = 120
+_OUTPUTS = 60
 _LOOP = "def gcd({x}, {y}):\n    while {y}:\n        {x}, {y} = {y}, {x} % {y}\n    return abs({x})"
 
 
@@ -74,21 +74,33 @@ def kill_run(folder: Path, times: int) -> None:
 
     began = time.monotonic()
     assert start("whole").wait() == 0
-    whole_s, before, killed, rng = time.monotonic() - began, list[dict[str, Any]](), 0, random.Random(0)
+    whole_s, rng = time.monotonic() - began, random.Random(0)
+    before: list[dict[str, Any]] = []
+    killed = finished = 0
     while killed < times:
-        process = start("killed")
-        time.sleep(rng.uniform(0.0, whole_s))
-        killed += process.poll() is None
-        process.kill()
-        process.wait()
-        now = _on_record(folder / "killed")
-        assert now[: len(before)] == before, "a sample that was on record is not there any more"
-        before = now
-    assert start("killed").wait() == 0
-    assert _rows(folder / "killed") == _rows(folder / "whole")
-    assert len(list((folder / "killed" / "canon").glob("*.json"))) == 1
-    print(f"run: killed {killed} times, {len(before)} of {_OUTPUTS} samples on record before the last start")
-    print("its rows are those of a run that was not killed", flush=True)
+        out = f"killed-{finished}"
+        process, until = start(out), time.monotonic() + rng.uniform(0.0, whole_s)
+        while process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            killed += 1
+            now = _on_record(folder / out)
+            assert now[: len(before)] == before, "a sample that was on record is not there any more"
+            before = now
+        else:
+            _check(folder / out, folder / "whole")
+            finished, before = finished + 1, []
+    assert start(f"killed-{finished}").wait() == 0
+    _check(folder / f"killed-{finished}", folder / "whole")
+    print(f"run: killed {killed} times, finished {finished + 1} times", flush=True)
+
+
+def _check(out: Path, whole: Path) -> None:
+    """A run that was killed has the rows of one that was not, and one canon."""
+    assert _rows(out) == _rows(whole)
+    assert len(list((out / "canon").glob("*.json"))) == 1
 
 
 def _free_port() -> int:
