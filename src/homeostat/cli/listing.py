@@ -92,15 +92,8 @@ def models(as_json: Json = False) -> None:
         path = resources.resource(f"configs/models/{name}.yaml")
         hub = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["name"]
         if hub not in CATALOGUE:
-            rows.append(
-                {
-                    "model": hub,
-                    "state": "from the model hub",
-                    "download": "",
-                    "licence": "",
-                    "about": _comment(path),
-                }
-            )
+            there = {"state": "from the model hub", "download": "", "licence": ""}
+            rows.append({"model": hub, **there, "about": _comment(path)})
     _show(rows, as_json)
 
 

@@ -44,9 +44,7 @@ def bootstrap(
     seed: int = 0,
 ) -> Interval:
     """Percentile bootstrap of a statistic over examples. `statistic` takes an array and an `axis`."""
-    return _bootstrap(
-        (_vector(values, "values"),), statistic, paired=False, level=level, resamples=resamples, seed=seed
-    )
+    return _bootstrap((_vector(values, "values"),), statistic, level, resamples, seed)
 
 
 def paired_bootstrap(
@@ -62,8 +60,7 @@ def paired_bootstrap(
     first, second = _vector(a, "a"), _vector(b, "b")
     if first.shape != second.shape:
         raise ValueError(f"pairs need equal lengths, not {first.size} and {second.size}")
-    chosen = statistic or _mean_difference
-    return _bootstrap((first, second), chosen, paired=True, level=level, resamples=resamples, seed=seed)
+    return _bootstrap((first, second), statistic or _mean_difference, level, resamples, seed)
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
@@ -95,13 +92,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _bootstrap(
-    samples: tuple[Array, ...],
-    statistic: Callable[..., Any],
-    *,
-    paired: bool,
-    level: float,
-    resamples: int,
-    seed: int,
+    samples: tuple[Array, ...], statistic: Callable[..., Any], level: float, resamples: int, seed: int
 ) -> Interval:
     estimate = float(statistic(*samples, axis=-1))
     if samples[0].size == 1:  # one example says nothing about spread
@@ -111,7 +102,7 @@ def _bootstrap(
     found = stats.bootstrap(
         samples,
         statistic,
-        paired=paired,
+        paired=len(samples) > 1,
         vectorized=True,
         confidence_level=level,
         n_resamples=resamples,

@@ -17,8 +17,9 @@ import yaml
 
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
+from homeostat.core.rundir.directory import RECORD
+from homeostat.core.rundir.settings import SETTINGS
 
-RECORD = "run_record.json"
 _TAIL = 1_000_000  # bytes at the end of a log that hold its last line
 
 
@@ -49,9 +50,9 @@ class RunFiles:
     def config(self) -> Record:
         """Every setting of the run, or nothing where the file is missing or damaged."""
         try:
-            loaded = yaml.safe_load(self.text("config_resolved.yaml") or "")
+            loaded = yaml.safe_load(self.text(SETTINGS) or "")
         except yaml.YAMLError as error:
-            self.problem("config_resolved.yaml", error)
+            self.problem(SETTINGS, error)
             return {}
         return loaded if isinstance(loaded, dict) else {}
 

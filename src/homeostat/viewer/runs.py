@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from homeostat.core.errors import UserError
+from homeostat.core.rundir.directory import RECORD
 from homeostat.report.build import key_figures, sparkline, systems
-from homeostat.report.reading import RECORD, RunFiles
+from homeostat.report.reading import RunFiles
 from homeostat.report.sections.run import duration, model_name
 from homeostat.report.status import failure, run_status
 

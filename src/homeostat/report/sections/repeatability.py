@@ -137,8 +137,8 @@ def cells(cells: list[Record], source: str) -> Iterator[Block]:
     curves: dict[tuple[str, str], dict[str, list[blocks.Point]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         for metric in ("R_anchor", "R_anchor_pre_measured", "R_raw"):
-            spread = (cell.get("intervals") or {}).get(metric) or {}
-            point = (cell.get("temperature", 0.0), cell.get(metric), spread.get("low"), spread.get("high"))
+            ends = _interval(cell, metric)
+            point = (cell.get("temperature", 0.0), cell.get(metric), ends.get("low"), ends.get("high"))
             name = {"R_anchor": AFTER, "R_anchor_pre_measured": BEFORE, "R_raw": RAW}[metric]
             curves[name, str(cell.get("prompt_id"))][str(cell.get("model"))].append(point)
     several = len({cell.get("temperature") for cell in cells}) > 1
@@ -206,32 +206,26 @@ def _bin(d: float) -> int:
 def figure_of(
     found: Record, name: str, text: str, *, before: str = "", note: str = "", main: bool = False
 ) -> Block:
-    spread: dict[str, Any] = (found.get("intervals") or {}).get(name) or {}
     digits, better = _MEASURES[name]
-    return figure(
-        text,
-        found.get(name),
-        low=spread.get("low"),
-        high=spread.get("high"),
-        level=spread.get("level"),
-        note=note,
-        before=found.get(before) if before else None,
-        main=main,
-        digits=digits,
-        name=name,
-        better=better,
-    )
+    earlier = found.get(before) if before else None
+    look: dict[str, Any] = {"digits": digits, "better": better, "name": name, "note": note, "main": main}
+    return figure(text, found.get(name), before=earlier, **_interval(found, name), **look)
 
 
 def _cell(found: Record, name: str, before: str | None = None) -> Any:
-    spread = (found.get("intervals") or {}).get(name) or {}
-    earlier = found.get(before) if before else None
-    return interval(found.get(name), spread.get("low"), spread.get("high"), before=earlier)
+    ends, earlier = _interval(found, name), found.get(before) if before else None
+    return interval(found.get(name), ends.get("low"), ends.get("high"), before=earlier)
 
 
 def span(found: Record, name: str) -> str:
-    spread = (found.get("intervals") or {}).get(name)
-    return f" (95 % interval {spread['low']:.1%} to {spread['high']:.1%})" if spread else ""
+    ends = _interval(found, name)
+    return f" (95 % interval {ends['low']:.1%} to {ends['high']:.1%})" if ends else ""
+
+
+def _interval(found: Record, name: str) -> dict[str, Any]:
+    """The ends and the level of a figure's interval; empty where it has none."""
+    ends = (found.get("intervals") or {}).get(name) or {}
+    return {key: ends.get(key) for key in ("low", "high", "level")} if ends else {}
 
 
 _FIELDS = tuple(
