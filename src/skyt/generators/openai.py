@@ -20,11 +20,11 @@ from pydantic import Field
 
 from homeostat.core.errors import UserError
 from skyt.generators.base import Failure, GenerationError, Output, Request, Source
+from skyt.generators.retry import asked_again, may_pass, retry_after
 
 if TYPE_CHECKING:
     import httpx
 
-_LONGEST_WAIT_S = 60.0
 _PATIENCE_S = 10.0  # for the first answer
 
 
@@ -55,7 +55,7 @@ class OpenAIGenerator(Source):
 class _PassingError(Exception):
     """An attempt that failed in a way that may pass; `after` is how long the server asked to wait."""
 
-    def __init__(self, reason: str, after: float | None = None) -> None:
+    def __init__(self, reason: str, after: float = 0.0) -> None:
         super().__init__(reason)
         self.after = after
 
@@ -124,24 +124,25 @@ class Endpoint:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _answer(self, client: httpx.AsyncClient, request: Request) -> Output | Failure:
-        jitter = random.Random(request.seed)
-        last = ""
-        for attempt in range(self._config.retries + 1):
+        async def attempt() -> str | _PassingError:
             try:
-                return Output(request, await self._ask(client, request))
-            except GenerationError as error:
-                return Failure(request, str(error))
+                return await self._ask(client, request)
             except _PassingError as error:
-                last = str(error)
-                if attempt < self._config.retries:
-                    await asyncio.sleep(self._wait(attempt, error.after, jitter))
-        return Failure(request, f"gave up after {self._config.retries + 1} attempts: {last}")
+                return error
 
-    def _wait(self, attempt: int, asked: float | None, jitter: random.Random) -> float:
-        """Full jitter between half and all of the doubled wait; never less than the server asked for."""
-        doubled = min(_LONGEST_WAIT_S, self._config.backoff_s * 2.0**attempt)
-        backoff = doubled * (0.5 + 0.5 * jitter.random())
-        return min(_LONGEST_WAIT_S, max(backoff, asked or 0.0))
+        try:
+            answer = await asked_again(
+                attempt,
+                lambda answer: answer.after if isinstance(answer, _PassingError) else None,
+                retries=self._config.retries,
+                backoff_s=self._config.backoff_s,
+                jitter=random.Random(request.seed),
+            )
+        except GenerationError as error:
+            return Failure(request, str(error))
+        if isinstance(answer, str):
+            return Output(request, answer)
+        return Failure(request, f"gave up after {self._config.retries + 1} attempts: {answer}")
 
     async def _ask(self, client: httpx.AsyncClient, request: Request) -> str:
         import httpx
@@ -163,8 +164,9 @@ class Endpoint:
             raise _PassingError(f"no answer within {self._config.timeout_s:g} s") from None
         except httpx.TransportError as error:
             raise _PassingError(f"{type(error).__name__}: {error}") from None
-        if response.status_code in (408, 409, 425, 429) or response.status_code >= 500:
-            raise _PassingError(f"HTTP {response.status_code}", _retry_after(response))
+        if may_pass(response.status_code):
+            asked = retry_after(response.headers.get("retry-after"))
+            raise _PassingError(f"HTTP {response.status_code}", asked)
         if response.status_code != 200:
             raise GenerationError(f"HTTP {response.status_code}: {_shown(response)}")
         return _content(response)
@@ -193,13 +195,6 @@ def _content(response: httpx.Response) -> str:
     if not isinstance(content, str):
         raise _PassingError(f"choices[0].message.content is {content!r:.60}, not text")
     return content
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    try:
-        return max(0.0, float(response.headers.get("retry-after", "")))
-    except ValueError:
-        return None
 
 
 def _shown(response: httpx.Response) -> str:

@@ -18,12 +18,12 @@ import aiohttp
 from yarl import URL
 
 from homeostat.core.errors import UserError
+from skyt.generators.retry import asked_again, may_pass, retry_after
 from skyt.serve.config import HttpUpstream
 from skyt.serve.protocol.codec import BadJsonError, read_json, write_json
 from skyt.serve.protocol.errors import ApiError, upstream_error
 from skyt.serve.tracing import pass_on, span
 
-RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
     "transfer-encoding", "content-length", "content-encoding", "accept-encoding", "host", "cookie", "expect",
@@ -99,6 +99,7 @@ class HttpUpstreamClient:
         self._observe = observe
         self._base = config.base_url.rstrip("/")
         self._key = _key(config.api_key_env)
+        self._jitter = random.Random()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -193,17 +194,14 @@ class HttpUpstreamClient:
 
     async def _retry(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T:
         """Run `attempt` until it gives something final, the attempts are used up or time is."""
-        wait = self._config.backoff_s
-        for left in reversed(range(self._config.retries + 1)):
-            result = await self._try(attempt, call)
-            pause = max(
-                random.uniform(0.0, wait), 0.0 if isinstance(result, ApiError) else _asked_pause(result)
-            )
-            passing = isinstance(result, ApiError) or result.status in RETRIED
-            if not passing or not left or pause >= call.left:
-                break
-            await asyncio.sleep(pause)
-            wait *= 2
+        result = await asked_again(
+            lambda: self._try(attempt, call),
+            _wished_pause,
+            retries=self._config.retries,
+            backoff_s=self._config.backoff_s,
+            jitter=self._jitter,
+            left=lambda: call.left,
+        )
         if isinstance(result, ApiError):
             raise result
         return result
@@ -276,12 +274,11 @@ def _error(answer: Answer) -> ApiError:
     return error
 
 
-def _asked_pause(answer: Stream | Answer) -> float:
-    """The seconds that the upstream asks to wait."""
-    try:
-        return max(0.0, float(dict(answer.headers).get("retry-after", 0)))
-    except ValueError:
+def _wished_pause(result: Stream | Answer | ApiError) -> float | None:
+    """The seconds that the upstream asks to wait before another attempt; None where that is of no use."""
+    if isinstance(result, ApiError):
         return 0.0
+    return retry_after(dict(result.headers).get("retry-after")) if may_pass(result.status) else None
 
 
 def _key(variable: str | None) -> str | None:
