@@ -24,6 +24,7 @@ from skyt.canon.history import whoever
 from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import Verdict
 from skyt.runs.judging.assess import prepare, versions
+from skyt.text.normalise import normalise
 from skyt.text.signature import signature
 
 Policy = Literal["first", "modal"]
@@ -128,7 +129,7 @@ def approve(
     old = shelf.read(contract.id)
     if old is None:
         raise UserError(f"{contract.id!r} has no canon to approve; `canon set` makes a program the canon")
-    text = prepare(old.normalized_code, contract).text
+    text = normalise(old.normalized_code).text
     changed = contract_differences(old, contract) or old.versions != versions() or text != old.normalized_code
     renewed = old
     if changed:

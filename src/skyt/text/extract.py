@@ -10,7 +10,7 @@ from skyt.text.parsing import MAX_PARSED_CHARS, beginning, parse
 MAX_ANSWER_CHARS = 10 * MAX_PARSED_CHARS
 _MOST_PROSE = 200  # lines
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
+_FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)([^\n`]*+)$")
 _PYTHON_TAGS = {"", "python", "python3", "py", "py3", "python-repl", "{python}", "{.python}"}
 _CODE_START = re.compile(
     r"^(?:(?:async )?def \w+\s*\(|class \w+\s*[(:]|@\w"

@@ -10,14 +10,13 @@ version too.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from dataclasses import dataclass
 
 from skyt.text.observed import DOCSTRINGS, LINES, observed
 from skyt.text.parsing import MAX_PARSED_CHARS, parse
 
-NORMALIZATION_VERSION = f"2-py{sys.version_info.major}.{sys.version_info.minor}"
+NORMALIZATION_VERSION = f"3-py{sys.version_info.major}.{sys.version_info.minor}"
 MAX_TIDIED_CHARS = 10 * MAX_PARSED_CHARS
 MAX_DEPTH = 100
 
@@ -26,9 +25,8 @@ _DOCUMENTED = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _MISPRINTED = (
     ast.withitem | ast.JoinedStr | ast.Starred | ast.Yield | ast.YieldFrom | ast.Await | ast.NamedExpr
 )
-_BLANKS = re.compile(r"[ \t\f\v]+$", re.MULTILINE)
+_BLANKS = " \t\f\v"
 _NOT_PYTHON = "\n?"  # a line that no program has
-_BLANK_LINES = re.compile(r"\n{2,}")
 
 
 @dataclass(frozen=True)
@@ -44,17 +42,17 @@ def normalise(code: str) -> Normalised:
     """Normalise a program. Never raises.
 
     What Python cannot parse (syntax errors, NULs, trees deeper than `MAX_DEPTH` nodes, more than
-    `MAX_PARSED_CHARS` characters) gets the fallback: line ends unified, trailing blanks, blank lines and
-    whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says nothing about
-    what the program means. What is not Python does not become Python by this: where the tidied text would
-    parse, a line is added that keeps it from that. Text over `MAX_TIDIED_CHARS` stays as it is.
+    `MAX_PARSED_CHARS` characters) gets the fallback: line ends unified, byte-order marks, trailing blanks,
+    blank lines and whole-line comments dropped, tabs expanded. It is idempotent like the main path, but says
+    nothing about what the program means. What is not Python does not become Python by this: where the tidied
+    text would parse, a line is added that keeps it from that. Text over `MAX_TIDIED_CHARS` stays as it is.
     """
     text, problem = _from_tree(code)
     if text is not None:
         return Normalised(text, parsed=True)
     tidied = _fallback(code)
     if tidied != code and _from_tree(tidied)[0] is not None:
-        tidied += _NOT_PYTHON
+        tidied = (tidied + _NOT_PYTHON).strip("\n")
     return Normalised(tidied, parsed=False, problem=problem)
 
 
@@ -65,17 +63,19 @@ def _from_tree(code: str) -> tuple[str | None, str]:
         try:
             tree = parse(_encodable(code))
             _check_depth(tree)
+            _drop_bare_strings(tree, docstrings=False)  # what goes has no say in what stays
             seen = observed(tree)
             if LINES in seen:
                 return _as_it_is(code), ""
-            _drop_bare_strings(tree, docstrings=DOCSTRINGS not in seen)
+            if DOCSTRINGS not in seen:
+                _drop_bare_strings(tree, docstrings=True)
             text = ast.unparse(tree)
-            # Unparse is not always a fixed point (f-strings, nested quotes): one more round settles it.
+            # Unparse is not always a fixed point (f-strings, nested quotes): one more round
+            # settles it, or none.
             printed = parse(text)
             again = ast.unparse(printed)
-            if any(isinstance(node, _MISPRINTED) for node in ast.walk(tree)) and not _same(
-                tree, printed, again
-            ):
+            misprinted = any(isinstance(node, _MISPRINTED) for node in ast.walk(tree))
+            if misprinted and not (_same(tree, printed, again) and ast.unparse(parse(again)) == again):
                 return _as_it_is(code), ""
             if len(again) <= MAX_PARSED_CHARS:
                 return again, ""
@@ -140,8 +140,6 @@ def _fallback(code: str) -> str:
     text = code.encode("utf-8", "backslashreplace").decode("utf-8")
     if len(code) > MAX_TIDIED_CHARS:
         return text
-    text = text.lstrip("\ufeff")
-    text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
-    lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
-    text = _BLANKS.sub("", "\n".join(lines))
-    return _BLANK_LINES.sub("\n", text).strip("\n")
+    text = text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    lines = [line.rstrip(_BLANKS) for line in text.split("\n") if not line.lstrip().startswith("#")]
+    return "\n".join(line for line in lines if line)

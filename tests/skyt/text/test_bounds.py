@@ -49,6 +49,7 @@ WORST = {
         ("", "```python\nx=1\n```\n"),
         ("", "\n"),
         ("", "@a\n"),
+        ("```", " "),
     ],
     "trim": [(LOOP, "it's fast\n"), ("", "@a\n")],
     "normalise": [("", "\n"), ("", "# x\n"), ("", "\t")],
@@ -67,6 +68,21 @@ def test_the_worst_text_we_know_costs_little(kind: str) -> None:
         megabytes, unit, seconds, more = json.loads(line)
         assert seconds < 2.0, (megabytes, unit, seconds)
         assert more < 200.0, (megabytes, unit, more)
+
+
+@pytest.mark.parametrize("kind", ["extract", "normalise", "prepare"])
+def test_a_line_of_blanks_before_something_costs_little(kind: str) -> None:
+    """At the sizes that are looked into: what looks for blanks at the end must not begin at each of them."""
+    sizes = MEASURED.replace("megabytes << 20", "{1: 90_000, 6: 300_000, 32: 950_000}[megabytes]")
+    sizes = sizes.replace("for head, unit in texts:", "for head, unit, end in texts:")
+    sizes = sizes.replace("// len(unit))", "// len(unit)) + end")
+    texts = [("", " ", "x"), ("", "\t", "x"), ("```", " ", "`"), ("x = 1", " ", "\\")]
+    command = [sys.executable, "-c", sizes, kind, json.dumps(texts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        _, unit, seconds, more = json.loads(line)
+        assert seconds < 2.0, (unit, seconds)
+        assert more < 200.0, (unit, more)
 
 
 @pytest.mark.parametrize("kind", ["extract", "trim", "prepare"])

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyt.text.normalise import MAX_PARSED_CHARS, NORMALIZATION_VERSION, normalise
@@ -88,6 +88,76 @@ def test_normalisation_never_raises_and_is_idempotent_on_any_text(text: str) -> 
     normal = normalise(text)
     assert normalise(normal.text).text == normal.text
     normal.text.encode("utf-8")
+
+
+_PIECES = [
+    *(
+        "def f(x):\n",
+        "class A:\n",
+        "if x:\n",
+        "    ",
+        "\t",
+        "return x\n",
+        "pass\n",
+        "x = 1;\n",
+        "# c\n",
+        "#\ufeff\n",
+    ),
+    *("'''doc'''\n", "'__doc__'\n", '"getattr"\n', "'lineno'\n", "import inspect\n", "r'\\d'\n", "'a' 'b'\n"),
+    *(
+        "\ufeff",
+        "\ud800",
+        "\udfff",
+        "\n",
+        "\r\n",
+        "\r",
+        "\f",
+        "\v",
+        "\x00",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "\u00a0",
+        "\\\n",
+    ),
+    *(
+        "f'{x!r:>{3}}'\n",
+        "f'{x=}'\n",
+        "f'\\n{x}'\n",
+        "with ((a, b)): pass\n",
+        "(yield)\n",
+        "*a, = b\n",
+        "1e400\n",
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=14).map("".join))
+@settings(max_examples=400)
+def test_normalisation_is_idempotent_on_programs_and_what_is_nearly_one(text: str) -> None:
+    normal = normalise(text)
+    again = normalise(normal.text)
+    assert (again.text, again.parsed) == (normal.text, normal.parsed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    'doc'\n    '__doc__'\n    return 1",
+        "\v",
+        "# c\n\ufeff# d\n\ud800x",
+        "\ud800" * 300_000,
+        "\t" * 100_001 + "x=1",
+        "x=1\n" + " " * 120_000,
+        "x\n" * 500_001,
+        "y = " + "+".join(["1"] * 34_000),
+    ],
+    ids=range(8),
+)
+def test_normalisation_is_idempotent_on_what_it_once_was_not_and_beyond_its_limits(text: str) -> None:
+    normal = normalise(text)
+    again = normalise(normal.text)
+    assert (again.text, again.parsed) == (normal.text, normal.parsed)
 
 
 _EXPRESSIONS = st.recursive(
