@@ -37,8 +37,8 @@ class Guard:
             self._read_at = time.monotonic()
         if not self._guarded:
             return ANYONE
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        key = match(given.strip(), self._keys) if scheme.lower() == "bearer" else None
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        key = match(secret.strip(), self._keys) if scheme.lower() == "bearer" else None
         if key is None:
             raise ApiError(
                 401,
@@ -138,5 +138,5 @@ _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?:
 
 def host_of(header: str) -> str | None:
     """The name in a Host header without its port; None for anything that is not a name and a port."""
-    found = _HOST.fullmatch(header)
-    return None if found is None else found["v6"] or found["name"]
+    parts = _HOST.fullmatch(header)
+    return None if parts is None else parts["v6"] or parts["name"]

@@ -50,8 +50,11 @@ def list_(where: Where, contracts: Contracts = None) -> None:
     Example: homeostat code canon list runs/code-gcd
     """
     with _opened(where) as place:
-        known = _contracts(contracts)
-        rows = [[prompt, *_line(place.shelf, prompt, known.get(prompt))] for prompt in place.shelf.prompts()]
+        current_contracts = _contracts(contracts)
+        rows = [
+            [prompt, *_line(place.shelf, prompt, current_contracts.get(prompt))]
+            for prompt in place.shelf.prompts()
+        ]
     if not rows:
         print(f"no canons in {where}")
         return
@@ -69,11 +72,12 @@ def show(where: Where, name: Name) -> None:
     Example: homeostat code canon show runs/code-gcd gcd
     """
     with _opened(where) as place:
-        found = _present(place.shelf, name)
-    print(f"# {found.prompt_id}@{found.canon_signature[:12]}, {found.origin}, {found.fixed_at_timestamp}")
-    print(f"# model {found.model}, temperature {found.temperature}")
-    print(f"# normalisation {found.normalization_version}, oracle {found.oracle_version}")
-    print(found.normalized_code)
+        current = _present(place.shelf, name)
+    identity = f"{current.prompt_id}@{current.canon_signature[:12]}"
+    print(f"# {identity}, {current.origin}, {current.fixed_at_timestamp}")
+    print(f"# model {current.model}, temperature {current.temperature}")
+    print(f"# normalisation {current.normalization_version}, oracle {current.oracle_version}")
+    print(current.normalized_code)
 
 
 @canon.command()
@@ -95,14 +99,14 @@ def diff(
     from skyt.canon import contract_differences
 
     with _opened(where) as place:
-        found = _present(place.shelf, name)
+        current = _present(place.shelf, name)
         title, text = _other(place.shelf, name, other)
     lines = difflib.unified_diff(
-        text.splitlines(), found.normalized_code.splitlines(), title, "canon", lineterm=""
+        text.splitlines(), current.normalized_code.splitlines(), title, "canon", lineterm=""
     )
     print("\n".join(lines) or f"the same program as {title}")
-    known = _contracts(contracts)
-    for line in contract_differences(found, known[name]) if name in known else ():
+    current_contracts = _contracts(contracts)
+    for line in contract_differences(current, current_contracts[name]) if name in current_contracts else ():
         print(f"contract: {line}")
 
 
@@ -170,16 +174,18 @@ def history(where: Where, name: Name) -> None:
         ]
         for event in place.shelf.events(name):
             to = (event.canon_signature or "none")[:12]
-            found = f" (in spite of: {'; '.join(event.findings)})" if event.findings else ""
-            lines.append((event.timestamp, f"{event.action:<9} {to}  by {event.who}: {event.why}{found}"))
+            objections = f" (in spite of: {'; '.join(event.findings)})" if event.findings else ""
+            lines.append(
+                (event.timestamp, f"{event.action:<9} {to}  by {event.who}: {event.why}{objections}")
+            )
     if not lines:
         raise UserError(f"{name!r} has no canon in {where} and never had one")
     for moment, line in sorted(lines, key=lambda pair: pair[0]):
         print(f"{moment}  {line}")
 
 
-def _source(found: Canon) -> str:
-    return "no model" if found.model is None else f"{found.model} at {found.temperature:g}"
+def _source(current: Canon) -> str:
+    return "no model" if current.model is None else f"{current.model} at {current.temperature:g}"
 
 
 def _line(shelf: Shelf, prompt: str, contract: Contract | None) -> list[str]:
@@ -187,38 +193,38 @@ def _line(shelf: Shelf, prompt: str, contract: Contract | None) -> list[str]:
     from skyt.runs.judging.assess import versions
 
     try:
-        found = shelf.read(prompt)
+        current = shelf.read(prompt)
     except UserError as error:
         return ["", "", "", "", str(error)]
-    if found is None:
+    if current is None:
         return ["", "", "", "", "gone"]
     approvals = [
         event
         for event in shelf.events(prompt)
-        if event.action == "approved" and event.canon_signature == found.canon_signature
+        if event.action == "approved" and event.canon_signature == current.canon_signature
     ]
     approved = f"{approvals[-1].who}, {approvals[-1].timestamp[:10]}" if approvals else "no"
     state = []
-    if found.versions != versions():
-        state.append(f"oracle {found.oracle_version}, normalisation {found.normalization_version}")
+    if current.versions != versions():
+        state.append(f"oracle {current.oracle_version}, normalisation {current.normalization_version}")
     if contract is None:
         state.append("no such contract")
-    elif changed := contract_differences(found, contract):
+    elif changed := contract_differences(current, contract):
         state.append(f"contract changed: {shortened(changed, 2)}")
     return [
-        found.canon_signature[:12],
-        found.origin,
-        found.fixed_at_timestamp[:19],
+        current.canon_signature[:12],
+        current.origin,
+        current.fixed_at_timestamp[:19],
         approved,
         "; ".join(state) or "ok",
     ]
 
 
 def _present(shelf: Shelf, name: str) -> Canon:
-    found = shelf.read(name)
-    if found is None:
+    current = shelf.read(name)
+    if current is None:
         raise UserError(f"{name!r} has no canon there; {nearest(name, shelf.prompts())}")
-    return found
+    return current
 
 
 def _other(shelf: Shelf, name: str, other: str | None) -> tuple[str, str]:
@@ -265,11 +271,11 @@ def _managing(where: str, name: str, folder: Path | None) -> Iterator[tuple[_Pla
     from skyt.runs.config import MeasureConfig
     from skyt.runs.judging.assess import Assessor
 
-    known = _contracts(folder)
-    if name not in known:
-        raise UserError(f"unknown contract {name!r}; {nearest(name, known)}")
+    current_contracts = _contracts(folder)
+    if name not in current_contracts:
+        raise UserError(f"unknown contract {name!r}; {nearest(name, current_contracts)}")
     with _opened(where) as place, Assessor(MeasureConfig()) as assessor:
-        yield place, known[name], assessor.verdict
+        yield place, current_contracts[name], assessor.verdict
 
 
 @contextmanager

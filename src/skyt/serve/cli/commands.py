@@ -69,24 +69,24 @@ def serve(
     """
     from homeostat.core.config import load_config
 
-    given: list[str] = []
+    options: list[str] = []
     if upstream is not None:
-        given += ["upstream.kind=http", f"upstream.base_url={json.dumps(upstream)}"]
+        options += ["upstream.kind=http", f"upstream.base_url={json.dumps(upstream)}"]
     elif config is None:
-        given += ["upstream.kind=local"]
+        options += ["upstream.kind=local"]
     if model is not None:
         local = "upstream.model.name" if upstream is None and config is None else "upstream.model"
-        given += [f"{local}={json.dumps(model)}"]
+        options += [f"{local}={json.dumps(model)}"]
     for name, value in {"database": database, "host": host, "port": port}.items():
-        given += [f"{name}={json.dumps(value)}"] * (value is not None)
-    given += ["measure.trust_canons=true"] * trust_canons
+        options += [f"{name}={json.dumps(value)}"] * (value is not None)
+    options += ["measure.trust_canons=true"] * trust_canons
     with needs_extra():
         from skyt.contracts.contract import load_contracts
         from skyt.serve.config import ServeConfig
         from skyt.serve.service import Service
         from skyt.serve.web.server import serve as run
 
-        settings = load_config(ServeConfig, config, [*given, *(overrides or [])])
+        settings = load_config(ServeConfig, config, [*options, *(overrides or [])])
         run(Service(settings, load_contracts(contracts), re_anchor=re_anchor or []))
     # All is closed and on record. An interpreter with many threads may take a second to end by itself.
     sys.stdout.flush()
@@ -108,11 +108,11 @@ def status(
     with opened_store(database) as store:
         from skyt.serve.database.live import standings
 
-        found = [asdict(standing) for standing in standings(store, tau)]
+        rows = [asdict(standing) for standing in standings(store, tau)]
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(rows, indent=2))
         return
-    _show(found)
+    _show(rows)
 
 
 def export(
@@ -180,10 +180,10 @@ def add(
     """Make a key and print it once; only its hash is kept."""
     from skyt.contracts.contract import load_contracts
 
-    known = load_contracts(contracts)
+    every = load_contracts(contracts)
     for wanted in contract or []:
-        if wanted not in known:
-            raise UserError(f"--contract {wanted!r} is unknown; {nearest(wanted, known)}")
+        if wanted not in every:
+            raise UserError(f"--contract {wanted!r} is unknown; {nearest(wanted, every)}")
     with opened_store(database, create=True) as store:
         from skyt.serve.database.keys import add_key
 
@@ -211,7 +211,7 @@ def revoke(name: str, database: Database = _DEFAULT_DATABASE) -> None:
         revoke_key(store, name)
 
 
-def _show(found: list[dict[str, Any]]) -> None:
+def _show(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -221,7 +221,7 @@ def _show(found: list[dict[str, Any]]) -> None:
         return f"{numbers[f'{name}_pre']:.3f} → {numbers[f'{name}_post']:.3f}"
 
     table = Table("contract", "N", "R_raw", "R_anchor", "mu", "P_tau", "rescue", "canon")
-    for row in found:
+    for row in rows:
         numbers = row["metrics"]
         table.add_row(
             row["prompt_id"],
@@ -231,8 +231,8 @@ def _show(found: list[dict[str, Any]]) -> None:
             f"{numbers['rescue_rate']:.3f}",
             (row["canon_signature"] or "none")[:8],
         )
-    Console().print(table if found else "no samples yet: send a request that matches a contract")
-    spent = {row["prompt_id"]: row["usage"] for row in found if row["usage"]}
+    Console().print(table if rows else "no samples yet: send a request that matches a contract")
+    spent = {row["prompt_id"]: row["usage"] for row in rows if row["usage"]}
     if len(spent) > 1:
         spent["total"] = {name: sum(usage.get(name, 0) for usage in spent.values()) for name in USAGE}
     for name, usage in spent.items():

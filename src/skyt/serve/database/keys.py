@@ -103,14 +103,14 @@ def valid_keys(store: Store) -> list[Key]:
         ]
 
 
-def match(given: str, keys: Iterable[Key]) -> Key | None:
-    """The key that was given, in a time that does not tell how much of it was right."""
-    digest = _digest(given)
-    found = None
+def match(secret: str, keys: Iterable[Key]) -> Key | None:
+    """The key with this secret, in a time that does not tell how much of it was right."""
+    digest = _digest(secret)
+    asking = None
     for key in keys:
         if hmac.compare_digest(digest, key.sha256):
-            found = key
-    return found
+            asking = key
+    return asking
 
 
 def _digest(key: str) -> str:

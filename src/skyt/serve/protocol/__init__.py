@@ -1,1 +1,1 @@
-"""What OpenAI's clients expect to read: answers, errors, strict JSON, and the OpenAPI description."""
+"""What OpenAI's clients expect to read: answers, errors and strict JSON."""

@@ -283,10 +283,10 @@ def _number(body: Mapping[str, Any], name: str, kind: type, default: Any, low: f
     return value
 
 
-def _messages(given: Any) -> list[dict[str, str]]:
-    if not isinstance(given, list) or not given:
+def _messages(messages: Any) -> list[dict[str, str]]:
+    if not isinstance(messages, list) or not messages:
         raise ApiError(400, "messages must be a list of at least one message", param="messages")
-    return [_message(message) for message in given]
+    return [_message(message) for message in messages]
 
 
 def _message(message: Any) -> dict[str, str]:
@@ -302,14 +302,14 @@ def _message(message: Any) -> dict[str, str]:
     return {"role": role, "content": content.encode("utf-8", "replace").decode("utf-8")}
 
 
-def _prompt(given: Any) -> str:
-    if not isinstance(given, str) or not given:
+def _prompt(prompt: Any) -> str:
+    if not isinstance(prompt, str) or not prompt:
         raise ApiError(400, "prompt must be a text that is not empty", param="prompt")
-    return given.encode("utf-8", "replace").decode("utf-8")
+    return prompt.encode("utf-8", "replace").decode("utf-8")
 
 
-def _stop(given: Any) -> list[str]:
-    words = [given] if isinstance(given, str) else given
+def _stop(stop: Any) -> list[str]:
+    words = [stop] if isinstance(stop, str) else stop
     if words is None:
         return []
     if not isinstance(words, list) or len(words) > 4 or not all(isinstance(w, str) and w for w in words):

@@ -56,8 +56,8 @@ class CanonPages:
         """The canon of one contract, what its contract of today has against it, and its history."""
         key = await self._service.guard.check(request.headers)
         contract = contract_of(self._service, key, request.query_params.get("contract"))
-        found = await asyncio.to_thread(self._read, contract)
-        return json_response(200, {**found, "may_manage": key.manages}, NO_STORE)
+        told = await asyncio.to_thread(self._read, contract)
+        return json_response(200, {**told, "may_manage": key.manages}, NO_STORE)
 
     async def approve(self, request: Request) -> Response:
         """Put on record that someone looked at the canon and agrees with it."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache
 from typing import Any
 
+import yaml
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from homeostat import __version__
 from homeostat.report import blocks
 from homeostat.report.names import explanations
 from homeostat.report.page import asset, script
@@ -23,7 +26,6 @@ from skyt.serve.auth import require
 from skyt.serve.database import live
 from skyt.serve.database.keys import Key
 from skyt.serve.protocol.errors import ApiError
-from skyt.serve.protocol.openapi import description
 from skyt.serve.service import Service
 from skyt.serve.web.edge import json_response
 
@@ -90,7 +92,7 @@ class Pages:
         return Response(status_code=204)
 
     async def openapi(self, request: Request) -> Response:
-        return json_response(200, description(), NO_STORE)
+        return json_response(200, _openapi(), NO_STORE)
 
     async def status(self, request: Request) -> Response:
         """Every contract the key is for: its metrics, canon and latencies."""
@@ -120,14 +122,14 @@ class Pages:
         """The latest samples of one contract, with the canon's text to compare them with."""
         contract = await self._contract(request)
         limit = _limit(request.query_params.get("limit", "20"))
-        found = await asyncio.to_thread(live.latest, self._store, contract, limit)
+        samples = await asyncio.to_thread(live.latest, self._store, contract, limit)
         canon = await asyncio.to_thread(self._store.get, contract)
-        steps = {step for sample in found for step in sample["repair_steps"]}
+        steps = {step for sample in samples for step in sample["repair_steps"]}
         return json_response(
             200,
             {
                 "canon": None if canon is None else canon.normalized_code,
-                "samples": found,
+                "samples": samples,
                 "explanations": explanations(sorted(steps)),
             },
             NO_STORE,
@@ -142,6 +144,14 @@ class Pages:
     async def _contract(self, request: Request) -> str:
         key = await self._service.guard.check(request.headers)
         return contract_of(self._service, key, request.query_params.get("contract", "")).id
+
+
+@cache
+def _openapi() -> dict[str, Any]:
+    """The description of what the service answers itself, with this program's version."""
+    described: dict[str, Any] = yaml.safe_load(asset("openapi.yaml", "skyt.serve"))
+    described["info"]["version"] = __version__
+    return described
 
 
 def _chart(contract: str, snapshots: list[dict[str, Any]]) -> dict[str, Any]:
