@@ -92,6 +92,25 @@ def test_an_open_service_fixes_no_canon_unless_told_to(
         assert canon is not None and "def gcd(x, y)" in canon.normalized_code
 
 
+def test_a_web_page_cannot_plant_a_canon_and_neither_can_a_client_without_a_key(
+    start: Callable[..., Any], upstream: ScriptedUpstream
+) -> None:
+    """What would fix a canon that is wrong on one input, sent by a page; then an honest client asks."""
+    planted = GCD.replace("def gcd(a, b):", "def gcd(a, b):\n    if (a, b) == (12, 18):\n        return 1")
+    with start(canons_from="keys") as (url, service), httpx.Client(base_url=url, timeout=30) as client:
+        upstream.otherwise = fenced(planted)
+        before = len(upstream.requests)
+        page = {"content-type": "text/plain", "origin": "https://evil.example"}
+        first = client.post("/v1/chat/completions", content=json.dumps(BODY), headers=page)
+        assert first.status_code == 403 and len(upstream.requests) == before
+        assert client.post("/v1/chat/completions", json=BODY).status_code == 200  # the first step, forced
+        assert service.store.get("gcd") is None
+        upstream.otherwise = fenced(GCD)
+        honest = client.post("/v1/chat/completions", json=BODY).json()
+        assert honest["choices"][0]["message"]["content"] == fenced(GCD)
+        assert honest["skyt"]["samples"][0]["replaced"] is False
+
+
 def test_a_key_for_a_contract_asks_nothing_else_whatever_headers_say(
     start: Callable[..., Any], upstream: ScriptedUpstream
 ) -> None:
