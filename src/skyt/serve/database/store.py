@@ -183,10 +183,13 @@ class Store(CanonTable):
         )
 
     def _open_ledger(self, connection: Connection) -> str:
-        begun = connection.execute(
-            select(func.count()).select_from(ledgers).where(ledgers.c.name.like(f"{SERVICE}-%"))
+        # Counting the closed ones gives two processes that find none open the same name.
+        closed = connection.execute(
+            select(func.count())
+            .select_from(ledgers)
+            .where(ledgers.c.name.like(f"{SERVICE}-%"), ledgers.c.closed_at.is_not(None))
         ).scalar_one()
-        name = f"{SERVICE}-{begun + 1:04d}"
+        name = f"{SERVICE}-{closed + 1:04d}"
         try:
             with connection.begin_nested():
                 connection.execute(

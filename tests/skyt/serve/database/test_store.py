@@ -51,6 +51,19 @@ def test_a_second_candidate_is_told_that_the_canon_moved_and_leaves_no_trace(sto
     assert submit(store, replace(fixing("x"), fixes=False))[0]["sample_id"] == "000001"
 
 
+def test_two_processes_that_find_no_ledger_open_open_the_same_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL the other's ledger can be committed between the look for one and the opening of one."""
+    late = Store(store.engine, VERSIONS)
+    monkeypatch.setattr(late, "current_ledger", lambda connection: None)
+    submit(store, fixing("x"))
+    [placed] = submit(late, replace(fixing("x"), fixes=False))
+    assert (placed["run_id"], placed["sample_id"]) == ("serve-0001.0000", "000001")
+    store.archive("gcd", "me", "why")
+    assert submit(store, fixing("y"))[0]["run_id"] == "serve-0002.0000"
+
+
 def test_racing_threads_fix_exactly_one_canon_and_number_samples_without_gaps(store: Store) -> None:
     submit(store, Submission("other", "m", 0.5, [], None))
     barrier = threading.Barrier(8)
