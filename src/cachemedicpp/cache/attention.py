@@ -32,7 +32,7 @@ _ACTIVE: dict[int, _Dispatcher] = {}  # by the identity of the configuration tha
 Attention = tuple[Tensor, Tensor | None]  # what was read `[B, Q, H, d]`, and the weights or None
 
 
-class Stored:
+class Reading:
     """The cache that is being read: which of its positions count as stored."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Participant:
     """Something that changes or watches what attention reads. Each keeps its own state."""
 
     layers: frozenset[int] = frozenset()  # whose stored keys and values it changes
-    stored: Stored
+    stored: Reading
 
     def forget(self, ids: Tensor | None, mask: Tensor | None) -> None:
         """A new prefill with these tokens: nothing is stored yet."""
@@ -122,7 +122,7 @@ class _Dispatcher:
         self._forget(None, None)
 
     def _forget(self, ids: Tensor | None, mask: Tensor | None) -> None:
-        self._stored = Stored()
+        self._stored = Reading()
         for one in self._participants:
             one.stored = self._stored
             one.forget(ids, mask)

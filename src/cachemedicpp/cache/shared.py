@@ -11,15 +11,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from torch import Tensor, nn
 
 from homeostat.core.errors import UserError
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @contextmanager
@@ -37,17 +33,6 @@ def shared_layers(model: Any) -> Iterator[None]:
 
     with run.hooked(begin, lambda one, rows: one.expand(rows, *one.shape[1:])):
         yield
-
-
-def sharing_layers(work: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """A function of a model and more, run inside `shared_layers`."""
-
-    @wraps(work)
-    def run(model: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with shared_layers(model):
-            return work(model, *args, **kwargs)
-
-    return run
 
 
 @contextmanager

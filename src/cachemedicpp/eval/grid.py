@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 
 from cachemedicpp.cache.prefill import prefill
-from cachemedicpp.cache.shared import sharing_layers
+from cachemedicpp.cache.shared import shared_layers
 from cachemedicpp.cache.state import KVState, stack
 from cachemedicpp.corruption import CorruptionFamily, Plan
 from cachemedicpp.repair.defences import Defence, Forks
@@ -47,7 +47,6 @@ def grid_cells(types: Sequence[str], eps: Sequence[float]) -> list[Cell]:
     return [CLEAN, *(Cell(name, e) for name in types for e in eps if e > 0)]
 
 
-@sharing_layers
 def evaluate_example(
     model: Any,
     family: CorruptionFamily,
@@ -69,17 +68,18 @@ def evaluate_example(
     events: list[dict[str, Any]] = []
     times = [draws if cell.epsilon > 0 else 1 for cell in cells]
     damage = [replace(c, draw=c.draw + n) for c, own in zip(cells, times, strict=True) for n in range(own)]
-    for chunk in _chunks(damage, fork_batch):
-        corrupted, forks = corrupt_forks(clean, family, example, chunk)
-        events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
-        for group in _together([d for d in defences if not d.discards], fork_batch // len(chunk)):
-            found = _scored(model, task, example, group, corrupted, forks)
-            for defence, own in zip(group, _chunks(found, len(chunk)), strict=True):
-                scores[defence.name] += own
-    for defence in defences:
-        if defence.discards:
-            once = _scored(model, task, example, [defence], clean, Forks(example.stored, clean, [None]))
-            scores[defence.name] = once * len(damage)
+    with shared_layers(model):
+        for chunk in _chunks(damage, fork_batch):
+            corrupted, forks = corrupt_forks(clean, family, example, chunk)
+            events += [event.as_record() for plan in forks.plans if plan is not None for event in plan.events]
+            for group in _together([d for d in defences if not d.discards], fork_batch // len(chunk)):
+                found = _scored(model, task, example, group, corrupted, forks)
+                for defence, own in zip(group, _chunks(found, len(chunk)), strict=True):
+                    scores[defence.name] += own
+        for defence in defences:
+            if defence.discards:
+                once = _scored(model, task, example, [defence], clean, Forks(example.stored, clean, [None]))
+                scores[defence.name] = once * len(damage)
     merged = {name: _merged(times, found) for name, found in scores.items()}
     return {"key": example.key, "scores": merged, "events": events}
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cachemedicpp.plots.labels import label, look
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record, read_record
@@ -20,6 +22,16 @@ def read_metrics(run_dir: Path, name: str) -> Record:
         raise UserError(f"{path} does not exist: run the stage that measures it before drawing figures")
     metrics: Record = read_record(path, "metric_record")["metrics"]
     return metrics
+
+
+def read_settings(run_dir: Path) -> Record:
+    """The resolved configuration of a run."""
+    path = run_dir / "config_resolved.yaml"
+    try:
+        found: Record = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise UserError(f"{path} does not exist: {run_dir} is not a run directory") from None
+    return found
 
 
 def curve(

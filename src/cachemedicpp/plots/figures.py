@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cachemedicpp.plots.around import amplification_map, logit_sensitivity, with_lambda0
-from cachemedicpp.plots.drawing import curve, name_points, not_measured, plain, read_metrics
+from cachemedicpp.plots.drawing import curve, name_points, not_measured, plain, read_metrics, read_settings
 from cachemedicpp.plots.labels import headline, label, look
 from homeostat.core.errors import UserError
 from homeostat.core.figures import save, style
@@ -30,7 +28,8 @@ def render(run_dir: Path) -> list[Path]:
     The figure of what the configuration switched off says so. What it asked for but is missing is an error.
     """
     tasks = read_metrics(run_dir, "task_metrics")
-    overhead, around = _asked_for(run_dir)
+    settings = read_settings(run_dir)
+    overhead, around = settings["eval"]["measure_overhead"], settings["stability"]["enabled"]
     stability = with_lambda0(read_metrics(run_dir, "stability_metrics"), run_dir) if around else {}
     off, unpriced = "stability.enabled: false", "eval.measure_overhead: false"
     with style():
@@ -44,20 +43,12 @@ def render(run_dir: Path) -> list[Path]:
         return [path for name, one in zip(FIGURES, drawn, strict=True) for path in save(one, target / name)]
 
 
-def _asked_for(run_dir: Path) -> tuple[bool, bool]:
-    """Whether the run was to measure overhead, and stability."""
-    path = run_dir / "config_resolved.yaml"
-    settings = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
-    overhead = settings.get("eval", {}).get("measure_overhead", True)
-    return bool(overhead), bool(settings.get("stability", {}).get("enabled", True))
-
-
 def score_vs_eps(metrics: Record) -> Any:
     """Figure A: robustness score against epsilon, over all types and for each of them."""
     from matplotlib import pyplot
 
     curves, by_type = metrics["robustness.score"], metrics["robustness.by_type"]
-    defences = headline(_names(curves))
+    defences = headline(list(dict.fromkeys(entry["defence"] for entry in curves)))
     types = list(dict.fromkeys(entry["type"] for entry in by_type))
     small = types if len(types) > 1 else []  # one type, as where one is held out: the large panel has it
     columns = -(-len(small) // 2)
@@ -139,10 +130,6 @@ def _clean_cost(entry: Record) -> tuple[Record, float]:
     """The cost of a defence on clean input and its unit: perplexity in percent, else the score."""
     relative = entry["tasks"].get("wikitext2.ppl_relative")
     return (entry, 1.0) if relative is None else (relative, 100.0)
-
-
-def _names(entries: Iterable[Record]) -> list[str]:
-    return list(dict.fromkeys(entry["defence"] for entry in entries))
 
 
 def _pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -6,11 +6,8 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
-from cachemedicpp.plots.drawing import read_metrics
+from cachemedicpp.plots.drawing import read_metrics, read_settings
 from cachemedicpp.plots.labels import ORACLE, headline, label, main_defence
-from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 from homeostat.core.tables import PaperTable
 from homeostat.report.names import shown
@@ -71,7 +68,7 @@ def ablation_summary(run_dirs: Sequence[Path]) -> PaperTable:
 
 def ablation_row(run_dir: Path) -> Record:
     """What a run varied (from its resolved configuration) and what it measured (from its records)."""
-    config = _config(run_dir)
+    config = read_settings(run_dir)
     metrics = read_metrics(run_dir, "task_metrics")
     areas = {e["defence"]: e for e in metrics["robustness.auc"]}
     family = main_defence(config["repair"]["family"], areas)
@@ -96,15 +93,6 @@ def ablation_row(run_dir: Path) -> Record:
         "gain": gains[family],
         "clean_loss": clean[family]["value"],
     }
-
-
-def _config(run_dir: Path) -> Record:
-    path = run_dir / "config_resolved.yaml"
-    try:
-        found: Record = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise UserError(f"{path} does not exist: {run_dir} is not a run directory") from None
-    return found
 
 
 def _task_title(key: str) -> str:

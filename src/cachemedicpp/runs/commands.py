@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.runs.pipeline import STAGES, figures, load, prepared, run_stages
+from cachemedicpp.runs.results import read_run
 from cachemedicpp.tasks.config import MedicConfig
 from homeostat.core.errors import UserError
 from homeostat.core.progress import say
@@ -75,12 +75,7 @@ def run_folder(config: MedicConfig, path: Path, out: Path | None) -> Path:
 
 def summary(run_dir: Path) -> None:
     """The areas under the robustness curves, best first."""
-    if not (run_dir / "metrics" / "task_metrics.json").exists():
-        return
-    metrics = read_metrics(run_dir, "task_metrics")
-    console = Console()
-    for entry in sorted(metrics["robustness.auc"], key=lambda e: -(e["value"] or 0.0)):
-        low, high = entry["ci"]
-        area = f"robustness AUC {entry['value']:.4f} [{low:.4f}, {high:.4f}]"
-        console.print(f"{area}  {entry['defence']} ({entry['knowledge']})", highlight=False, markup=False)
-    console.print(f"records, figures and tables: {run_dir}", soft_wrap=True)
+    if (run_dir / "metrics" / "task_metrics.json").exists():
+        console = Console()
+        console.print(str(read_run(run_dir)), highlight=False, markup=False, soft_wrap=True)
+        console.print(f"records, figures and tables: {run_dir}", soft_wrap=True)

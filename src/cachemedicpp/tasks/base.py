@@ -6,7 +6,6 @@ and the query is answered from it. Corruption therefore always hits a stored cac
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from cachemedicpp.cache.prefill import most_positions
 from cachemedicpp.corruption.masks import AxesConfig
 from homeostat.core.config import ConfigModel
 from homeostat.core.errors import UserError
+from homeostat.core.progress import say
 from homeostat.core.registry import Registry, Shown
 
 if TYPE_CHECKING:
@@ -173,10 +173,9 @@ def within_reach(example: Example, axes: AxesConfig) -> bool:
 
 
 def short(name: str, found: int, asked: int, setting: str) -> None:
-    """Say on stderr that a task has fewer examples than were asked for."""
+    """Say that a task has fewer examples than were asked for."""
     if found < asked:
-        message = f"warning: task {name} has {found} examples, not the {asked} that {setting} asks for"
-        print(message, file=sys.stderr, flush=True)
+        say(f"warning: task {name} has {found} examples, not the {asked} that {setting} asks for")
 
 
 def check_length(name: str, needed: int, setting: str, model: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cachemedicpp.corruption.config import CorruptionConfig, default_types
 from cachemedicpp.corruption.masks import Probability
@@ -13,6 +13,12 @@ from cachemedicpp.tasks.base import TASKS
 from homeostat.core.config import ConfigModel
 from homeostat.core.models import ModelConfig
 from homeostat.core.registry import Named, OpenConfig
+
+_ONCE = AfterValidator(lambda names: list(dict.fromkeys(names)))
+_Level = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Severities = Annotated[  # in order, each once, with 0: what is measured where nothing is wrong
+    list[_Level], Field(min_length=1), AfterValidator(lambda levels: sorted({0.0, *levels}))
+]
 
 
 class DataConfig(OpenConfig):
@@ -34,29 +40,19 @@ class DataConfig(OpenConfig):
 class CorruptionEvalConfig(ConfigModel):
     """The grid: every type at every epsilon. Epsilon 0 is the clean run and is always measured."""
 
-    eps: list[float] = Field([0.0, 0.08, 0.16, 0.32], min_length=1)
-    types: list[str] = Field(default_factory=default_types, min_length=1)
+    eps: Severities = Field([0.0, 0.08, 0.16, 0.32])
+    types: Annotated[list[str], _ONCE] = Field(default_factory=default_types, min_length=1)
     draws: int = Field(
         1, ge=1, description="draws of damage for each example and cell; its score is their mean"
     )
-
-    @field_validator("eps")
-    @classmethod
-    def _increasing(cls, eps: list[float]) -> list[float]:
-        if any(not 0.0 <= e < float("inf") for e in eps):
-            raise ValueError("every epsilon must be a finite number that is at least 0")
-        return sorted({0.0, *eps})
-
-    @field_validator("types")
-    @classmethod
-    def _distinct(cls, types: list[str]) -> list[str]:
-        return list(dict.fromkeys(types))
 
 
 class EvalConfig(ConfigModel):
     """What is evaluated, against what, and how much at a time."""
 
-    tasks: list[Annotated[str, Named(TASKS)]] = Field(["wikitext2", "sst2", "needle"], min_length=1)
+    tasks: Annotated[list[Annotated[str, Named(TASKS)]], _ONCE] = Field(
+        ["wikitext2", "sst2", "needle"], min_length=1
+    )
     max_seq_len: int = Field(256, ge=16, description="tokens of a Wikitext window: prefix and scored part")
     corruption_eval: CorruptionEvalConfig = Field(default_factory=CorruptionEvalConfig)
     families: list[TrainedFamily] | None = Field(
@@ -80,11 +76,6 @@ class EvalConfig(ConfigModel):
     overhead_repeats: int = Field(3, ge=1)
     fork_batch: int = Field(8, ge=1, description="the most forks of a prefix scored in one forward")
     bootstrap: int = Field(2000, ge=100, description="resamples of every confidence interval")
-
-    @field_validator("tasks")
-    @classmethod
-    def _once(cls, tasks: list[str]) -> list[str]:
-        return list(dict.fromkeys(tasks))
 
 
 class LocalConfig(ConfigModel):
@@ -166,7 +157,7 @@ class StabilityConfig(ConfigModel):
         None, description="text file with the prompts; null: what no task uses of the evaluation's text"
     )
     num_directions: int = Field(8, ge=1)
-    delta_norms: list[float] = Field([0.0, 0.5, 1.0, 2.0, 8.0, 32.0, 128.0], min_length=1)
+    delta_norms: Severities = Field([0.0, 0.5, 1.0, 2.0, 8.0, 32.0, 128.0])
     topk_logits: int | None = Field(1000, ge=1, description="null: all logits")
     layers: list[int] | Literal["protected"] = Field("protected", description="rows of the amplification map")
     head_subset: list[int] | None = None
@@ -178,13 +169,6 @@ class StabilityConfig(ConfigModel):
         description="number formats that sensitivity is also measured in, beside the model's own",
     )
     batch: int = Field(16, ge=1, description="perturbed forks in one forward")
-
-    @field_validator("delta_norms")
-    @classmethod
-    def _with_zero(cls, norms: list[float]) -> list[float]:
-        if any(not 0.0 <= n < float("inf") for n in norms):
-            raise ValueError("every delta norm must be a finite number that is at least 0")
-        return sorted({0.0, *norms})
 
     @model_validator(mode="after")
     def _layers_are_layers(self) -> Self:

@@ -1,7 +1,7 @@
 """Texts and labelled sentences, and where they came from.
 
 Sources are tried in a fixed order: HuggingFace `datasets`, a local path given in the configuration, the
-samples in `data/offline/`. What was used, and why nothing earlier in the order was, is announced on stderr
+samples in `data/offline/`. What was used, and why nothing earlier in the order was, is announced
 and kept in every record.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ from cachemedicpp.tasks.config import DataConfig
 from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError, unreadable
 from homeostat.core.models import hub_reachable
+from homeostat.core.progress import say
 from homeostat.core.resources import find, resource
 
 Part = Literal["train", "eval"]
@@ -192,7 +192,7 @@ def _source(dataset: str, origin: Origin, where: str, found: list[T], skipped: l
 @cache
 def _announce(source: Source) -> None:
     reason = f" ({'; '.join(source.skipped)})" if source.skipped else ""
-    print(f"data: {source.dataset} from {source.origin}: {source.where}{reason}", file=sys.stderr, flush=True)
+    say(f"data: {source.dataset} from {source.origin}: {source.where}{reason}")
 
 
 def _offline_part(paragraphs: list[str], part: Part) -> list[str]:

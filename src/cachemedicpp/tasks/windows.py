@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from cachemedicpp.corruption.streams import Stream
 from cachemedicpp.tasks.data import Corpus, spread
 from homeostat.core.errors import UserError
+from homeostat.core.progress import say
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Windows:
         """
         available = len(self.ids) // self.length
         if available < count:
-            told = f"{available} windows of {self.length} tokens, not the {count} asked for"
-            print(f"warning: the text has {told}", file=sys.stderr, flush=True)
+            found = f"{available} windows of {self.length} tokens"
+            say(f"warning: the text has {found}, not the {count} asked for")
         return torch.stack([self._at(place * self.length) for place in spread(range(available), count)])
 
     def split(self, count: int) -> tuple[Windows, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from pydantic import Field
 
 from cachemedicpp.corruption import CORRUPTIONS, Corruption, under
 from cachemedicpp.corruption import register as register_corruption
+from cachemedicpp.plots.drawing import read_metrics
+from cachemedicpp.plots.figures import score_vs_eps
 from cachemedicpp.repair.heuristics import heuristic
 from cachemedicpp.repair.heuristics.smoothing import Smoothing
 from cachemedicpp.repair.operators.gated import Gated
@@ -24,6 +27,7 @@ from cachemedicpp.tasks import TASKS, Example, Score, Task
 from cachemedicpp.tasks import register as register_task
 from cachemedicpp.tasks.base import rows
 from cachemedicpp.tasks.config import MedicConfig
+from homeostat.cli.schema import config_schema
 from homeostat.core.config import ConfigModel, parse_config
 from homeostat.core.errors import UserError
 from homeostat.core.records import read_jsonl
@@ -112,12 +116,17 @@ def test_what_is_registered_is_trained_on_evaluated_drawn_and_shown(
         events = [e for r in read_jsonl(run.path / "logs/train.jsonl") for e in r["corruption"]]
         assert {(e["type"], e["severity"]["factor"]) for e in events} == {("too_long", 2.0)}
         assert (run.path / "paper/figures/figA_score_vs_eps.png").exists()
+        panel = score_vs_eps(read_metrics(run.path, "task_metrics")).axes[0]
+        assert {"A low-rank", "trained by me"} <= set(panel.get_legend_handles_labels()[1])
+        assert panel.get_title() == "too long"
         page = build(run.path)
     table = Path(run.path / "paper/tables/table_main_results.tex").read_text()
     assert "mine of all" in table and "trained by me" in table
     rows_ = next(b for s in page.data["sections"] for b in s["blocks"] if b.get("id") == "auc")["rows"]
     assert {"A", "mine_trained", "mine", "mine:oracle"} <= {row[0] for row in rows_}
     assert load_splits()["loto_holdout_too_long"].test_type == "too_long"
+    schema = json.dumps(config_schema())
+    assert all(f'"{name}"' in schema for name in ("too_long", "factor", "capitals", "mine_trained"))
 
 
 def test_another_package_adds_entries_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

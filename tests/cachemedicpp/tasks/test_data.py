@@ -88,7 +88,7 @@ def test_a_fallback_is_announced(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     _no_hub(monkeypatch)
     data._announce.cache_clear()
     load_sentences(DataConfig())
-    said = capsys.readouterr().err
+    said = "".join(capsys.readouterr())
     assert "sst2 from offline" in said
     assert "no network" in said
 
