@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -114,14 +114,18 @@ class Guarded(Defence):
 
 
 def heuristic_defences(
-    layers: Sequence[int], oracle: bool, levels: Levels | None = None, axes: AxesConfig | None = None
+    layers: Sequence[int],
+    levels: Levels | None = None,
+    axes: AxesConfig | None = None,
+    names: Collection[str] | None = None,
+    oracle: Collection[str] = (),
 ) -> list[Defence]:
-    """The heuristics, blind and (if wanted) a second time with the true mask, as `<heuristic>:oracle`.
+    """The heuristics, or those of `names`, blind; those of `oracle` a second time, as `<heuristic>:oracle`.
 
     The calibrated ones are among them where `levels` are given.
     """
-    made = {n: heuristic(n, layers, levels, axes) for n in heuristics(calibrated=levels is not None)}
+    known = [n for n in heuristics(calibrated=levels is not None) if names is None or n in names]
+    made = {name: heuristic(name, layers, levels, axes) for name in known}
     blind = [Defence(name, repair=repair) for name, repair in made.items()]
-    if not oracle:
-        return blind
-    return [*blind, *(Defence(name + ORACLE, "oracle", repair) for name, repair in made.items())]
+    told = [Defence(n + ORACLE, "oracle", repair) for n, repair in made.items() if n in oracle]
+    return [*blind, *told]

@@ -10,7 +10,7 @@ from cachemedicpp.eval.stage import Setup
 from cachemedicpp.plots.drawing import read_metrics
 from cachemedicpp.plots.labels import main_defence
 from cachemedicpp.repair.base import Repair, load_repair
-from cachemedicpp.repair.defences import ORACLE, Defence, Guarded, heuristic_defences
+from cachemedicpp.repair.defences import Defence, Guarded, heuristic_defences
 from cachemedicpp.repair.gaussian.operator import GaussianRepair
 from cachemedicpp.repair.heuristics import Levels, heuristic, heuristics, measure_levels
 from cachemedicpp.repair.registry import DEFENCES
@@ -86,16 +86,10 @@ def _heuristics(setup: Setup, run_dir: Path) -> list[Defence]:
     levelled = names & {*heuristics()} - {*heuristics(calibrated=False)}
     if levelled:
         names.add(CALIBRATED_WAY)
-    told = config.eval.oracle_heuristics
-    oracle = names if told is True else set(told or ())
+    oracle = config.eval.oracle_heuristics
+    told = names if oracle is True else oracle or ()
     levels = usual_levels(setup, run_dir) if levelled else None
-    every = heuristic_defences(setup.layers, True, levels, config.corruption.axes)
-    return [
-        defence
-        for defence in every
-        if (plain := defence.name.removesuffix(ORACLE)) in names
-        and (plain == defence.name or plain in oracle)
-    ]
+    return heuristic_defences(setup.layers, levels, config.corruption.axes, names, told)
 
 
 def usual_levels(setup: Setup, run_dir: Path) -> Levels:

@@ -31,7 +31,7 @@ class CacheDemonstration:
         self._family = CorruptionFamily.build(
             CorruptionConfig(axes=axes), model, tokenizer, layers, config.seed
         )
-        every = heuristic_defences(layers, oracle=False, axes=axes)
+        every = heuristic_defences(layers, axes=axes)
         self._heuristics = [defence for defence in every if not defence.attaches]
         self._others = [gaussian, Guarded()]
 

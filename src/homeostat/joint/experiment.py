@@ -96,7 +96,7 @@ def check_defences(config: JointConfig) -> None:
 def build_defences(config: JointConfig, model: Any, calibrated: Callable[[], Repair]) -> dict[str, Defence]:
     """Defences by name: those that need no preparation, G (from `calibrated`), and saved operators."""
     layers = tuple(range(Geometry.of(model).layers))
-    every = (Defence(), Guarded(), *heuristic_defences(layers, oracle=False))
+    every = (Defence(), Guarded(), *heuristic_defences(layers))
     simple = {defence.name: defence for defence in every}
     chosen: dict[str, Defence] = {}
     for name in config.defences:
