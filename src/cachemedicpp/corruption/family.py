@@ -150,8 +150,8 @@ class CorruptionFamily:
         `focus` is where an overwritten window begins, if what matters in the cache is at one place.
         """
         axes = axes or self.config.axes
-        old = length - (axes.N_recent if axes.time_mode == "old_only" else 0)
-        return replace(self, config=self.config.model_copy(update={"axes": axes}), room=(old, focus))
+        config = self.config.model_copy(update={"axes": axes})
+        return replace(self, config=config, room=(length - axes.recent, focus))
 
     def at(self, name: str, epsilon: float | None = None, draw: int = 0) -> Injection:
         """One type for every sequence, at `epsilon` or (None) at the configured severity.

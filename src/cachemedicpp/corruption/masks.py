@@ -50,6 +50,11 @@ class AxesConfig(ConfigModel):
             raise ValueError("time_mode 'window' needs `window: [a, b]`")
         return self
 
+    @property
+    def recent(self) -> int:
+        """How many of the last positions the time mode protects."""
+        return self.N_recent if self.time_mode == "old_only" else 0
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -111,24 +116,19 @@ def draw_mask(
 
 def time_mask(axes: AxesConfig, length: int) -> Tensor:
     """The positions `[T]` a time mode allows. A mode that allows none is an error."""
+    a, b = axes.window or (0, 0) if axes.time_mode == "window" else (0, length - axes.recent)
+    if b > length:
+        raise UserError(
+            f"corruption.axes.window = [{a}, {b}]: the cache holds {length} positions; "
+            "choose a window inside it, or longer prompts"
+        )
+    if axes.recent and b <= 0:
+        raise UserError(
+            f"corruption.axes.N_recent = {axes.N_recent}: old_only leaves nothing of a cache with "
+            f"{length} positions; use longer prompts or a smaller N_recent"
+        )
     time = torch.zeros(length, dtype=torch.bool)
-    if axes.time_mode == "all_past":
-        time[:] = True
-    elif axes.time_mode == "old_only":
-        if length <= axes.N_recent:
-            raise UserError(
-                f"corruption.axes.N_recent = {axes.N_recent}: old_only leaves nothing of a cache with "
-                f"{length} positions; use longer prompts or a smaller N_recent"
-            )
-        time[: length - axes.N_recent] = True
-    else:
-        a, b = axes.window or (0, 0)
-        if b > length:
-            raise UserError(
-                f"corruption.axes.window = [{a}, {b}]: the cache holds {length} positions; "
-                "choose a window inside it, or longer prompts"
-            )
-        time[a:b] = True
+    time[a:b] = True
     return time
 
 

@@ -118,14 +118,14 @@ def heuristic_defences(
     levels: Levels | None = None,
     axes: AxesConfig | None = None,
     names: Collection[str] | None = None,
-    oracle: Collection[str] = (),
+    oracle: bool | Collection[str] = False,
 ) -> list[Defence]:
-    """The heuristics, or those of `names`, blind; those of `oracle` a second time, as `<heuristic>:oracle`.
+    """The heuristics, or those of `names`, blind; all or those of `oracle` again as `<heuristic>:oracle`.
 
     The calibrated ones are among them where `levels` are given.
     """
     known = [n for n in heuristics(calibrated=levels is not None) if names is None or n in names]
     made = {name: heuristic(name, layers, levels, axes) for name in known}
     blind = [Defence(name, repair=repair) for name, repair in made.items()]
-    told = [Defence(n + ORACLE, "oracle", repair) for n, repair in made.items() if n in oracle]
-    return [*blind, *told]
+    told = made if oracle is True else oracle or ()
+    return [*blind, *(Defence(n + ORACLE, "oracle", repair) for n, repair in made.items() if n in told)]

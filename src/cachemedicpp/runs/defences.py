@@ -86,9 +86,8 @@ def _heuristics(setup: Setup, run_dir: Path) -> list[Defence]:
     levelled = names & {*heuristics()} - {*heuristics(calibrated=False)}
     if levelled:
         names.add(CALIBRATED_WAY)
-    oracle = config.eval.oracle_heuristics
-    told = names if oracle is True else oracle or ()
     levels = usual_levels(setup, run_dir) if levelled else None
+    told = config.eval.oracle_heuristics
     return heuristic_defences(setup.layers, levels, config.corruption.axes, names, told)
 
 

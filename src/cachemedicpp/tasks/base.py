@@ -71,14 +71,13 @@ class Task(ABC):
     @classmethod
     def of(cls, axes: AxesConfig, examples: Sequence[Example], settings: dict[str, Any], **own: Any) -> Self:
         """The task with these examples; those that the time mask would leave untouched are refused."""
-        if axes.time_mode == "old_only":
-            shortest = min(len(example.stored) for example in examples)
-            if shortest <= axes.N_recent:
-                raise UserError(
-                    f"task {cls.name}: its shortest prompt stores {shortest} tokens, and old_only with "
-                    f"N_recent = {axes.N_recent} corrupts none of them; use longer prompts or a smaller "
-                    "N_recent for this task"
-                )
+        shortest = min(len(example.stored) for example in examples)
+        if shortest <= axes.recent:
+            raise UserError(
+                f"task {cls.name}: its shortest prompt stores {shortest} tokens, and old_only with "
+                f"N_recent = {axes.recent} corrupts none of them; use longer prompts or a smaller N_recent "
+                "for this task"
+            )
         told = {"n": len(examples), "time_mode": axes.time_mode, "N_recent": axes.N_recent}
         return cls(axes, examples, settings | told, **own)
 
@@ -167,9 +166,8 @@ def rows(ids: Sequence[int], count: int, model: Any) -> Tensor:
 
 def within_reach(example: Example, axes: AxesConfig) -> bool:
     """Whether damage can reach all of what has to be remembered, so that the task needs it."""
-    if axes.time_mode != "old_only" or example.focus is None:
-        return True
-    return example.focus + example.span <= len(example.stored) - axes.N_recent
+    needed = 0 if example.focus is None else example.focus + example.span
+    return needed <= len(example.stored) - axes.recent
 
 
 def short(name: str, found: int, asked: int, setting: str) -> None:

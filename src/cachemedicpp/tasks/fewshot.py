@@ -45,11 +45,11 @@ class FewshotTask(ChoiceTask):
         wanted, axes = config.data.fewshot, config.corruption.axes
         length = wanted.context_len
         check_length(cls.name, length + 8, f"data.fewshot.context_len = {length}", model)
-        recent = axes.N_recent if axes.time_mode == "old_only" else 0
 
         def draw(seed: int, index: int, number: int) -> Example:
             key = f"fewshot:{seed}:{index}"
-            demos, text, labels, right = _prompt(random.Random(key), wanted.kinds, length, recent, tokenizer)
+            rng = random.Random(key)
+            demos, text, labels, right = _prompt(rng, wanted.kinds, length, axes.recent, tokenizer)
             ids = tuple(tokenizer(text)["input_ids"])
             choices = [tokens_of(tokenizer, f" {label}") for label in labels]
             return Example(key, ids[:-1], ids[-1:], (right, choices), 0, len(tokenizer(demos)["input_ids"]))

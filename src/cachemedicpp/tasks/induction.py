@@ -48,8 +48,7 @@ class InductionTask(Task):
                 f"{setting}: {count} distinct words would be listed, of the vocabulary's {len(words)}; at "
                 f"least {scored + _CUE + 1} are needed"
             )
-        recent = axes.N_recent if axes.time_mode == "old_only" else 0
-        places = count - scored - max(_CUE, recent)  # what is copied stands where damage can reach
+        places = count - scored - max(_CUE, axes.recent)  # what is copied stands where damage can reach
         if places < 1:
             raise UserError(
                 f"{setting}: no {scored} words of the list stand before the last N_recent = {axes.N_recent} "

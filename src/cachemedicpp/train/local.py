@@ -90,7 +90,7 @@ class Local:
             elif share < train.clean_batch_prob + settings.perturbed and settings.delta_norms:
                 pick = int(stream.at("norm", i).uniform(1) * len(settings.delta_norms))
                 norm = settings.delta_norms[pick]
-                damaged[i] = perturbed(x[i], norm, self._recent, stream.at("delta", i))
+                damaged[i] = perturbed(x[i], norm, self.family.config.axes.recent, stream.at("delta", i))
                 events.append({"type": "perturbation", "severity": {"delta_norm": norm}})
             else:
                 events.append(plan.events[i].as_record())
@@ -132,9 +132,10 @@ class Local:
                 cells[f"{kind} {epsilon:g}"] = self._left(
                     operator, damage(plan, self.states.layers, self.kept.x)
                 )
+        recent = self.family.config.axes.recent
         for norm in self.settings.delta_norms:
             stream = Stream((self.config.seed, "local validation", f"{norm:g}"))
-            moved = [perturbed(x, norm, self._recent, stream.at(i)) for i, x in enumerate(self.kept.x)]
+            moved = [perturbed(x, norm, recent, stream.at(i)) for i, x in enumerate(self.kept.x)]
             cells[f"perturbation {norm:g}"] = self._left(operator, torch.stack(moved))
         self.operator.train(training)
         left = [cell["left"] for cell in cells.values() if cell["left"] is not None]
@@ -170,11 +171,6 @@ class Local:
         weight[0] = _FIRST * len(weight)
         weighed = weight.view(1, -1, 1, 1) * chosen
         return (values * weighed).sum() / weighed.sum().clamp(min=1e-12)
-
-    @property
-    def _recent(self) -> int:
-        axes = self.family.config.axes
-        return axes.N_recent if axes.time_mode == "old_only" else 0
 
 
 def damage(plan: Plan, layers: Sequence[int], x: Tensor) -> Tensor:

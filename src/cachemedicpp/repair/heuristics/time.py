@@ -16,10 +16,8 @@ def reachable(axes: AxesConfig, real: Tensor, positions: Tensor, dropped: int = 
 
     `dropped` positions before them are no longer stored (a sliding window).
     """
-    if axes.time_mode == "all_past":
-        return real
-    if axes.time_mode == "old_only":
-        length = real.sum(-1, keepdim=True) + dropped
-        return real & (positions < length - axes.N_recent)
-    a, b = axes.window or (0, 0)
-    return real & (positions >= a) & (positions < b)
+    if axes.time_mode == "window":
+        a, b = axes.window or (0, 0)
+        return real & (positions >= a) & (positions < b)
+    length = real.sum(-1, keepdim=True) + dropped
+    return real & (positions < length - axes.recent)
