@@ -23,10 +23,10 @@ def _exit(arguments: list[str]) -> int:
         ("eval.tasks=[wikitext]", "unknown task 'wikitext'"),
         ("eval.ood_protocol=loto_holdout_gausian", "no such split"),
         ("data.long_context.question_template=What is it?", "needle_token"),
-        ("eval.corruption_eval.eps=[-1]", "greater than or equal to 0"),
+        ("eval.corruption_eval.eps=[-1]", "at least 0"),
         ("eval.defences=[gard]", "did you mean 'guard'"),
         ("eval.max_seq_length=3", "did you mean 'max_seq_len'"),
-        ("stability.delta_norms=[-1]", "greater than or equal to 0"),
+        ("stability.delta_norms=[-1]", "at least 0"),
         ("eval.corruption_eval.types=[rotation]", "unknown corruption type 'rotation'"),
     ],
 )
