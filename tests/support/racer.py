@@ -65,6 +65,7 @@ def race(
             {
                 "database": database,
                 "judges": 1,
+                "limits": {"judge_busy_s": 30.0, "slow_judges": 0},  # what races is the canon, not the judges
                 "canons_from": "anyone",
                 "upstream": {"kind": "http", "base_url": upstream, "model": "scripted"},
             }
