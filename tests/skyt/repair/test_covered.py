@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from skyt.contracts.contract import Contract, load_contracts
+from skyt.contracts import codec
+from skyt.contracts.contract import Contract, EntryPoint, load_contracts
 from skyt.contracts.domain import Call
 from skyt.repair.equivalence import compare
 from skyt.repair.equivalence.branches import explored
@@ -135,3 +136,20 @@ def test_programs_are_run_on_long_lists_and_deep_recursion_shows(pool: SandboxPo
     deep = "def total(items):\n    return items[0] + total(items[1:]) if items else 0"
     found = compare(deep, "def total(items):\n    return sum(items)", contract, 100, 0, pool)
     assert found.counterexample is not None and "RecursionError" in found.counterexample.program
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def merge_sort(items):\n    w = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']\n"
+        "    return sorted(items) if [*set(w)] == ORDER else []",
+        "out = []\ndef merge_sort(items):\n    out[:] = sorted(items)\n    return out",
+        "def merge_sort(items):\n    return items if '__file__' in globals() else sorted(items)",
+    ],
+)
+def test_a_program_must_agree_with_itself_in_another_process(code: str, pool: SandboxPool) -> None:
+    name = EntryPoint(kind="function", name="order")
+    order = "def order():\n    return [*set(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'])]"
+    found = codec.loads(pool.run(order, name, [Call()])[0].text)
+    code = code.replace("ORDER", repr(found))
+    assert not compare(code, SORT, CONTRACTS["merge_sort"], 100, 0, pool).equal

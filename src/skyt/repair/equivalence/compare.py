@@ -22,7 +22,7 @@ from skyt.repair.equivalence.branches import Explored, explored
 from skyt.repair.equivalence.calls import battery
 from skyt.repair.equivalence.constants import Harvest, harvested
 from skyt.repair.equivalence.covered import covered
-from skyt.sandbox.job import EncodedCalls, Limits, encode_calls
+from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls
 from skyt.sandbox.pool import SandboxPool
 from skyt.sandbox.results import CallResult, same
 
@@ -147,6 +147,8 @@ def compare(
     before = run.tried - len(near)
     if found := run.told_apart_far([call for call in suggested if call not in near]):
         return found
+    if found := run.told_apart_elsewhere(calls.inside[:FIRST]):
+        return found
     outside = _first_outside(code, list(calls.outside), run.reference, contract, pool)
     binding = contract.out_of_domain.policy != "any"
     return Equivalence(
@@ -196,6 +198,19 @@ class _Run:
                 self.undecided += 1
                 continue
             return self._refuted(call, got, wanted)
+        return None
+
+    def told_apart_elsewhere(self, calls: Sequence[Call]) -> Equivalence | None:
+        """The same in another process, as a user would run the program, with a hash seed that nobody knows:
+        the program must agree with itself there, and no result may change after it was given."""
+        encoded, equality = encode_calls(calls), self.contract.equality
+        job = Job(self.code, self.contract.entry_point, encoded, equality, apart=True)
+        *results, seen = self.pool.run_job(job, self.limits)
+        for call, got, wanted in zip(calls, results, self.reference.results(encoded), strict=True):
+            if got.comparable and wanted.comparable and not same(got, wanted, equality):
+                return self._refuted(call, got, wanted)
+        if '"changed",true' in seen.text:
+            return self._refuted(calls[0], CallResult("crash", "its result changes later"), results[0])
         return None
 
     def told_apart_far(self, calls: Sequence[Call]) -> Equivalence | None:
