@@ -114,7 +114,8 @@ def kill_service(folder: Path, times: int) -> None:
     stop = threading.Event()
     answered: dict[str, dict[str, Any]] = {}
     with ScriptedUpstream(lambda body: fenced(_program(int(body["messages"][0]["content"])))) as upstream:
-        words = ["serve", "--upstream", upstream.base_url, "--database", database, "--port", str(port)]
+        words = ["serve", "--upstream", upstream.base_url, "--model", "m", "--database", database]
+        words += ["--port", str(port)]
         words += ["--set", "canons_from=anyone", "--set", "judges=1", "--set", "limits.slow_judges=0"]
 
         def start() -> subprocess.Popen[bytes]:
@@ -142,13 +143,15 @@ def kill_service(folder: Path, times: int) -> None:
                 if answer.status_code == 200:
                     answered[f"k{number}"] = answer.json()["skyt"]
                     number += 1
+                elif answer.status_code < 500:
+                    raise RuntimeError(answer.text)
 
         client = threading.Thread(target=ask)
         client.start()
         rng = random.Random(1)
         for _ in range(times):
             process = start()
-            time.sleep(rng.uniform(0.0, 1.5))
+            time.sleep(rng.uniform(0.0, 3.0))
             process.kill()
             process.wait()
         process = start()
@@ -161,6 +164,7 @@ def kill_service(folder: Path, times: int) -> None:
         records = connection.exec_driver_sql("SELECT number FROM samples ORDER BY number").scalars().all()
         canons = connection.exec_driver_sql("SELECT canon_signature FROM canons").scalars().all()
     store.close()
+    assert answered, "no request was answered"
     numbers = [int(found["samples"][0]["sample_id"]) for found in answered.values()]
     assert len(set(numbers)) == len(numbers), "two answers have the same sample"
     assert set(numbers) <= set(records), "a sample that was answered for is not on record"
