@@ -64,6 +64,18 @@ def calibrate(
         count=torch.tensor(0),
         length=torch.tensor(windows.shape[1] if pairs.none else 0),
     )
+    stats = _learned(model, empty, reading, learned, batch)
+    stats = _measured(stats, reading, _Reading(model, held_out, batch, kept_bytes=0))
+    if other is None:
+        return stats
+    readings = [reading, _Reading(model, other, batch)] if len(other) else [reading]
+    return replace(stats, prior=_prior(model, stats, readings))
+
+
+def _learned(model: Any, empty: Statistics, reading: _Reading, learned: Tensor, batch: int) -> Statistics:
+    """`empty`, which has scales and rotations, with moments, kinds and sinks of the windows `learned`."""
+    L, G, d = empty.mean.shape
+    scale = empty.scale
     centres = kinds.find(
         torch.cat(
             [
@@ -72,7 +84,7 @@ def calibrate(
             ]
         )
     )
-    moments = _Moments(L, G * d, reach, len(centres))
+    moments = _Moments(L, G * d, empty.reach, len(centres))
     sink_rows: list[Tensor] = []
     norms: list[Tensor] = []
     limit = torch.zeros(L, G, d)
@@ -81,7 +93,7 @@ def calibrate(
         every = torch.ones_like(is_sink)
         x = _table(stored, every, empty).x  # [b T, L, G, d]
         ordinary = x[~is_sink.flatten()]
-        limit = torch.maximum(limit, pairs.length(ordinary, keys=G // 2).amax(0))
+        limit = torch.maximum(limit, empty.pairs.length(ordinary, keys=G // 2).amax(0))
         moments.add(ordinary.flatten(2), kinds.nearest(kinds.mark(ordinary), centres))
         sink_rows.append(x[is_sink.flatten()])
         norms.append(sinks.log_norms(stored, scale)[~is_sink])
@@ -91,7 +103,7 @@ def calibrate(
     for stored in _caches(model, short[: 4 * len(learned)], 8 * batch, "looking for sinks"):
         is_sink = _off_norm(stored, scale)
         sink_rows.append(_table(stored, is_sink, empty).x)
-    stats = replace(
+    return replace(
         empty,
         mean=moments.mean.view(L, G, d),
         covariance=moments.covariance,
@@ -101,11 +113,6 @@ def calibrate(
         limit=limit,
         sink=_sink_class(torch.cat(sink_rows), torch.cat(norms)),
     )
-    stats = _measured(stats, reading, _Reading(model, held_out, batch, kept_bytes=0))
-    if other is None:
-        return stats
-    readings = [reading, _Reading(model, other, batch)] if len(other) else [reading]
-    return replace(stats, prior=_prior(model, stats, readings))
 
 
 def _prior(model: Any, stats: Statistics, readings: list[_Reading]) -> Prior:

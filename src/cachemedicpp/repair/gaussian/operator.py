@@ -10,7 +10,7 @@ misfits         → named; forgotten (the mean) where so many heads fail that no
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,35 @@ from transformers import Cache
 from cachemedicpp.cache.state import KV, KVState, readable, write
 from cachemedicpp.repair.base import Repair, RepairReport, Stored, layout
 from cachemedicpp.repair.cards import check_fit, save_repair
-from cachemedicpp.repair.gaussian import exact, fit, noise, outliers, sinks
+from cachemedicpp.repair.gaussian import fit, noise, outliers, sinks
 from cachemedicpp.repair.gaussian.field import Field
+from cachemedicpp.repair.gaussian.losses import Losses, losses
 from cachemedicpp.repair.gaussian.noise import Noise
 from cachemedicpp.repair.gaussian.prior import BLOCK
 from cachemedicpp.repair.gaussian.provenance import Judged, check_ids, judge, replace_foreign
 from cachemedicpp.repair.gaussian.report import Report
 from cachemedicpp.repair.gaussian.screen import Screened, near, screen
 from cachemedicpp.repair.gaussian.statistics import Statistics
-from cachemedicpp.repair.gaussian.tokens import gather, table
+from cachemedicpp.repair.gaussian.tokens import Tokens, gather, table
 from homeostat.core.errors import UserError
 from homeostat.core.records import Record
 
 _TOKENS = 4096  # worked on at a time
 _SINK_OUTLIER = 8.0  # sink templates are tight: this is about a twelfth of a sink's RMS
 _TURNED = 0.5  # squared distance from its template, of the template's own, from which a sink is no longer one
-_GONE = 0.9  # share of a token's elements beyond which there is nothing left to impute it from
+
+
+@dataclass(frozen=True)
+class Mended:
+    """Ordinary tokens after their repair, and what was found in them."""
+
+    tokens: Tokens
+    found: outliers.Found
+    levels: Noise
+    touched: Tensor  # [N, L, G, d]
+    misfit: Tensor  # [blocks, L, G]
+    slope: Tensor  # [blocks, L, G]: how well a head block fits its calibration
+    unknown: Tensor  # [blocks, L]: given up
 
 
 class GaussianRepair(Repair):
@@ -205,51 +218,65 @@ class GaussianRepair(Repair):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Repaired numbers for `stored` `[1, n, L, G, d]`, which of them changed, and which positions were
         given up, `[1, n]`."""
-        stats = field.stats
-        known, number, count = seen.known.unsqueeze(0), seen.block.unsqueeze(0), len(seen.active)
+        stats, number = field.stats, seen.block.unsqueeze(0)
         coarse = dtype != torch.float32
-        cell = torch.zeros_like(stored)
-        if "quant_noise" not in self.without:
-            cell[known] = exact.cells(stored[known], number[known], count, coarse)
-        finite = stored.isfinite()
-        lost = exact.lost_elements(stored, stats.scale, cell) & seen.real[None, :, None, None, None]
-        if "dropout_zero" in self.without:
-            lost &= stored != 0
-        usable = stored.masked_fill((lost & (stored != 0)) | ~finite, 0.0)
-        gone = lost.float().mean((-1, -2, -3)) > _GONE  # [1, n]
-        sink = seen.sink.unsqueeze(0) & ~gone
-        if stats.sink is not None:
-            sink |= gone & known & (positions == 0)  # a model with sinks has one there
-        ordinary = known & ~sink
-        flips = "bitflipish_sparse" not in self.without
-        impossible = torch.zeros_like(lost)
-        if flips:
-            limit = outliers.IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
-            impossible = (usable.abs() > limit) & ordinary[..., None, None, None] & ~lost
-
-        on = cell[known] > 0
-        on_grid = exact.mostly(on, torch.ones_like(on), number[known], count)  # [blocks, L, G]
-        active = seen.active | near(on_grid.any(-1), stats.reach)
-        ordinary_here = ordinary & active.any(-1)[number]
-        tokens = table(usable, ordinary_here, positions, (number, count), stats, stats.mean)
+        exactly = losses(stats, stored, seen, positions, coarse, self.without)
+        done = self._ordinary(field, exactly, seen, positions)
+        tokens, found, levels = done.tokens, done.found, done.levels
         where = (tokens.row, tokens.column)
-        rounding = noise.rounding(tokens, cell[where] / stats.scale.unsqueeze(-1), on_grid)
-        first, given = tokens.x.clone(), lost[where]
-        gross = outliers.gross(stats) if flips else torch.full_like(stats.scale, torch.inf)
-        turned = "orthogonal_rotation" not in self.without
-        far = outliers.FAR * stats.strangest[0] if turned else torch.full_like(stats.scale, torch.inf)
-        found = outliers.in_head(tokens, given, active, field.head_precision, gross, far, impossible[where])
+
+        after, changed = exactly.usable, torch.zeros_like(stored, dtype=torch.bool)
+        mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
+        half = exactly.cell[where] * exactly.on_grid[tokens.block].unsqueeze(-1) / 2
+        within = torch.clamp(mended - stored[where], -half, half) + stored[where]  # rounding moved it no more
+        after[where] = torch.where((half > 0) & ~found.lost, within, mended)
+        changed[where] = done.touched
+        if bool(exactly.sink.any()):
+            self._mend_sinks(stats, after, changed, exactly, positions, number, levels)
+        changed |= ~stored.isfinite()  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
+
+        gone, given = exactly.gone & seen.known, exactly.lost[where]
+        report.lost += int((exactly.lost & changed).sum())
+        report.outliers += int((found.lost & done.touched).sum()) - int((given & done.touched).sum())
+        report.vectors += int(found.wrong.sum())
+        report.sinks += int(exactly.sink.sum())
+        report.gone += int(gone.sum())
+        report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), row)
+        report.add_misfits(done.misfit.unsqueeze(0), done.slope.unsqueeze(0), row)
+        return after, changed, gone | done.unknown.any(-1)[number]
+
+    def _ordinary(self, field: Field, exactly: Losses, seen: Screened, positions: Tensor) -> Mended:
+        """Ordinary tokens: outliers within their head, then given all heads, then noise, then belief."""
+        stats, number, count = field.stats, seen.block.unsqueeze(0), len(seen.active)
+        flips, turned = (x not in self.without for x in ("bitflipish_sparse", "orthogonal_rotation"))
+        on_grid, never = exactly.on_grid, torch.full_like(stats.scale, torch.inf)
+        active = seen.active | near(on_grid.any(-1), stats.reach)
+        ordinary = seen.known.unsqueeze(0) & ~exactly.sink & active.any(-1)[number]
+        tokens = table(exactly.usable, ordinary, positions, (number, count), stats, stats.mean)
+        where = (tokens.row, tokens.column)
+        first, given = tokens.x.clone(), exactly.lost[where]
+        rounding = noise.rounding(tokens, exactly.cell[where] / stats.scale.unsqueeze(-1), on_grid)
+        limit = outliers.IMPOSSIBLE * stats.limit * stats.scale.unsqueeze(-1)
+        impossible = (exactly.usable[where].abs() > limit) & ~given & flips
+        found = outliers.in_head(
+            tokens,
+            given,
+            active,
+            field.head_precision,
+            outliers.gross(stats) if flips else never,
+            outliers.FAR * stats.strangest[0] if turned else never,
+            impossible,
+        )
         as_stored = torch.where(found.wrong.unsqueeze(-1), first, tokens.x)
         slope = fit.fits(replace(tokens, x=as_stored), stats, outliers.layers_of(active))
-        misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1)
-        if not turned:
-            misfit = torch.zeros_like(misfit)
-        heard = active if "gaussian" not in self.without else torch.zeros_like(active)
+        misfit = fit.misfits(slope.unsqueeze(0))[0] & active.unsqueeze(-1) & turned
+        heard = active & ("gaussian" not in self.without)
         loud = outliers.too_loud(tokens, found, heard)
         without, unknown = outliers.discard(field, tokens, found, misfit, loud)
         found.dense |= (on_grid | noise.only_noise(field, tokens, heard, found.lost)) & ~without
         if flips or turned:
-            outliers.across_heads(field, tokens, found, active, first, given, without, flips, turned)
+            limits = outliers.thresholds(field, flips, turned)
+            outliers.across_heads(field, tokens, found, active, first, given, without, limits)
         noisy = heard & ~on_grid.any(-1)
         noise.take_back(field, tokens, found, noisy, first, given | without[tokens.block].unsqueeze(-1))
         levels = noise.estimate(field, tokens, heard, rounding)
@@ -261,41 +288,21 @@ class GaussianRepair(Repair):
             beyond &= ~on_grid[tokens.block]
             tokens.x = tokens.x.masked_fill(beyond.unsqueeze(-1), 0.0)  # the mean
             touched |= beyond.unsqueeze(-1)
-
-        after, changed = usable, torch.zeros_like(stored, dtype=torch.bool)
-        mended = tokens.stored(tokens.x + stats.mean) * stats.scale.unsqueeze(-1)
-        half = (cell[where] * on_grid[tokens.block].unsqueeze(-1)) / 2  # rounding has moved nothing by more
-        within = torch.clamp(mended - stored[where], -half, half) + stored[where]
-        mended = torch.where((half > 0) & ~found.lost, within, mended)
-        after[where] = mended
-        changed[where] = touched
-        if bool(sink.any()):
-            self._mend_sinks(stats, after, changed, lost, sink, positions, (number, count), levels, on_grid)
-        changed |= ~finite  # in padding too: attention multiplies it by 0, and 0 times NaN is NaN
-
-        report.lost += int((lost & changed).sum())
-        report.outliers += int((found.lost & touched).sum()) - int((given & touched).sum())
-        report.vectors += int(found.wrong.sum())
-        report.sinks += int(sink.sum())
-        report.gone += int((gone & known).sum())
-        report.add_noise(torch.where(levels.taken, levels.level, 0.0).unsqueeze(0), row)
-        report.add_misfits(misfit.unsqueeze(0), slope.unsqueeze(0), row)
-        return after, changed, (gone & known) | unknown.any(-1)[number]
+        return Mended(tokens, found, levels, touched, misfit, slope, unknown)
 
     def _mend_sinks(
         self,
         stats: Statistics,
         after: Tensor,
         changed: Tensor,
-        lost: Tensor,
-        sink: Tensor,
+        exactly: Losses,
         positions: Tensor,
-        blocks: tuple[Tensor, int],
+        number: Tensor,
         levels: Noise,
-        on_grid: Tensor,
     ) -> None:
         """Sinks against their own template, head by head, at the noise level of the tokens around them."""
         assert stats.sink is not None  # noqa: S101
+        lost, sink, blocks = exactly.lost, exactly.sink, (number, len(exactly.on_grid))
         template = stats.sink.mean
         tokens = table(after, sink, positions, blocks, stats, template)
         first = tokens.x.clone()
@@ -324,7 +331,7 @@ class GaussianRepair(Repair):
         tokens.x = torch.where(right, first, tokens.x)
         found.lost &= ~right
         variance = torch.where(
-            on_grid[tokens.block], level.square(), (level * rms).square() / (1 + level.square())
+            exactly.on_grid[tokens.block], level.square(), (level * rms).square() / (1 + level.square())
         )
         noisy = level > 0
         if bool(noisy.any()):

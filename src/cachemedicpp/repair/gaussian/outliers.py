@@ -10,7 +10,7 @@ all of them are imputed, is left to the noise estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -123,83 +123,106 @@ def across_heads(
     first: Tensor,
     given: Tensor,
     misfit: Tensor,
-    elements: bool = True,
-    vectors: bool = True,
+    limits: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Outliers given all heads of the layer and its neighbours; refines what `in_head` imputed.
 
     `first` `[N, L, G, d]` is what was stored, `given` what of it is known to be lost, and of the head blocks
-    `misfit` `[blocks, L, G]` nothing is kept. Looks for single `elements`, whole `vectors`, or both. Where
-    nothing is lost and no residual is alarming, nothing is touched, to the bit. Heads that are dense are set
-    aside (imputed whole from the others) while the rest is judged, and come back as they were. Where too many
-    are dense, nothing is judged.
+    `misfit` `[blocks, L, G]` nothing is kept; `limits` are `thresholds`. Where nothing is lost and nothing is
+    beyond them, nothing is touched, to the bit. Heads that are dense are set aside (imputed whole from the
+    others) while the rest is judged, and come back as they were.
     """
     layers, here = layers_of(active), active[tokens.block]
     known, already = given | misfit[tokens.block].unsqueeze(-1), found.lost.clone()
-    beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)  # [L, G, 1]
-    alarming, suspect = beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT)
-    far = FAR * field.stats.strangest[1]
-    if not elements:
-        alarming = suspect = torch.full_like(beyond, torch.inf)
-    if not vectors:
-        far = torch.full_like(far, torch.inf)
+    alarming, suspect, far = limits
     z, strange = judge(field, replace(tokens, x=first), here)
     before = tokens.block_median(strange)
     nothing = not any(bool(x.any()) for x in (found.lost, found.dense, misfit))
     if nothing and not bool((z > alarming).any() | (strange >= far).any()):
         return
-    alarm = _rows_with(found.lost, tokens)
-    aside = _aside(found.dense, field)
-    found.dense |= ~aside.unsqueeze(-1) & ~misfit
+    alarm = bool(found.lost.any())
+    aside = _set_aside(found, field, misfit)
     _settle(tokens, found, first, known)
     at = (aside & active)[tokens.block].any(-1).nonzero().squeeze(1)  # tokens that are still being judged
     now = torch.zeros_like(tokens.x[..., 0])  # how strange each vector was when it was last looked at
     for number in range(_ROUNDS):
         if not len(at):
             break
-        part = tokens.take(at)
+        gaps = found.lost[at] | (found.dense & aside.unsqueeze(-1))[tokens.block[at]].unsqueeze(-1)
+        part = _imputed(field, tokens, at, gaps, (layers, layers[::-1]) if number == 0 else (layers,))
         deaf = ~(aside & active)[part.block][..., None, None]  # [n, L, 1, 1]
-        hidden = (found.dense & aside.unsqueeze(-1))[part.block].unsqueeze(-1)  # [n, L, G, 1]
-        gaps = found.lost[at] | hidden
-        if bool(gaps.any()):
-            for order in (layers, reversed(layers)) if number == 0 else (layers,):
-                sweep(field, part, gaps, order)
-            tokens.x[at] = part.x
         z, strange = judge(field, part, here[at])
         now[at] = strange
-        typical = tokens.block_median(now)
         z = z.masked_fill(gaps | deaf, 0.0)
-        alarm |= _rows_with(z > alarming, part, len(alarm))
+        alarm |= bool((z > alarming).any())
         z.masked_fill_(z <= suspect, 0.0)
-        new = _largest_in_window(z, field) & alarm[part.row][:, None, None, None]
-        whole = gaps.view(torch.uint8).amin(-1).bool()  # as `all`, which takes five times as long
-        strange.masked_fill_(whole | deaf.flatten(2), 0.0)
         strange.masked_fill_(strange < far, 0.0)
-        stands_out = strange > _STANDS_OUT * typical[part.block]
-        worst = _largest_in_window(torch.where(stands_out, strange, 0.0).unsqueeze(-1), field).squeeze(-1)
-        worst &= ~(z > 0).any(-1)  # an element of it is wrong: perhaps no more than that
+        stands_out = strange > _STANDS_OUT * tokens.block_median(now)[part.block]
+        new, worst = _worst(field, z, strange, gaps, deaf, stands_out)
+        new &= alarm
         found.lost[at] |= new
         found.wrong[at] |= worst | ((found.lost[at] & ~already[at]).float().mean(-1) > _FEW)
         dense = (tokens.block_mean(found.wrong.float()) > _MOST) & ~found.dense & ~misfit
         if bool(dense.any()):
             found.dense |= dense
-            aside = _aside(found.dense, field)
-            found.dense |= ~aside.unsqueeze(-1) & ~misfit
+            aside = _set_aside(found, field, misfit)
         _settle(tokens, found, first, known)
         hit = new.flatten(1).any(-1) | worst.flatten(1).any(-1)
         at = at[hit | (strange > 0).flatten(1).any(-1)] if bool(hit.any()) else at[:0]
-    kept = (~found.lost).float().mean(-1)
-    strange = judge(field, tokens, here, elements=False)[1] / kept.masked_fill(kept == 0, torch.nan)
-    after = tokens.block_median(strange)
-    share = tokens.block_mean((found.lost & ~already).float().mean(-1))
-    found.dense |= (share > _SOME) & ~(after < (_EXPLAINED * before).clamp(min=FAR)) & ~misfit
+    found.dense |= _unexplained(field, tokens, found.lost, already, here, before) & ~misfit
     _settle(tokens, found, first, known)
     at = found.lost.flatten(1).any(-1).nonzero().squeeze(1)
-    part = tokens.take(at)
-    sweep(field, part, found.lost[at], layers)
-    tokens.x[at] = part.x
+    _imputed(field, tokens, at, found.lost[at], (layers,))
     _spare(field, tokens, found, first, known)
     tokens.x = torch.where(found.dense[tokens.block].unsqueeze(-1), first, tokens.x)
+
+
+def _unexplained(
+    field: Field, tokens: Tokens, lost: Tensor, already: Tensor, here: Tensor, before: Tensor
+) -> Tensor:
+    """Head blocks `[blocks, L, G]` in which much was imputed, and of what was strange `before` much is."""
+    kept = (~lost).float().mean(-1)
+    strange = judge(field, tokens, here, elements=False)[1] / kept.masked_fill(kept == 0, torch.nan)
+    share = tokens.block_mean((lost & ~already).float().mean(-1))
+    return (share > _SOME) & ~(tokens.block_median(strange) < (_EXPLAINED * before).clamp(min=FAR))
+
+
+def _imputed(field: Field, tokens: Tokens, at: Tensor, gaps: Tensor, orders: Iterable[list[int]]) -> Tokens:
+    """The tokens `at` `[n]` with their `gaps` `[n, L, G, d]` imputed, one sweep for each order of layers."""
+    part = tokens.take(at)
+    if bool(gaps.any()):
+        for order in orders:
+            sweep(field, part, gaps, order)
+        tokens.x[at] = part.x
+    return part
+
+
+def _worst(
+    field: Field, z: Tensor, strange: Tensor, gaps: Tensor, deaf: Tensor, stands_out: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The elements `[n, L, G, d]` and vectors `[n, L, G]` that are farthest out in their window.
+
+    Of residuals `z` and distances `strange`, 0 where they are no sign. What is imputed already (`gaps`) or
+    not judged (`deaf`) is left out of `strange`, and so is a vector with a wrong element: perhaps no more of
+    it is wrong.
+    """
+    whole = gaps.view(torch.uint8).amin(-1).bool()  # as `all`, which takes five times as long
+    strange.masked_fill_(whole | deaf.flatten(2), 0.0)
+    far = torch.where(stands_out, strange, 0.0).unsqueeze(-1)
+    worst = _largest_in_window(far, field).squeeze(-1) & ~(z > 0).any(-1)
+    return _largest_in_window(z, field), worst
+
+
+def thresholds(field: Field, elements: bool, vectors: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Residuals `[L, G, 1]` that are alarming, and those that are suspect beside one, and the distance
+    `[L, G]` of a vector that is far; infinite for what is not looked for."""
+    beyond = _BEYOND * field.stats.loudest[1].unsqueeze(-1)
+    far = FAR * field.stats.strangest[1]
+    if not elements:
+        beyond = torch.full_like(beyond, torch.inf)
+    if not vectors:
+        far = torch.full_like(far, torch.inf)
+    return beyond.clamp(min=_ALARM), beyond.clamp(min=_SUSPECT), far
 
 
 def too_loud(tokens: Tokens, found: Found, active: Tensor) -> Tensor:
@@ -329,14 +352,6 @@ def _largest(z: Tensor, threshold: float) -> Tensor:
     return (z > threshold) & (z >= _NEAR * z.amax(-1, keepdim=True))
 
 
-def _rows_with(mask: Tensor, tokens: Tokens, rows: int | None = None) -> Tensor:
-    """Which of the sequences have any token where `mask` `[N, …]` holds."""
-    count = rows if rows is not None else int(tokens.row.max()) + 1 if len(tokens) else 0
-    found = mask.new_zeros(count, dtype=torch.bool)
-    found[tokens.row[mask.flatten(1).any(-1)]] = True
-    return found
-
-
 def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     """Like `_largest`, against the largest residual of the token in the layers that a layer is coupled to."""
     top = z.amax((2, 3))  # [N, L]
@@ -346,9 +361,14 @@ def _largest_in_window(z: Tensor, field: Field) -> Tensor:
     return (z > 0) & (z >= _NEAR * top[:, :, None, None])
 
 
-def _aside(dense: Tensor, field: Field) -> Tensor:
-    """Layers `[blocks, L]` in whose window few enough heads are dense for the others to be judged."""
-    return _share_in_window(dense, field) < _HELPLESS
+def _set_aside(found: Found, field: Field, misfit: Tensor) -> Tensor:
+    """Layers `[blocks, L]` in whose window few enough heads are dense for the others to be judged.
+
+    In all other layers every head counts as dense, but those of which nothing is kept, `misfit`.
+    """
+    aside = _share_in_window(found.dense, field) < _HELPLESS
+    found.dense |= ~aside.unsqueeze(-1) & ~misfit
+    return aside
 
 
 def _share_in_window(heads: Tensor, field: Field) -> Tensor:
