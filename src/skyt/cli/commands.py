@@ -17,7 +17,6 @@ from skyt.contracts.defaults import DEFAULT_INPUTS, DEFAULT_SAMPLES, DEFAULT_TAU
 from skyt.serve.cli.commands import register
 
 if TYPE_CHECKING:
-    from skyt.runs.measure import RunOptions
     from skyt.runs.suite import Generated
 
 app = typer.Typer(
@@ -28,7 +27,6 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
 )
-
 
 _SHOWN = 10  # failures of a run that are printed
 
@@ -103,7 +101,16 @@ DurabilityOption = Annotated[
         "--durability", help="`full`: records are synced to the disk at each append, against a power cut."
     ),
 ]
+FailOnError = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-error",
+        help="Measure nothing while an output is missing. By default the others are measured, and the exit "
+        "code is 1.",
+    ),
+]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Records and metrics only.")]
+SampleId = Annotated[str, typer.Argument(metavar="SAMPLE", help="A sample_id of samples.jsonl, e.g. 12.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The --out of an earlier command.")]
 
 
@@ -146,6 +153,7 @@ def run(
     durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
+    fail_on_error: FailOnError = False,
     uncontained: Uncontained = False,
     overrides: Overrides = None,
 ) -> None:
@@ -159,6 +167,7 @@ def run(
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
     from skyt.runs.config import RunConfig, SuiteConfig
+    from skyt.runs.measure import RunOptions
     from skyt.runs.suite import as_suite, run_one, run_suite
 
     check_tau(tau)
@@ -171,7 +180,9 @@ def run(
     options |= {"contract": contract, "n": n, "temperature": temperature}
     options["generator"] = {"kind": "local", **generator}
     config = load_config(RunConfig, options, overrides or [])
-    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    run_options = RunOptions(
+        canon_dir, re_anchor, workers, not no_figures, durability.value, contracts, fail_on_error
+    )
     if Path(contract).is_dir():
         suite_config: SuiteConfig = as_suite(config, Path(contract))
         run_options = replace(run_options, contracts=Path(contract))
@@ -203,6 +214,7 @@ def suite(
     durability: DurabilityOption = DurabilityChoice.process,
     workers: Workers = None,
     no_figures: NoFigures = False,
+    fail_on_error: FailOnError = False,
     overrides: Overrides = None,
 ) -> None:
     """Every prompt with every model at every temperature; one canon per prompt over all of them.
@@ -215,6 +227,7 @@ def suite(
     from homeostat.core.config import load_config
     from skyt.metrics.formulas import check_tau
     from skyt.runs.config import SuiteConfig
+    from skyt.runs.measure import RunOptions
     from skyt.runs.suite import run_suite
 
     # Left out at their defaults, so that the file's own settings hold.
@@ -222,7 +235,9 @@ def suite(
     options |= {"canon": canon.value} if canon is not CanonPolicy.first else {}
     options |= {"trust_canons": True} if trust_canons else {}
     config = load_config(SuiteConfig, matrix, overrides or [], options=options)
-    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    run_options = RunOptions(
+        canon_dir, re_anchor, workers, not no_figures, durability.value, contracts, fail_on_error
+    )
     _report(run_suite(config, out, run_options, contracts, engine, matrix), no_figures)
 
 
@@ -268,12 +283,13 @@ def replay(
     from skyt.metrics.formulas import check_tau
     from skyt.metrics.table import show_metrics
     from skyt.runs.config import BatchConfig
+    from skyt.runs.measure import RunOptions
     from skyt.runs.replay import replay as replay_file
 
     check_tau(tau)
     options = _measuring(tau, seed, evidence, inputs, uncontained, canon, trust_canons)
     settings = parse_config(BatchConfig, options, "the options")
-    run_options = _around(canon_dir, re_anchor, workers, no_figures, durability, contracts)
+    run_options = RunOptions(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
     done = replay_file(file, out, settings, run_options, canons=canons, contracts_dir=contracts)
     show_metrics(done.metrics)
     _say_where(done.folder, no_figures)
@@ -315,7 +331,7 @@ def plots(run_dir: RunDirectory) -> None:
 @app.command()
 def diff(
     run_dir: RunDirectory,
-    sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A sample_id of samples.jsonl, e.g. 12.")],
+    sample: SampleId,
 ) -> None:
     """Show how one sample differs from its canon, before and after repair.
 
@@ -329,7 +345,7 @@ def diff(
 @app.command()
 def explain(
     run_dir: RunDirectory,
-    sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A sample_id of samples.jsonl, e.g. 12.")],
+    sample: SampleId,
 ) -> None:
     """Show the rules that lead from a sample to its canon, or the call on which the two differ.
 
@@ -342,19 +358,6 @@ def explain(
 
 app.add_typer(contracts_app, name="contracts")
 register(app)  # serve, status, export, import, keys, canon
-
-
-def _around(
-    canon_dir: Path | None,
-    re_anchor: bool,
-    workers: int | None,
-    no_figures: bool,
-    durability: DurabilityChoice,
-    contracts: Path | None,
-) -> RunOptions:
-    from skyt.runs.measure import RunOptions
-
-    return RunOptions(canon_dir, re_anchor, workers, not no_figures, durability.value, contracts)
 
 
 def _measuring(
@@ -379,8 +382,13 @@ def _measuring(
 
 
 def _report(done: Generated, no_figures: bool) -> None:
-    """Show the table of a finished run, or what an unfinished one lacks (exit code 1)."""
-    if done.metrics is None:
+    """Show the table of a run, and what it lacks (exit code 1)."""
+    if done.metrics is not None:
+        from skyt.metrics.table import show_metrics
+
+        show_metrics(done.metrics)
+        _say_where(done.folder, no_figures)
+    if done.failures:
         for line in done.failures[:_SHOWN]:
             print(line, file=sys.stderr)
         if len(done.failures) > _SHOWN:
@@ -391,10 +399,6 @@ def _report(done: Generated, no_figures: bool) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(1)
-    from skyt.metrics.table import show_metrics
-
-    show_metrics(done.metrics)
-    _say_where(done.folder, no_figures)
 
 
 def _say_where(folder: Path, no_figures: bool) -> None:

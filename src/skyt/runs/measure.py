@@ -40,6 +40,7 @@ class RunOptions:
     figures: bool = True
     durability: Durability = "process"
     contracts: Path | None = None  # the user's folder of contracts, and what is known of their strength
+    fail_on_error: bool = False  # measure nothing while an output is missing
 
     @property
     def processes(self) -> int:

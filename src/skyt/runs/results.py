@@ -74,7 +74,7 @@ def run(
         options,
         None if contracts_dir is None else Path(contracts_dir),
     )
-    if done.metrics is None:
+    if done.metrics is None or done.failures:
         missing = f"{done.recorded} of {done.wanted} outputs are on record in {done.folder}"
         raise UserError(f"{missing}: {done.failures[0]}")
     return CodeRun(done.folder, RunMetrics(done.metrics))

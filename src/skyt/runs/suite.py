@@ -102,11 +102,14 @@ class _Work:
             failures = self.generate(jobs, options)
             generations = [generation for job in jobs for generation in job.generations()]
             wanted = self.n * len(jobs)
+            metrics = None
+            if generations and not (failures and options.fail_on_error):
+                metrics = measure_and_report(
+                    run, generations, contracts, self.config, options, mode=self.mode
+                )
             if failures:
                 run.fail(f"{wanted - len(generations)} of {wanted} outputs are missing: {failures[0]}")
-                return Generated(folder, None, failures, len(generations), wanted)
-            metrics = measure_and_report(run, generations, contracts, self.config, options, mode=self.mode)
-        return Generated(folder, metrics, [], len(generations), wanted)
+        return Generated(folder, metrics, failures, len(generations), wanted)
 
     def told(self) -> str:
         """What will be done, in a line."""

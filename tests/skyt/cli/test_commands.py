@@ -14,6 +14,7 @@ import yaml
 from homeostat.core.entry import run as run_app
 from homeostat.core.resources import resource
 from skyt.cli import app
+from skyt.runs import generate
 from skyt.sandbox import capability
 
 needs_sandbox = pytest.mark.skipif(not capability().contained, reason="this machine cannot contain code")
@@ -214,10 +215,20 @@ def test_a_suite_covers_the_matrix_in_one_run(tmp_path: Path, capsys: pytest.Cap
     assert found == [("gcd", 0.0, 1.0), ("gcd", 0.7, 1.0), ("factorial", 0.0, 0.0), ("factorial", 0.7, 0.0)]
     matrix["n"] = 2
     (tmp_path / "m.yaml").write_text(yaml.safe_dump(matrix))
-    code, _, err = call(capsys, *command, str(tmp_path / "other"), *options)
+    code, out, err = call(capsys, *command, str(tmp_path / "other"), *options)
     assert code == 1
     assert "only 1 outputs are recorded" in err
     assert "4 of 8 outputs are on record" in err
+    assert re.search(r"^overall +4 ", out, re.MULTILINE)  # those that are there are measured
+    record = json.loads((tmp_path / "other" / "run_record.json").read_text())
+    assert record["status"] == "failed" and "4 of 8 outputs are missing" in record["error"]
+    code, out, err = call(capsys, *command, str(tmp_path / "strict"), *options, "--fail-on-error")
+    assert code == 1 and "overall" not in out and "4 of 8 outputs are on record" in err
+    lines = [json.dumps({**ROW, "temperature": t, "contract_id": c}) for t, c in cells for _ in range(2)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    generate._loaded.cache_clear()  # as in a new process
+    code, out, _ = call(capsys, *command, str(tmp_path / "other"), *options)
+    assert code == 0 and re.search(r"^overall +8 ", out, re.MULTILINE)  # and the others join them
 
 
 def test_help_teaches_every_command_with_an_example() -> None:
