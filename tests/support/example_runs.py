@@ -49,7 +49,7 @@ def sample(
     d_pre, d_post = (0.0 if text == CANON else 0.25 for text in (pre, post))
     evidence = "identical" if d_pre == 0 else "rewritten" if d_post == 0 else "none"
     good = {"compliant": True, "failures": [], "counterexample": None}
-    bad = {"compliant": False, "failures": ["gcd(4, 6) gives 4, not 2"], "counterexample": None}
+    bad = {"compliant": False, "failures": ["gcd(4, 6) returns 4, expected 2"], "counterexample": None}
     record = {
         "run_id": "example",
         "sample_id": f"{number:06d}",

@@ -30,7 +30,7 @@ from skyt.oracle.properties import Properties, admitted
 from skyt.oracle.testing import failed_test
 from skyt.sandbox.job import EncodedCalls, Job, Limits, encode_calls, module_name
 from skyt.sandbox.pool import SandboxPool
-from skyt.sandbox.results import CallResult
+from skyt.sandbox.results import CallResult, outcome
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
 
@@ -366,7 +366,8 @@ def _told(
     """A problem in a line for people, and as the counterexample of a verdict."""
     shown, got = call.show(contract.entry_point.name), results[problem.index].show()
     example = {"call": call.to_json(), "shown": shown, "expected": problem.expected, "got": got}
-    return f"{problem.why}: {short(shown)} gives {short(got)}, not {short(problem.expected)}", example
+    expected = short(problem.expected.removeprefix("raises "))
+    return f"{problem.why}: {short(shown)} {outcome(short(got))}, expected {expected}", example
 
 
 def _gives(case: Case, contract: Contract, result: CallResult) -> bool:

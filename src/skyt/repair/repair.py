@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from skyt.sandbox.results import outcome
 from skyt.text.distance import Distance, Measured
 
 MAX_ROUNDS = 6
@@ -192,7 +193,7 @@ def _difference(tested: Record) -> str:
     example = tested["counterexample"]
     if example is None:
         return f"{tested['undecided']} of {tested['inputs']} calls came to no comparable end"
-    return f"{example['shown']} gives {example['program']}, of the canon {example['canon']}"
+    return f"{example['shown']} {outcome(example['program'])}; the canon {outcome(example['canon'])}"
 
 
 def _weakness(tested: Record) -> str:
@@ -200,7 +201,7 @@ def _weakness(tested: Record) -> str:
     if not tested.get("weak"):
         return ""
     branches = tested["branches"]
-    return f" (weak: branches reached {branches['program']}, of the canon {branches['canon']})"
+    return f" (weak: branches reached {branches['program']}, the canon {branches['canon']})"
 
 
 def _gave_up(form: Form, target: Form) -> str:

@@ -21,6 +21,7 @@ from skyt.contracts.contract import Contract
 from skyt.oracle.oracle import Oracle, Verdict
 from skyt.repair.equivalence import compare_many
 from skyt.sandbox import SandboxPool
+from skyt.sandbox.results import outcome
 from skyt.text.mutants import mutants
 from skyt.text.normalise import normalise
 from skyt.text.parsing import parse
@@ -122,7 +123,9 @@ def _strength(contract: Contract, oracle: Oracle, pool: SandboxPool, count: int,
         if example is None:
             strength.alike += 1
             continue
-        differences.append(f"{example.shown} gives {example.program}, of the reference {example.canon}")
+        differences.append(
+            f"{example.shown} {outcome(example.program)}; the reference {outcome(example.canon)}"
+        )
     strength.missed = len(differences)
     strength.differences = sorted(differences, key=lambda line: (len(line), line))
     return strength

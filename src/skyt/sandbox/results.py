@@ -64,6 +64,12 @@ class CallResult:
         return words[self.kind]
 
 
+def outcome(shown: str) -> str:
+    """What `CallResult.show` shows, with its verb: `returns 6`, `raises ValueError`, `ran out of time`."""
+    verbs = ("raises ", "ran ", "ended ", "did ", "was ")
+    return shown if shown.startswith(verbs) else f"returns {shown}"
+
+
 def same(first: CallResult, second: CallResult, equality: Equality = EXACT) -> bool:
     """Equal values of equal types and equal changes to the arguments, or exceptions of the same class.
 

@@ -63,7 +63,7 @@ def test_counterexample_names_the_call_what_was_expected_and_what_came(oracle: O
         "expected": "6",
         "got": "18",
     }
-    assert verdict.failures == ["listed case: gcd(48, 18) gives 18, not 6"]
+    assert verdict.failures == ["listed case: gcd(48, 18) returns 18, expected 6"]
 
 
 def test_verdict_depends_on_the_normalised_text_only(oracle: Oracle) -> None:
@@ -110,7 +110,7 @@ def test_policy_raises_demands_an_exception_outside_the_domain(oracle: Oracle) -
     guarded = plain.replace("result = 1", "if n < 0:\n        raise ValueError\n    result = 1")
     assert oracle.check(guarded, contract).compliant
     verdict = oracle.check(plain, contract)
-    assert verdict.failures == ["call outside the domain: factorial(-1) gives 1, not ValueError"]
+    assert verdict.failures == ["call outside the domain: factorial(-1) returns 1, expected ValueError"]
     assert oracle.check(plain, CONTRACTS["factorial"]).compliant
 
 

@@ -88,7 +88,7 @@ def test_each_kind_of_evidence() -> None:
     assert repair("aaaa", "abc", LEVENSHTEIN, Letters(True)).evidence == "equivalent"
     refused = repair("aaaa", "abc", LEVENSHTEIN, Letters(False))
     assert refused.evidence == "none" and refused.comparison is not None and not refused.comparison["equal"]
-    assert refused.reason == "other normal form than the canon; f(1) gives 2, of the canon 3"
+    assert refused.reason == "other normal form than the canon; f(1) returns 2; the canon returns 3"
 
 
 @given(WORDS, WORDS)
@@ -104,7 +104,7 @@ def test_the_three_things_that_evidence_rests_on_are_part_of_the_result() -> Non
     assert done.comparison is not None and done.comparison["equal"]
     told = repair("xcab", "abc", LEVENSHTEIN, Letters(False))
     assert (told.evidence, told.same_normal_form, told.same_verdict) == ("none", True, True)
-    assert told.reason == "same normal form as the canon, but f(1) gives 2, of the canon 3"
+    assert told.reason == "same normal form as the canon, but f(1) returns 2; the canon returns 3"
 
 
 def test_a_program_the_oracle_rejects_is_never_replaced_by_an_accepted_canon() -> None:

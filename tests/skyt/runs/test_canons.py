@@ -60,7 +60,7 @@ def changed_contracts(folder: Path) -> Path:
 def test_a_given_canon_that_the_oracle_rejects_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     file = generations(tmp_path / "g.jsonl", EUCLID)
     given = canons(tmp_path / "c.json", WRONG)
-    with pytest.raises(CanonRefusedError, match=r"'gcd'.*in --canons.*gcd\(48, 18\) gives 1.*--trust-canons"):
+    with pytest.raises(CanonRefusedError, match=r"'gcd'.*in --canons.*gcd\(48, 18\) returns 1.*--trust"):
         replay(file, tmp_path / "run", BatchConfig(), QUIET, canons=given)
     assert not (tmp_path / "run" / "canon" / "gcd.json").exists()
     assert not (tmp_path / "run" / "distances_pre.csv").exists()

@@ -172,6 +172,8 @@ def test_a_contract_that_checks_little_is_weak_and_says_what_it_missed(
     }
     assert not found["T_strong"].weak and found["T_strong"].missed == 0
     assert found["T_weak"].weak and found["T_weak"].missed > 0
-    assert "add(" in found["T_weak"].differences[0] and "of the reference" in found["T_weak"].differences[0]
+    assert (
+        "add(" in found["T_weak"].differences[0] and "the reference returns" in found["T_weak"].differences[0]
+    )
     kept = json.loads(keep(list(found.values()), tmp_path / "out").read_text())
     assert kept["T_weak"]["weak"] and not kept["T_strong"]["weak"]
