@@ -87,12 +87,13 @@ def test_a_batch_that_is_broken_off_ends_its_judges(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("skyt.runs.judging.pool._FEW", 1)
+    before = psutil.Process().children()  # of other tests in this process
     jobs = [(Generation("gcd", "m", 0.5, n, f"{SAMPLE}\n{n}"), CONTRACT, None) for n in range(40)]
     with pytest.raises(KeyboardInterrupt), JudgePool(MeasureConfig(), {"gcd": CONTRACT}, 2) as pool:
         for _ in pool.samples(jobs):
             raise KeyboardInterrupt
     gc.collect()
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= set(before)
     assert capfd.readouterr().err == ""
 
 
