@@ -11,7 +11,7 @@ import pytest
 from homeostat.core.errors import UserError
 from homeostat.core.records import read_jsonl
 from skyt.canon import CanonVersionError
-from skyt.runs.config import MeasureConfig
+from skyt.runs.config import BatchConfig, MeasureConfig
 from skyt.runs.measure import RunOptions
 from skyt.runs.replay import read_canons, replay
 from skyt.sandbox import capability
@@ -153,3 +153,17 @@ def test_bad_canon_files_are_one_clear_line(tmp_path: Path) -> None:
             read_canons(tmp_path / "canons.json")
     with pytest.raises(UserError, match="no such file"):
         read_canons(tmp_path / "none.json")
+
+
+def test_several_workers_give_the_rows_of_one(tmp_path: Path) -> None:
+    """With the settings that a command has, and enough programs for other processes to start."""
+    texts = [GCD.replace("gcd(a, b)", f"gcd(a, b, *more{n})") for n in range(20)] + [GCD]
+    rows = [{**ROW, "sample": n, "raw_output": text} for n, text in enumerate(texts)]
+    file = write(tmp_path / "rows.jsonl", [json.dumps(row) for row in rows])
+    settings = BatchConfig(canon="modal", inputs=20)
+    for workers in (1, 2):
+        replay(file, tmp_path / str(workers), settings, RunOptions(workers=workers, figures=False))
+    one, two = (read_jsonl(tmp_path / name / "samples.jsonl") for name in "12")
+    own = ("run_id", "timestamp")
+    strip = [[{k: v for k, v in row.items() if k not in own} for row in some] for some in (one, two)]
+    assert strip[0] == strip[1] and len(strip[0]) == 21

@@ -46,7 +46,7 @@ class Judges:
         own = get_distance(settings.distance).function.__module__
         self._setup = json.dumps(
             {
-                "settings": settings.model_dump(mode="json"),
+                "settings": settings.model_dump(mode="json", include=set(MeasureConfig.model_fields)),
                 "contracts": {name: contract.model_dump(mode="json") for name, contract in contracts.items()},
                 "evidence": list(evidence),
                 "modules": [] if own.startswith("skyt.") else [own],
