@@ -110,6 +110,10 @@ def code_gate(
         float | None,
         typer.Option(help="How much worse than the baseline R_anchor, mu and the oracle may be."),
     ] = None,
+    across_versions: Annotated[
+        bool,
+        typer.Option("--across-versions", help="Compare with a baseline of other versions or another canon."),
+    ] = False,
     junit: JUnit = None,
     markdown: Markdown = None,
 ) -> None:
@@ -122,6 +126,7 @@ def code_gate(
         confident=confident,
         baseline=baseline,
         max_drop=max_drop,
+        across_versions=across_versions,
     )
     raise typer.Exit(judge(run_dir, checks, junit, markdown))
 

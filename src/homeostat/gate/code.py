@@ -11,6 +11,7 @@ from homeostat.core.records import Record
 from homeostat.gate.checks import Bound, Check, Figure, Limits, check_baseline, compare, finished_run, number
 from homeostat.report.reading import RunFiles
 
+METRICS = "repeatability_metrics"
 EVIDENCE = ("identical", "rewritten", "equivalent")
 BOUNDS = (
     Bound("min_r_anchor", "R_anchor", "Lowest share equal to the canon."),
@@ -31,6 +32,7 @@ def code_checks(
     confident: bool = False,
     baseline: Path | None = None,
     max_drop: float | None = None,
+    across_versions: bool = False,
 ) -> list[Check]:
     """Compare the run with its bounds, over all samples and, if wanted, prompt by prompt."""
     for option, value in {**limits, "max_drop": max_drop}.items():
@@ -40,11 +42,16 @@ def code_checks(
     if evidence is not None and evidence not in EVIDENCE:
         raise UserError(f"--evidence {evidence!r}: {nearest(evidence, EVIDENCE)}")
     check_baseline(baseline, max_drop)
-    subjects, checks = _subjects(finished_run(run_dir), per_prompt), list[Check]()
+    run = finished_run(run_dir)
+    _check_canons(run)
+    subjects, checks = _subjects(run, per_prompt), list[Check]()
     for name, found in subjects.items():
         checks += compare(name, partial(_figure, found, evidence), _bounds(evidence), limits, confident)
     if baseline is not None and max_drop is not None:
-        before = _subjects(finished_run(baseline), per_prompt)
+        other = finished_run(baseline)
+        if not across_versions:
+            _check_comparable(run, other)
+        before = _subjects(other, per_prompt)
         for name, found in subjects.items():
             if name not in before:
                 raise UserError(f"the baseline {baseline} has no prompt {name!r}; {nearest(name, before)}")
@@ -59,13 +66,41 @@ def _bounds(evidence: str | None) -> tuple[Bound, ...]:
 
 
 def _subjects(files: RunFiles, per_prompt: bool) -> dict[str, Record]:
-    metrics = files.metrics("repeatability_metrics")
+    metrics = files.metrics(METRICS)
     if metrics is None or not isinstance(metrics.get("skyt.overall"), dict):
         raise UserError(
             f"{files.path} has no repeatability metrics: run `homeostat code metrics {files.path}`"
         )
     prompts = metrics.get("skyt.prompts") or [] if per_prompt else []
     return {"all prompts": metrics["skyt.overall"], **{str(p["prompt_id"]): p for p in prompts}}
+
+
+def _check_canons(run: RunFiles) -> None:
+    """Figures are of the canons that the run has now, or they are stale."""
+    for prompt, measured in run.settings(METRICS).get("canons", {}).items():
+        canon = run.json(f"canon/{prompt}.json") or {}
+        if canon.get("canon_signature") != measured:
+            raise UserError(
+                f"{run.path}: the canon of {prompt!r} was changed after its figures were measured: run the "
+                "command that made the run again, which measures its samples against the new canon"
+            )
+
+
+def _check_comparable(run: RunFiles, baseline: RunFiles) -> None:
+    """Figures compare where each prompt has the same versions and the same canon in both runs."""
+    now, then = run.settings(METRICS), baseline.settings(METRICS)
+    for name in ("versions", "canons"):
+        here, there = now.get(name, {}), then.get(name, {})
+        for prompt in sorted(here.keys() & there.keys()):
+            if here[prompt] != there[prompt]:
+                raise UserError(
+                    f"{name} of {prompt!r}: {_shown(here[prompt])} here, {_shown(there[prompt])} in the "
+                    "baseline, so their figures do not compare; --across-versions compares them anyway"
+                )
+
+
+def _shown(value: str | dict[str, str]) -> str:
+    return value[:12] if isinstance(value, str) else ", ".join(value.values())
 
 
 def _figure(found: Record, evidence: str | None, metric: str) -> Figure:

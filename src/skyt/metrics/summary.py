@@ -34,7 +34,7 @@ def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
     with records.RunStore.existing(run.path) as store:
         records.write_files(store)
         with store.reading() as connection:
-            _check_canons(connection, run.path / "canon")
+            canons = _measured_against(connection, run.path / "canon")
             tallies = aggregate(connection, tau)
     lines = summary_lines(tallies, tau)
     _check_summary(run.path / records.SUMMARY, lines)
@@ -42,7 +42,7 @@ def summarise(run: RunDir, tau: float, settings: Record) -> RunMetrics:
     found = metrics_record(tallies, tau)
     validate(found, METRICS)
     versions = {prompt: recorded._asdict() for prompt, recorded in tallies.versions.items()}
-    run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions})
+    run.write_metrics(METRICS, found, {**settings, "tau": tau, "versions": versions, "canons": canons})
     return RunMetrics(found)
 
 
@@ -64,15 +64,19 @@ def _earlier_settings(run_dir: Path, config: Record) -> Record:
     return {name: config[name] for name in ("evidence", "inputs", "seed", "distance", "rules_version")}
 
 
-def _check_canons(connection: Connection, folder: Path) -> None:
-    """The canons' files must be whole, and those that the samples were measured against."""
-    columns = (samples.c.prompt_id, samples.c.canon_signature)
+def _measured_against(connection: Connection, folder: Path) -> dict[str, str]:
+    """The signature of each prompt's canon. Its file must be whole, and be what the samples were measured
+    against."""
+    columns, found = (samples.c.prompt_id, samples.c.canon_signature), {}
     for prompt, signature in connection.execute(select(*columns).distinct()):
-        path = folder / f"{prompt}.json"
-        if signature is not None and read_canon(path).canon_signature != signature:
+        if signature is None:
+            continue
+        path, found[prompt] = folder / f"{prompt}.json", signature
+        if read_canon(path).canon_signature != signature:
             raise UserError(
                 f"{path} is not the canon {signature[:12]} that the samples were measured against: restore it"
             )
+    return found
 
 
 def _check_summary(path: Path, lines: list[bytes]) -> None:

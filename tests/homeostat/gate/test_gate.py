@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,25 @@ def test_drift_against_a_baseline_is_found(code: Path, tmp_path: Path) -> None:
     assert all(c.passed for c in within) and not all(c.passed for c in beyond)
     with pytest.raises(UserError, match="belong together"):
         code_checks(worse, {}, max_drop=0.2)
+
+
+def test_figures_of_another_canon_are_stale_and_other_versions_do_not_compare(
+    code: Path, tmp_path: Path
+) -> None:
+    def measured(run: Path, **settings: object) -> None:
+        path = run / "metrics" / "repeatability_metrics.json"
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "settings": {**record["settings"], **settings}}))
+
+    other = code_run(tmp_path / "other", [sample(i, "gcd", CANON) for i in range(4)])
+    for run, version in ((code, "7"), (other, "6")):
+        measured(run, versions={"gcd": {"oracle_version": version}})
+    with pytest.raises(UserError, match=r"versions of 'gcd': 7 here, 6 in the baseline.*--across-versions"):
+        code_checks(code, {}, max_drop=1.0, baseline=other)
+    assert code_checks(code, {}, max_drop=1.0, baseline=other, across_versions=True)
+    measured(code, canons={"gcd": "0" * 64})
+    with pytest.raises(UserError, match="the canon of 'gcd' was changed after its figures were measured"):
+        code_checks(code, {"min_r_anchor": 0.1})
 
 
 def test_a_run_that_is_not_complete_has_no_verdict(tmp_path: Path) -> None:
