@@ -34,6 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+@pytest.fixture(autouse=True)
+def _a_command_in_this_process_says_nothing_for_the_next_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command sends its lines to stdout for as long as its process lives."""
+    from homeostat.core import progress
+
+    monkeypatch.setattr(progress._display, "lines_on_stdout", False)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real data for development; tests that read it skip where it is absent."""
