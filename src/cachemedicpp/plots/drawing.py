@@ -68,6 +68,12 @@ def curve(
         transform=where,
         **{**look(name), **extra},
     )
+    # what is shifted counts for the limits of the axes as if it were not
+    lows = [(at, value - less) for at, value, less in zip(xs, values, down, strict=True)]
+    axes.update_datalim(
+        [*lows, *((at, value + more) for at, value, more in zip(xs, values, up, strict=True))]
+    )
+    axes.autoscale_view()
 
 
 def plain(axis: Any) -> None:

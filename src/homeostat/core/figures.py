@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which colour-blind readers can distinguish; black is for the undisturbed reference.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C564B", "#7F7F7F")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+PALETTE = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C564B", "#7F7F7F",
+    "#6A3D9A",
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SEQUENTIAL = "viridis"
 DIVERGING = "RdBu_r"
 

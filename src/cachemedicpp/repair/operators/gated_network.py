@@ -192,7 +192,7 @@ def _left_out(z: Tensor, rank: int) -> float:
     "E gated network",
     "A trained repair: a small network predicts a token's vectors from each other, and gates replace those "
     "that look damaged.",
-    colour=4,
+    colour=9,
     order=14,
     settings=NetworkConfig,
 )
