@@ -61,7 +61,7 @@ def test_the_demo_opens_with_the_clean_the_damaged_and_the_repaired_answer(tmp_p
         ("damaged", "AA her her"),
         ("repaired", "Paris is the capital."),
     ]
-    assert "0 of 1 answers" in data["verdicts"][0] and "guard 1 of 1" in data["verdicts"][0]
+    assert "Damage changed 1 of 1 answers" in data["verdicts"][0] and "guard 1 of 1" in data["verdicts"][0]
 
 
 @pytest.mark.parametrize("make", [joint_run, demo_run])

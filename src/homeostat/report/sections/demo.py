@@ -35,8 +35,8 @@ def verdicts(files: RunFiles) -> Iterator[str]:
     if DAMAGED in same:
         told = [f"{label(name)} {count} of {len(cases)}" for name, count in same.items() if name != DAMAGED]
         yield (
-            f"From damaged caches the model gives {same[DAMAGED]} of {len(cases)} answers as it does from "
-            f"clean ones. Answers that repair brings back word for word: {', '.join(told)}."
+            f"Damage changed {len(cases) - same[DAMAGED]} of {len(cases)} answers. Repair brought back, "
+            f"word for word: {', '.join(told)}."
         )
     yield from joint.verdicts(files)
 
